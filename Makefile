@@ -1,0 +1,52 @@
+# `make test` and `make demo` need nothing but Python 3.10 to 3.13 and make: the first call sets up .venv.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+# Written last, so that a set-up which was interrupted is made anew by the next call.
+READY := $(VENV)/.installed
+PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
+
+.PHONY: help demo test lint types check format clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo    set up if needed, then show rank collapse and how a split prevents it"
+	@echo "make test    set up if needed, then run all tests and doctests"
+	@echo "make check   lint, types and tests: what has to pass before a commit"
+	@echo "make lint    ruff: rules and format"
+	@echo "make types   mypy, strict, on src"
+	@echo "make format  let ruff rewrite what it can"
+	@echo "make clean   remove .venv and all caches"
+
+demo: $(READY)
+	@$(RUN) examples/rank_collapse.py
+
+test: $(READY)
+	@$(RUN) -m pytest
+
+lint: $(READY)
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+
+types: $(READY)
+	@$(RUN) -m mypy
+
+check: lint types test
+
+format: $(READY)
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+# torch and the build backend come first, at their pinned versions: without build isolation nothing is fetched twice.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
+		{ echo "graphprism is set up with Python 3.10 to 3.13, got $$($(PYTHON) --version 2>&1); try make PYTHON=python3.12"; exit 1; }
+	@echo "Setting up $(VENV) with the versions of constraints.txt; the first time takes about a minute, longer if torch is fetched from afar."
+	@if test -e $@ && $(RUN) -m pip --version > /dev/null 2>&1; then rm $@; else $(PYTHON) -m venv --clear $(VENV); fi
+	@$(PIP) torch hatchling
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true

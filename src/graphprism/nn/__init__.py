@@ -1,0 +1,25 @@
+"""Layers and networks that pass messages with one weight per relation."""
+
+from graphprism.nn.conv import (
+    DirConv,
+    MRSConv,
+    MRSGATConv,
+    MRSGatedGCNConv,
+    MRSGCNConv,
+    MRSGINConv,
+    MRSSAGEConv,
+    RelationalWeight,
+)
+from graphprism.nn.models import MRSGNN
+
+__all__ = [
+    "MRSGNN",
+    "DirConv",
+    "MRSConv",
+    "MRSGATConv",
+    "MRSGCNConv",
+    "MRSGINConv",
+    "MRSGatedGCNConv",
+    "MRSSAGEConv",
+    "RelationalWeight",
+]

@@ -1,0 +1,21 @@
+"""Layers: weights and one formula each."""
+
+from graphprism.nn.conv.dir_conv import DirConv
+from graphprism.nn.conv.mrs_conv import MRSConv
+from graphprism.nn.conv.mrs_gat_conv import MRSGATConv
+from graphprism.nn.conv.mrs_gated_gcn_conv import MRSGatedGCNConv
+from graphprism.nn.conv.mrs_gcn_conv import MRSGCNConv
+from graphprism.nn.conv.mrs_gin_conv import MRSGINConv
+from graphprism.nn.conv.mrs_sage_conv import MRSSAGEConv
+from graphprism.nn.conv.relational_weight import RelationalWeight
+
+__all__ = [
+    "DirConv",
+    "MRSConv",
+    "MRSGATConv",
+    "MRSGCNConv",
+    "MRSGINConv",
+    "MRSGatedGCNConv",
+    "MRSSAGEConv",
+    "RelationalWeight",
+]

@@ -1,0 +1,106 @@
+"""The general definition: any message-passing network in its MRS form."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import Aggregation
+from torch_geometric.nn.resolver import aggregation_resolver
+
+from graphprism._checks import check_positive
+from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj
+from graphprism.ops import RelationalAdj
+
+
+class MRSConv(torch.nn.Module):
+    r"""Any message-passing layer, with one message function per relation and one aggregation over all of them.
+
+    .. math:: \mathbf{x}'_i = \phi \Big( \mathbf{x}_i, \bigoplus_{e = (j, i)} w_e \,
+        \psi_{r(e)} (\mathbf{x}_i, \mathbf{x}_j, \mathbf{e}_e) \Big)
+
+    where :math:`\psi_1, \dots, \psi_R` are the message functions, :math:`\bigoplus` is any of PyG's aggregations and
+    :math:`\phi` combines. With soft types the message of an edge is :math:`\sum_r s_{er} \psi_r`. This is the
+    definition for layers that have no form of their own here; `MRSGCNConv` and the others compute theirs faster.
+
+    Args:
+        message: makes one message function, a module called with the rows of receiver and sender, and of the edge where
+            ``edge_attr`` is given: ``message(x_i, x_j)`` or ``message(x_i, x_j, edge_attr)``.
+        num_relations: number of relations R.
+        aggr: name or module of a PyG aggregation: ``"sum"``, ``"mean"``, ``"max"``, ``"softmax"``, ...
+        combine: called with receivers and aggregated messages; `None` returns the messages alone.
+        share_init: all relations start from the same message function.
+
+    Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
+    ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`.
+
+    Example:
+        >>> class Difference(torch.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.lin = torch.nn.Linear(8, 4)
+        ...     def forward(self, x_i, x_j):
+        ...         return self.lin(x_j - x_i)
+        >>> conv = MRSConv(Difference, num_relations=3, aggr="max")
+        >>> edges, types = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 1, 2])
+        >>> conv(torch.randn(3, 8), edges, types).shape
+        torch.Size([3, 4])
+    """
+
+    edge_norm = "none"
+
+    def __init__(
+        self,
+        message: Callable[[], torch.nn.Module],
+        num_relations: int = 3,
+        aggr: str | Aggregation = "sum",
+        combine: Callable[[Tensor, Tensor], Tensor] | None = None,
+        share_init: bool = False,
+    ) -> None:
+        super().__init__()
+        check_positive("num_relations", num_relations)
+        if isinstance(message, torch.nn.Module):
+            raise TypeError("`message` must be a function that makes a module, one for every relation, got a module")
+        self.num_relations = num_relations
+        first = message()
+        others = (copy.deepcopy(first) if share_init else message() for _ in range(num_relations - 1))
+        self.messages = torch.nn.ModuleList([first, *others])
+        self.aggr = aggregation_resolver(aggr)
+        self.combine = combine
+
+    def forward(
+        self,
+        x: Nodes,
+        edge_index: Tensor | RelationalAdj,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """One layer; see the class for shapes."""
+        adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        x_src, x_dst = split_nodes(x)
+        src, dst = adj.edge_index
+        parts = [] if edge_attr is None else [edge_attr]
+        messages = self._messages(adj, x_dst[dst], x_src[src], *parts)
+        if adj.edge_weight is not None:
+            messages = adj.edge_weight[:, None].to(messages.dtype) * messages
+        out: Tensor = self.aggr(messages, dst, dim_size=adj.size[1])
+        return out if self.combine is None else self.combine(x_dst, out)
+
+    def _messages(self, adj: RelationalAdj, *parts: Tensor) -> Tensor:
+        """What every edge carries: (E, F)."""
+        if adj.edge_type is None:
+            one: Tensor = self.messages[0](*parts)
+            return one
+        if adj.is_soft:
+            return torch.stack([adj.edge_type[:, r, None] * psi(*parts) for r, psi in enumerate(self.messages)]).sum(0)
+        chosen = [(adj.edge_type == r).nonzero().view(-1) for r in range(self.num_relations)]
+        found = [psi(*(part[edges] for part in parts)) for psi, edges in zip(self.messages, chosen, strict=True)]
+        back = torch.cat(chosen).argsort()
+        return torch.cat(found)[back]
+
+    def extra_repr(self) -> str:
+        """Sizes for ``print``."""
+        return f"num_relations={self.num_relations}"

@@ -1,0 +1,83 @@
+"""MRS-GCN."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.relational_weight import RelationalWeight
+from graphprism.ops import RelationalAdj, relational_linear
+
+
+class MRSGCNConv(torch.nn.Module):
+    r"""Graph convolution with one weight matrix per relation (MRS-GCN).
+
+    .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
+
+    where :math:`\mathcal{N}_r(i)` are the nodes with an edge of relation :math:`r` to :math:`i` and :math:`c_{ji}` is
+    the coefficient of that edge: ``edge_weight`` where it is given, else :math:`1 / \sqrt{d_j d_i}` with the degrees of
+    the whole graph. One relation is PyG's ``GCNConv(add_self_loops=False)``. Self-loops are edges like others: add them
+    before the split (``T.AddSelfLoops()``), which makes them ties.
+
+    Args:
+        in_channels: size of an input row, or ``-1`` to take it from the first input.
+        out_channels: size of an output row.
+        num_relations: number of relations R.
+        normalize: `None` normalises unless ``edge_weight`` is given; `True` always does, on top of the weights, as
+            PyG's layer; `False` never does.
+        bias: whether to learn :math:`\mathbf{b}`.
+        share_init: all relations start from the same matrix.
+
+    Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,) -> (N, F_out);
+    ``edge_index`` may be a `RelationalAdj`, which then holds the other two. A leading dimension of ``x`` is carried
+    along.
+
+    Example:
+        >>> conv = MRSGCNConv(8, 4, num_relations=3)
+        >>> edges, types = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 1, 2])
+        >>> conv(torch.randn(3, 8), edges, types).shape
+        torch.Size([3, 4])
+    """
+
+    edge_norm = "sym"
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        num_relations: int = 3,
+        normalize: bool | None = None,
+        bias: bool = True,
+        share_init: bool = False,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
+        self.normalize = normalize
+        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", share_init)
+        self.bias = zeros_parameter(out_channels, bias)
+
+    def reset_parameters(self) -> None:
+        """Draws new weights."""
+        self.lin.reset_parameters()
+        if self.bias is not None:
+            torch.nn.init.zeros_(self.bias)
+
+    def forward(
+        self,
+        x: Nodes,
+        edge_index: Tensor | RelationalAdj,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        """One layer; see the class for shapes."""
+        adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        x_src, _ = split_nodes(x)
+        if self.normalize or (self.normalize is None and adj.edge_weight is None):
+            adj = adj.normalized(self.edge_norm, x_src.dtype)
+        out = relational_linear(x_src, adj, self.lin(x_src))
+        return out if self.bias is None else out + self.bias
+
+    def extra_repr(self) -> str:
+        """Sizes for ``print``."""
+        return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}"

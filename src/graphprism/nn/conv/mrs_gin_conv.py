@@ -1,0 +1,90 @@
+"""MRS-GIN."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_positive
+from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj
+from graphprism.ops import RelationalAdj, relational_aggregate
+
+
+class MRSGINConv(torch.nn.Module):
+    r"""A sum of graph isomorphism layers, one on the edges of each relation (MRS-GIN).
+
+    .. math:: \mathbf{x}'_i = \sum_{r} h_r \Big( (1 + \epsilon_r) \, \mathbf{x}_i
+        + \sum_{j \in \mathcal{N}_r(i)} w_{ji} \, \mathbf{x}_j \Big)
+
+    where :math:`h_r` is the network of relation :math:`r` and :math:`w_{ji}` is ``edge_weight``, else one. One relation
+    is PyG's ``GINConv``. With more, equal networks are the plain layer only if they are linear: the sum over relations
+    stands outside of :math:`h`.
+
+    Args:
+        nn: makes one network, ``lambda: MLP([64, 64, 64])`` for instance; called once for every relation.
+        num_relations: number of relations R.
+        eps: the first value of every :math:`\epsilon_r`.
+        train_eps: whether to learn them.
+        share_init: all relations start from the same network.
+
+    Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
+    ``edge_weight`` (E,) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried
+    along.
+    """
+
+    edge_norm = "none"
+
+    def __init__(
+        self,
+        nn: Callable[[], torch.nn.Module],
+        num_relations: int = 3,
+        eps: float = 0.0,
+        train_eps: bool = False,
+        share_init: bool = False,
+    ) -> None:
+        super().__init__()
+        check_positive("num_relations", num_relations)
+        if isinstance(nn, torch.nn.Module):
+            raise TypeError("`nn` must be a function that makes a network, one for every relation, got a network")
+        self.num_relations, self.initial_eps, self.share_init = num_relations, eps, share_init
+        first = nn()
+        others = (copy.deepcopy(first) if share_init else nn() for _ in range(num_relations - 1))
+        self.nns = torch.nn.ModuleList([first, *others])
+        eps_of_all = torch.full((num_relations,), float(eps))
+        if train_eps:
+            self.eps: Tensor = torch.nn.Parameter(eps_of_all)
+        else:
+            self.register_buffer("eps", eps_of_all)
+
+    def reset_parameters(self) -> None:
+        """Draws new weights in every module that knows how."""
+        for network in self.nns:
+            for module in network.modules():
+                if module is network or not hasattr(network, "reset_parameters"):
+                    getattr(module, "reset_parameters", lambda: None)()
+            if self.share_init:
+                network.load_state_dict(self.nns[0].state_dict())
+        torch.nn.init.constant_(self.eps, self.initial_eps)
+
+    def forward(
+        self,
+        x: Nodes,
+        edge_index: Tensor | RelationalAdj,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        """One layer; see the class for shapes."""
+        adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        x_src, x_dst = split_nodes(x)
+        neighbours = relational_aggregate(x_src, adj)  # (..., N, R, F)
+        out = 0
+        for r, network in enumerate(self.nns):
+            out = out + network((1 + self.eps[r]) * x_dst + neighbours[..., r, :])
+        return torch.as_tensor(out)
+
+    def extra_repr(self) -> str:
+        """Sizes for ``print``."""
+        return f"num_relations={self.num_relations}"

@@ -1,0 +1,97 @@
+"""MRS-SAGE."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.dense import Linear
+
+from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj
+from graphprism.nn.conv.relational_weight import RelationalWeight
+from graphprism.ops import RelationalAdj, relational_linear
+
+
+class MRSSAGEConv(torch.nn.Module):
+    r"""GraphSAGE with one weight matrix per relation for the neighbours (MRS-SAGE).
+
+    .. math:: \mathbf{x}'_i = \mathbf{b} + \mathbf{W}^\top \mathbf{x}_i
+        + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
+
+    where :math:`c_{ji}` is ``edge_weight`` where it is given, else :math:`1 / d_i` with the in-degree of the whole
+    graph, for ``aggr="sum"`` one. One relation is PyG's ``SAGEConv``.
+
+    Args:
+        in_channels: size of an input row, a pair (senders, receivers) for a bipartite graph, ``-1`` to take a size from
+            the first input.
+        out_channels: size of an output row.
+        num_relations: number of relations R.
+        aggr: ``"mean"`` over all neighbours, whatever their relation, or ``"sum"``.
+        normalize: whether to scale every output row to length one.
+        root_weight: whether to add :math:`\mathbf{W}^\top \mathbf{x}_i`.
+        project: whether to pass the senders through a linear map and ReLU first.
+        bias: whether to learn :math:`\mathbf{b}`.
+        share_init: all relations start from the same matrix.
+
+    Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,)
+    -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried along.
+    """
+
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        num_relations: int = 3,
+        aggr: str = "mean",
+        normalize: bool = False,
+        root_weight: bool = True,
+        project: bool = False,
+        bias: bool = True,
+        share_init: bool = False,
+    ) -> None:
+        super().__init__()
+        norms = {"mean": "mean", "sum": "none", "add": "none"}
+        if aggr not in norms:
+            raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
+        self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
+        self.edge_norm, self.normalize = norms[aggr], normalize
+        src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+        self.project = Linear(src, src, bias=True) if project else None
+        self.lin = RelationalWeight(src, out_channels, num_relations, "kaiming_uniform", share_init)
+        self.lin_root = Linear(dst, out_channels, bias=False) if root_weight else None
+        self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new weights, as PyG does for its SAGE."""
+        for module in (self.project, self.lin, self.lin_root):
+            if module is not None:
+                module.reset_parameters()
+        if self.bias is not None:
+            bound = 1 / math.sqrt(max(1, self.lin.in_channels))
+            torch.nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(
+        self,
+        x: Nodes,
+        edge_index: Tensor | RelationalAdj,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        """One layer; see the class for shapes."""
+        adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        x_src, x_dst = split_nodes(x)
+        if adj.edge_weight is None and self.edge_norm != "none":
+            adj = adj.normalized(self.edge_norm, x_src.dtype)
+        message = x_src if self.project is None else self.project(x_src).relu()
+        out = relational_linear(message, adj, self.lin(message))
+        if self.lin_root is not None:
+            out = out + self.lin_root(x_dst)
+        if self.bias is not None:
+            out = out + self.bias
+        return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
+
+    def extra_repr(self) -> str:
+        """Sizes for ``print``."""
+        return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}"

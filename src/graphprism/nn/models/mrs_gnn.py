@@ -1,0 +1,153 @@
+"""Encoder, convolutions, readout and head: the network of the paper's experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import JumpingKnowledge
+from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.resolver import aggregation_resolver, normalization_resolver
+
+from graphprism._checks import check_positive
+from graphprism.nn.conv.operands import to_adj
+from graphprism.nn.models.convolutions import make_conv
+
+
+class MRSGNN(torch.nn.Module):
+    r"""A deep graph network with any convolution of this package or its plain partner from PyG.
+
+    The encoder turns node types or features into rows of ``hidden_channels``; every layer is a convolution, optionally
+    a norm, ReLU and dropout, optionally plus its own input; the readout, if any, sums up each graph; a linear head
+    follows.
+
+    Args:
+        conv: ``"mrs-gcn"``, ``"gcn"`` and so on (see `CONVOLUTIONS`), or a function of the width that makes one.
+        hidden_channels: width of every layer.
+        out_channels: size of an output row.
+        num_layers: number of convolutions.
+        num_relations: number of relations R, for MRS convolutions.
+        in_channels: size of a node feature, ``-1`` to take it from the first input; unused with ``num_node_types``.
+        num_node_types: nodes carry a type in [0, ``num_node_types``) instead of features.
+        num_edge_types: edges carry a type, for convolutions with edge features (GatedGCN).
+        pe_channels: number of positional features that ``pe`` holds; they take the last channels of the encoding.
+        residual: whether to add a layer's input to its output, after ReLU.
+        jk: `None`, ``"cat"`` or ``"max"``: what to make of the outputs of all layers.
+        norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
+        dropout: share of channels dropped after ReLU in training.
+        readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
+            ...).
+
+    Shapes: ``x`` (N, F) or (N,) types, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
+    ``edge_attr`` (E,) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without readout;
+    ``edge_index`` may be a `RelationalAdj`.
+
+    Example:
+        >>> model = MRSGNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
+        >>> edges, types = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 1, 2])
+        >>> model(torch.tensor([5, 0, 3]), edges, types).shape
+        torch.Size([1, 1])
+    """
+
+    def __init__(
+        self,
+        conv: str | Callable[[int], torch.nn.Module],
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        num_relations: int = 3,
+        in_channels: int = -1,
+        num_node_types: int | None = None,
+        num_edge_types: int | None = None,
+        pe_channels: int = 0,
+        residual: bool = False,
+        jk: str | None = None,
+        norm: str | None = None,
+        dropout: float = 0.0,
+        readout: str | None = None,
+    ) -> None:
+        super().__init__()
+        check_positive("num_layers", num_layers)
+        if not 0 <= pe_channels < hidden_channels:
+            raise ValueError(f"`pe_channels` must be in [0, {hidden_channels}), the width, got {pe_channels}")
+        if jk not in (None, "cat", "max"):
+            raise ValueError(f'`jk` must be None, "cat" or "max", got {jk!r}')
+        edge_dim = hidden_channels if num_edge_types else None
+        self.residual, self.dropout, self.pe_channels = residual, dropout, pe_channels
+        self.encoder = _encoder(in_channels, hidden_channels - pe_channels, num_node_types)
+        convs = [make_conv(conv, hidden_channels, num_relations, edge_dim) for _ in range(num_layers)]
+        self.convs = torch.nn.ModuleList(convs)
+        uses_edges = getattr(convs[0], "edge_dim", None) is not None
+        self.edge_encoder = _encoder(-1, hidden_channels, num_edge_types) if uses_edges else None
+        norms = (None if norm is None else normalization_resolver(norm, hidden_channels) for _ in convs)
+        self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
+        self.jk = None if jk is None else JumpingKnowledge(jk, hidden_channels, num_layers)
+        self.readout = None if readout is None else aggregation_resolver(readout)
+        self.head = Linear(hidden_channels * (num_layers if jk == "cat" else 1), out_channels)
+
+    def reset_parameters(self) -> None:
+        """Draws new weights in every part."""
+        parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head)
+        for part in parts:
+            getattr(part, "reset_parameters", lambda: None)()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        pe: Tensor | None = None,
+    ) -> Tensor:
+        """Runs the whole network; see the class for shapes."""
+        h = self._encode(x, pe)
+        graph = self._graph(h, edge_index, edge_type, edge_weight)
+        e = None if self.edge_encoder is None else self.edge_encoder(_column(edge_attr, "edge_attr"))
+        states = []
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            if e is None:
+                new = conv(h, graph)
+            else:
+                new, new_e = conv(h, graph, edge_attr=e, return_edge_attr=True)
+                e = new_e.relu() + e if self.residual else new_e.relu()
+            new = torch.nn.functional.dropout(norm(new).relu(), self.dropout, self.training)
+            h = h + new if self.residual else new
+            states.append(h)
+        h = h if self.jk is None else self.jk(states)
+        h = h if self.readout is None else self.readout(h, batch)
+        out: Tensor = self.head(h)
+        return out
+
+    def _encode(self, x: Tensor, pe: Tensor | None) -> Tensor:
+        h: Tensor = self.encoder(_column(x, "x") if isinstance(self.encoder, torch.nn.Embedding) else x)
+        if (pe is None) != (self.pe_channels == 0) or (pe is not None and pe.size(-1) != self.pe_channels):
+            came = None if pe is None else list(pe.shape)
+            raise ValueError(f"`pe` must have {self.pe_channels} channels (None for none), got {came}")
+        return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
+
+    def _graph(self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> Any:
+        """The graph in the form that the convolutions take; one `RelationalAdj` for all MRS layers."""
+        num_relations = getattr(self.convs[0], "num_relations", None)
+        if num_relations is not None:
+            types = edge_type if num_relations > 1 else None
+            return to_adj(h, edge_index, types, edge_weight, num_relations)
+        if edge_weight is not None:
+            raise ValueError(
+                "`edge_weight` must be None with a plain convolution, which weighs edges itself, got a tensor"
+            )
+        return getattr(edge_index, "edge_index", edge_index)
+
+
+def _encoder(in_channels: int, out_channels: int, num_types: int | None) -> torch.nn.Module:
+    return Linear(in_channels, out_channels) if num_types is None else torch.nn.Embedding(num_types, out_channels)
+
+
+def _column(types: Tensor | None, name: str) -> Tensor:
+    if types is None or types.is_floating_point() or (types.dim() == 2 and types.size(1) != 1) or types.dim() > 2:
+        came = None if types is None else f"{types.dtype} of shape {list(types.shape)}"
+        raise ValueError(f"`{name}` must hold one integer type in each row, got {came}")
+    return types.view(-1)

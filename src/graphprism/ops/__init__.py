@@ -1,0 +1,26 @@
+"""Pure functions over relational graphs; every op has a readable reference beside its faster forms."""
+
+from graphprism.ops.csr_sum import csr_sum
+from graphprism.ops.edge_norm import EDGE_NORMS, edge_norm
+from graphprism.ops.edge_softmax import edge_softmax
+from graphprism.ops.entry_sum import entry_sum
+from graphprism.ops.index_sum import index_sum
+from graphprism.ops.relational_adj import RelationalAdj
+from graphprism.ops.relational_aggregate import relational_aggregate
+from graphprism.ops.relational_linear import relational_linear
+from graphprism.ops.relational_sum import relational_sum
+from graphprism.ops.select_graphs import select_graphs
+
+__all__ = [
+    "EDGE_NORMS",
+    "RelationalAdj",
+    "csr_sum",
+    "edge_norm",
+    "edge_softmax",
+    "entry_sum",
+    "index_sum",
+    "relational_aggregate",
+    "relational_linear",
+    "relational_sum",
+    "select_graphs",
+]

@@ -1,0 +1,25 @@
+"""Messages given one by one, summed at the receiver."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphprism._checks import check_same_device, check_shape
+from graphprism.ops.choose import choose
+from graphprism.ops.entry_sum import csr, reference, scatter
+from graphprism.ops.relational_adj import RelationalAdj
+
+IMPLEMENTATIONS = {"reference": reference.entry_sum, "scatter": scatter.entry_sum, "csr": csr.entry_sum}
+
+
+def entry_sum(rows: Tensor, adj: RelationalAdj, *, impl: str | None = None) -> Tensor:
+    r"""Sums one row per entry at its receiver: :math:`\mathbf{y}_i = \sum_{k = (j, i)} \mathbf{m}_k`.
+
+    The weights of ``adj`` are not used: the rows are taken as they are.
+
+    Shapes: ``rows`` (K, F) -> (N_dst, F)
+    """
+    check_shape("rows", rows, [adj.src.numel(), "F"])
+    check_same_device("rows", rows, "adj", adj.edge_index)
+    out: Tensor = choose(IMPLEMENTATIONS, impl)(rows, adj)
+    return out

@@ -1,0 +1,288 @@
+"""The edges of a multi-relational graph, prepared once for many products."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphprism._checks import (
+    check_floating,
+    check_integer,
+    check_positive,
+    check_range,
+    check_same_device,
+    check_shape,
+)
+from graphprism.ops.csr import Csr
+from graphprism.ops.edge_norm import edge_norm
+
+
+class RelationalAdj:
+    r"""The edges of a graph with their relations and weights, prepared once and shared by all layers.
+
+    It holds the edges in both directions as sorted structures over pairs (node, relation), numbered
+    ``node * num_relations + relation``, and builds each of them when it is first needed. Whatever is wrong with the
+    input is said here, once, so that layers need not look at values again.
+
+    An *entry* is an edge in one relation. With hard types entries are the edges; with soft types an edge has one entry
+    for every relation in which its score is not zero (for every relation if the scores want a gradient).
+
+    Args:
+        edge_index: (2, E) integers, source and target of every edge.
+        edge_type: (E,) integers in [0, R), or (E, R) scores that put an edge into several relations at once. `None` is
+            the plain graph: one relation.
+        edge_weight: (E,) the coefficient of every edge. Gradients flow through it.
+        num_relations: R. May be left out where ``edge_type`` is `None` or has R columns.
+        num_nodes: N, or (number of sources, number of targets) for a bipartite graph.
+
+    Example:
+        >>> edges = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 1]])
+        >>> RelationalAdj(edges, torch.tensor([0, 0, 1, 1]), num_relations=2, num_nodes=3)
+        RelationalAdj(num_nodes=3, num_edges=4, num_relations=2)
+    """
+
+    def __init__(
+        self,
+        edge_index: Tensor,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        *,
+        num_relations: int | None = None,
+        num_nodes: int | tuple[int, int],
+    ) -> None:
+        self.size: tuple[int, int] = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+        self.num_relations = _count_relations(edge_type, num_relations)
+        self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
+        self._check()
+        self._cache: dict[Any, Any] = {}  # what is built on demand; shared by nothing
+
+    def _check(self) -> None:
+        check_shape("edge_index", self.edge_index, [2, "E"])
+        check_integer("edge_index", self.edge_index)
+        types, weight, num_edges = self.edge_type, self.edge_weight, self.num_edges
+        if types is not None:
+            check_shape("edge_type", types, [num_edges, self.num_relations] if self.is_soft else [num_edges])
+            check_same_device("edge_type", types, "edge_index", self.edge_index)
+            (check_floating if self.is_soft else check_integer)("edge_type", types)
+        if weight is not None:
+            check_shape("edge_weight", weight, [num_edges])
+            check_floating("edge_weight", weight)
+            check_same_device("edge_weight", weight, "edge_index", self.edge_index)
+        if _may_look_at_values(self.edge_index):
+            check_range("edge_index[0]", self.edge_index[0], self.size[0])
+            check_range("edge_index[1]", self.edge_index[1], self.size[1])
+            if types is not None and not self.is_soft:
+                check_range("edge_type", types, self.num_relations)
+
+    @property
+    def num_edges(self) -> int:
+        """E."""
+        return self.edge_index.size(1)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether an edge may be in several relations."""
+        return self.edge_type is not None and self.edge_type.dim() == 2
+
+    @property
+    def device(self) -> torch.device:
+        """Where the edges are."""
+        return self.edge_index.device
+
+    @property
+    def entry_edge(self) -> Tensor | None:
+        """(K,) the edge of every entry; `None` where entries are the edges."""
+        return self._soft_entries()[0] if self.is_soft else None
+
+    @property
+    def src(self) -> Tensor:
+        """(K,) the sending node of every entry."""
+        return self.edge_index[0] if self.entry_edge is None else self.edge_index[0][self.entry_edge]
+
+    @property
+    def dst(self) -> Tensor:
+        """(K,) the receiving node of every entry."""
+        return self.edge_index[1] if self.entry_edge is None else self.edge_index[1][self.entry_edge]
+
+    @property
+    def relation(self) -> Tensor | None:
+        """(K,) the relation of every entry; `None` for the plain graph."""
+        return self._soft_entries()[1] if self.is_soft else self.edge_type
+
+    @property
+    def weight(self) -> Tensor | None:
+        """(K,) the weight of every entry, times its score where types are soft; `None` means one."""
+        if not self.is_soft:
+            return self.edge_weight
+        edge, relation = self._soft_entries()
+        score = self._scores[edge, relation]
+        return score if self.edge_weight is None else score * self.edge_weight[edge]
+
+    @property
+    def _scores(self) -> Tensor:
+        if self.edge_type is None:
+            raise RuntimeError("scores exist only where edge types are soft")
+        return self.edge_type
+
+    def _soft_entries(self) -> tuple[Tensor, Tensor]:
+        if "entries" not in self._cache:
+            keep = torch.ones_like(self._scores, dtype=torch.bool) if self._scores.requires_grad else self._scores != 0
+            edge, relation = keep.nonzero(as_tuple=True)
+            self._cache["entries"] = (edge, relation)
+        entries: tuple[Tensor, Tensor] = self._cache["entries"]
+        return entries
+
+    @property
+    def pair_src(self) -> Tensor:
+        """(K,) the pair (sending node, relation) of every entry."""
+        return self._pair(self.src)
+
+    @property
+    def pair_dst(self) -> Tensor:
+        """(K,) the pair (receiving node, relation) of every entry."""
+        return self._pair(self.dst)
+
+    def _pair(self, node: Tensor) -> Tensor:
+        return node if self.relation is None else node * self.num_relations + self.relation
+
+    @property
+    def incoming(self) -> Csr:
+        """Entries sorted by (receiving node, relation)."""
+        if "incoming" not in self._cache:
+            self._cache["incoming"] = Csr.build(
+                self.dst, self.relation, self.src, (self.size[1], self.size[0]), self.num_relations
+            )
+        csr: Csr = self._cache["incoming"]
+        return csr
+
+    @property
+    def outgoing(self) -> Csr:
+        """Entries sorted by (sending node, relation)."""
+        if "outgoing" not in self._cache:
+            self._cache["outgoing"] = Csr.build(self.src, self.relation, self.dst, self.size, self.num_relations)
+        csr: Csr = self._cache["outgoing"]
+        return csr
+
+    @property
+    def place_in_incoming(self) -> Tensor:
+        """(K,) where `incoming` has put every entry."""
+        if "place" not in self._cache:
+            place = torch.empty(self.incoming.order.numel(), dtype=torch.long, device=self.device)
+            place[self.incoming.order.long()] = torch.arange(place.numel(), device=self.device)
+            self._cache["place"] = place
+        found: Tensor = self._cache["place"]
+        return found
+
+    @classmethod
+    def from_sorted(
+        cls,
+        edge_index: Tensor,
+        edge_type: Tensor | None,
+        edge_weight: Tensor | None,
+        num_nodes: int,
+        incoming: Csr,
+        outgoing: Csr,
+    ) -> RelationalAdj:
+        """A graph whose two sorted structures are known and trusted; nothing is checked."""
+        adj = cls.__new__(cls)
+        adj.size, adj.num_relations = (num_nodes, num_nodes), incoming.num_relations
+        adj.edge_index, adj.edge_type, adj.edge_weight = edge_index, edge_type, edge_weight
+        adj._cache = {"incoming": incoming, "outgoing": outgoing}
+        return adj
+
+    def prepare(self) -> RelationalAdj:
+        """Builds both directions now, for instance in a data loader's worker, and returns itself."""
+        _ = self.incoming, self.outgoing
+        return self
+
+    def values(self, direction: str, weight: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+        """Entry weights in the order of ``"incoming"`` or ``"outgoing"``; kept where they are constants."""
+        if weight is None:
+            return None
+        csr: Csr = getattr(self, direction)
+        if weight is not self.edge_weight or weight.requires_grad:
+            return weight.detach().to(dtype).index_select(0, csr.order)
+        key = (direction, dtype)
+        if key not in self._cache:
+            self._cache[key] = weight.to(dtype).index_select(0, csr.order)
+        value: Tensor = self._cache[key]
+        return value
+
+    def with_weight(self, edge_weight: Tensor | None) -> RelationalAdj:
+        """The same edges with other weights; the sorted structures are shared, not built again."""
+        other = copy.copy(self)
+        other.edge_weight = edge_weight
+        if edge_weight is not None:
+            check_shape("edge_weight", edge_weight, [self.num_edges])
+            check_floating("edge_weight", edge_weight)
+            check_same_device("edge_weight", edge_weight, "edge_index", self.edge_index)
+        other._cache = {key: self._cache[key] for key in ("entries", "incoming", "outgoing") if key in self._cache}
+        return other
+
+    def normalized(self, kind: str, dtype: torch.dtype | None = None) -> RelationalAdj:
+        """The same edges weighted by `edge_norm`; computed once for each kind and dtype."""
+        key = ("norm", kind, dtype)
+        wants_gradient = self.edge_weight is not None and self.edge_weight.requires_grad
+        if key in self._cache:
+            cached: RelationalAdj = self._cache[key]
+            return cached
+        if not torch.compiler.is_compiling():
+            self.prepare()  # so that all kinds share what is sorted
+        other = self.with_weight(edge_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
+        if not wants_gradient:  # a graph of gradients must not outlive its backward pass
+            self._cache[key] = other
+        return other
+
+    def transpose(self) -> RelationalAdj:
+        """Every edge reversed, with its relation and weight; nothing is sorted again."""
+        if "transpose" not in self._cache:
+            other = copy.copy(self)
+            other.edge_index, other.size = self.edge_index.flip(0), (self.size[1], self.size[0])
+            if not torch.compiler.is_compiling():
+                self.prepare()
+            swap = {"incoming": "outgoing", "outgoing": "incoming", "entries": "entries"}
+            other._cache = {swap[key]: self._cache[key] for key in swap if key in self._cache}
+            self._cache["transpose"] = other
+        transposed: RelationalAdj = self._cache["transpose"]
+        return transposed
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> RelationalAdj:
+        """The same graph on another device, with everything that is sorted already."""
+        if torch.device(device) == self.device:
+            return self
+        other = copy.copy(self)
+        for name in ("edge_index", "edge_type", "edge_weight"):
+            tensor = getattr(self, name)
+            setattr(other, name, tensor if tensor is None else tensor.to(device, non_blocking=non_blocking))
+        other._cache = {
+            key: self._cache[key].to(device, non_blocking=non_blocking)
+            for key in ("incoming", "outgoing")
+            if key in self._cache
+        }
+        return other
+
+    def __repr__(self) -> str:
+        nodes = self.size[0] if self.size[0] == self.size[1] else self.size
+        return f"RelationalAdj(num_nodes={nodes}, num_edges={self.num_edges}, num_relations={self.num_relations})"
+
+
+def _count_relations(edge_type: Tensor | None, num_relations: int | None) -> int:
+    if num_relations is None and edge_type is not None:
+        if edge_type.dim() != 2:
+            raise ValueError("`num_relations` must be given with a 1-D `edge_type`, got None: a relation may be empty")
+        num_relations = edge_type.size(1)
+    num_relations = 1 if num_relations is None else num_relations
+    check_positive("num_relations", num_relations)
+    if edge_type is None and num_relations != 1:
+        raise ValueError(f"`edge_type` must be given for {num_relations} relations, got None")
+    return num_relations
+
+
+def _may_look_at_values(tensor: Tensor) -> bool:
+    # a compiled graph has no values yet, and a captured stream may not wait for them
+    if torch.compiler.is_compiling():
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())

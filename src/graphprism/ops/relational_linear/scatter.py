@@ -1,0 +1,20 @@
+"""`relational_linear` by gather and ``index_add``: the form that `torch.compile` and `torch.func` can transform."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from graphprism.ops.relational_adj import RelationalAdj
+from graphprism.ops.relational_aggregate import scatter as relational_aggregate
+from graphprism.ops.relational_linear.cost import transform_first
+from graphprism.ops.relational_sum import scatter as relational_sum
+
+
+def relational_linear(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
+    """Transforms, then sums; or sums, then transforms."""
+    num_relations, in_channels, out_channels = weight.shape
+    if transform_first(adj, adj.src.numel(), in_channels, out_channels):
+        h = (x @ weight.transpose(0, 1).reshape(in_channels, -1)).view(-1, num_relations, out_channels)
+        return relational_sum.relational_sum(h, adj, adj.weight)
+    h = relational_aggregate.relational_aggregate(x, adj, adj.weight)
+    return h.flatten(1) @ weight.reshape(-1, out_channels)

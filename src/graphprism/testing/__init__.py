@@ -1,0 +1,34 @@
+"""Graphs on which layers go wrong and laws that they must obey, for our tests and for your own layers."""
+
+from graphprism.testing.laws import (
+    Example,
+    assert_batch_equals_parts,
+    assert_deterministic,
+    assert_edge_order_invariant,
+    assert_equals_plain,
+    assert_every_parameter_has_gradient,
+    assert_gradients_correct,
+    assert_implementations_agree,
+    assert_permutation_equivariant,
+)
+from graphprism.testing.molecules import molecule, molecules
+from graphprism.testing.tolerances import TOLERANCES, tolerance
+from graphprism.testing.zoo import graph_zoo, random_graph
+
+__all__ = [
+    "TOLERANCES",
+    "Example",
+    "assert_batch_equals_parts",
+    "assert_deterministic",
+    "assert_edge_order_invariant",
+    "assert_equals_plain",
+    "assert_every_parameter_has_gradient",
+    "assert_gradients_correct",
+    "assert_implementations_agree",
+    "assert_permutation_equivariant",
+    "graph_zoo",
+    "molecule",
+    "molecules",
+    "random_graph",
+    "tolerance",
+]

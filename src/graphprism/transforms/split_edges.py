@@ -1,0 +1,41 @@
+"""From a plain graph to a multi-relational one, once, before training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from graphprism.splitting import GraphLike, Split, resolve_split
+from graphprism.transforms.homogeneous import check_homogeneous
+
+
+class SplitEdges(BaseTransform):
+    """Writes ``data.edge_type``: the relation of every edge, which PyG then batches like any edge attribute.
+
+    Apply it to the full graph, before sampling: a degree is the degree in the whole graph.
+
+    Args:
+        split: name of an ordering (``"degree"``, ``"ppr"``, ...; see `graphprism.splitting.ORDERINGS`), a `Split`, a
+            tensor, or any function of a graph that gives (E,) relations or (E, R) scores.
+
+    Example:
+        >>> import torch
+        >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+        >>> SplitEdges("degree")(path).edge_type.tolist()  # 0 up, 1 down, 2 tie
+        [0, 1, 1, 0]
+    """
+
+    def __init__(self, split: str | Split | Tensor | Callable[[GraphLike], Tensor] = "degree") -> None:
+        self.split = resolve_split(split)
+
+    def forward(self, data: Data) -> Data:
+        """``data`` with ``edge_type``."""
+        check_homogeneous(data)
+        data.edge_type = self.split(data)
+        return data
+
+    def __repr__(self) -> str:
+        return f"SplitEdges({self.split!r})"

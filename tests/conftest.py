@@ -1,0 +1,32 @@
+"""What all tests share: one set of tolerances, repeatable random inputs, and a reason when a GPU is missing."""
+
+import os
+from collections.abc import Callable
+
+import hypothesis
+import pytest
+import torch
+
+# Figures are drawn into files, also where a display exists.
+os.environ["MPLBACKEND"] = "Agg"
+torch.set_num_threads(min(2, torch.get_num_threads()))
+
+hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
+hypothesis.settings.load_profile("graphprism")
+
+
+@pytest.fixture(scope="session")
+def tolerance() -> Callable[[torch.dtype], dict[str, float]]:
+    """The package's one table, as keywords of `torch.testing.assert_close`: ``**tolerance(x.dtype)``."""
+    from graphprism.testing import tolerance
+
+    return tolerance
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    skip = pytest.mark.skip(reason="needs a CUDA device, and torch finds none")
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(skip)

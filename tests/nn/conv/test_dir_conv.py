@@ -1,0 +1,82 @@
+import pytest
+import torch
+
+from graphprism.nn import DirConv, MRSGCNConv, MRSSAGEConv
+from graphprism.ops import RelationalAdj
+from graphprism.testing import tolerance
+from tests.nn.conv.cases import GRAPHS, IN, OUT, make_example
+
+
+def dense(example, weight=None):
+    """One matrix for each relation: entry (i, j) is the weight of the edges from j to i."""
+    matrices = torch.zeros(3, example.x.size(0), example.x.size(0), dtype=torch.double)
+    weight = torch.ones(example.edge_index.size(1), dtype=torch.double) if weight is None else weight
+    matrices.index_put_((example.edge_type, example.edge_index[1], example.edge_index[0]), weight, accumulate=True)
+    return matrices
+
+
+@pytest.mark.parametrize("graph", ["directed", "random", "multi-edges", "no-edges"])
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_mrs_dir_gcn_is_its_formula(graph, alpha):
+    example = make_example(GRAPHS[graph])
+    conv = DirConv(lambda: MRSGCNConv(IN, OUT), alpha).double()
+    matrices = dense(example)
+    whole = matrices.sum(0)
+    scale_in, scale_out = (whole.sum(dim).clamp(min=1).rsqrt() for dim in (1, 0))
+    matrices = scale_in[:, None] * matrices * scale_out  # of the edge (j, i): D_in of i, D_out of j
+    expected = torch.zeros(example.x.size(0), OUT, dtype=torch.double)
+    for r in range(3):
+        if alpha < 1:
+            expected += (1 - alpha) * matrices[r] @ example.x @ conv.conv_in.lin.weight[r]
+        if alpha > 0:
+            expected += alpha * matrices[r].t() @ example.x @ conv.conv_out.lin.weight[r]
+    torch.testing.assert_close(example.run(conv), expected, **tolerance(torch.double))
+
+
+def test_mrs_dir_sage_takes_a_mean_in_each_direction():
+    example = make_example(GRAPHS["random"])
+    conv = DirConv(lambda: MRSSAGEConv(IN, OUT, root_weight=False, bias=False), 0.3, root_weight=(IN, OUT)).double()
+    matrices = dense(example)
+    expected = conv.lin_root(example.x)
+    for r in range(3):
+        mean_in = matrices[r] / matrices.sum(0).sum(1, keepdim=True).clamp(min=1)
+        mean_out = matrices[r].t() / matrices.sum(0).sum(0)[:, None].clamp(min=1)
+        expected = expected + 0.7 * mean_in @ example.x @ conv.conv_in.lin.weight[r]
+        expected = expected + 0.3 * mean_out @ example.x @ conv.conv_out.lin.weight[r]
+    torch.testing.assert_close(example.run(conv), expected, **tolerance(torch.double))
+
+
+def test_given_weights_are_taken_as_they_are():
+    example = make_example(GRAPHS["random"], weighted=True)
+    conv = DirConv(lambda: MRSGCNConv(IN, OUT), 1.0).double()
+    matrices = dense(example, example.edge_weight)
+    expected = sum(matrices[r].t() @ example.x @ conv.conv_out.lin.weight[r] for r in range(3))
+    torch.testing.assert_close(example.run(conv), expected, **tolerance(torch.double))
+
+
+def test_only_the_direction_that_counts_is_built():
+    assert DirConv(lambda: MRSGCNConv(IN, OUT), 1.0).conv_in is None
+    assert DirConv(lambda: MRSGCNConv(IN, OUT), 0.0).conv_out is None
+
+
+def test_a_prepared_graph_is_sorted_once_for_many_layers():
+    example = make_example(GRAPHS["random"])
+    adj = RelationalAdj(example.edge_index, example.edge_type, num_relations=3, num_nodes=12)
+    convs = [DirConv(lambda: MRSGCNConv(IN, OUT)).double() for _ in range(2)]
+    for conv in convs:
+        torch.testing.assert_close(conv(example.x, adj), example.run(conv), **tolerance(torch.double))
+    assert adj.normalized("dir", torch.double).incoming is adj.incoming
+
+
+def test_reset_draws_new_weights():
+    conv = DirConv(lambda: MRSSAGEConv(IN, OUT, root_weight=False), 0.5, root_weight=(IN, OUT))
+    before = [p.clone() for p in conv.parameters()]
+    conv.reset_parameters()
+    assert all(not torch.equal(old, new) for old, new in zip(before, conv.parameters(), strict=True))
+
+
+def test_bad_input():
+    with pytest.raises(TypeError, match="`factory` must be a function that makes a layer, .* got a layer"):
+        DirConv(MRSGCNConv(IN, OUT))
+    with pytest.raises(ValueError, match=r"`alpha` must be in \[0, 1\], got 1.5"):
+        DirConv(lambda: MRSGCNConv(IN, OUT), 1.5)

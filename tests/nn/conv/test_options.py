@@ -1,0 +1,162 @@
+"""Options that layers share: sizes that wait for the input, two kinds of nodes, a common start."""
+
+import pytest
+import torch
+from torch_geometric.nn import MLP
+
+from graphprism.nn import MRSConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.testing import tolerance
+from tests.nn.conv.cases import GRAPHS, IN, OUT, Difference, make_example, mlp
+
+EXAMPLE = make_example(GRAPHS["random"], dtype=torch.float32)
+SIZED = {
+    "gcn": lambda size, **options: MRSGCNConv(size, OUT, **options),
+    "sage": lambda size, **options: MRSSAGEConv(size, OUT, **options),
+    "gat": lambda size, **options: MRSGATConv(size, OUT, **options),
+    "gated-gcn": lambda size, **options: MRSGatedGCNConv(size, OUT, **options),
+}
+sized = pytest.mark.parametrize("name", SIZED)
+
+
+@sized
+def test_a_lazy_layer_takes_its_size_from_the_first_input(name):
+    torch.manual_seed(0)
+    lazy = SIZED[name](-1)
+    out = EXAMPLE.run(lazy)
+    assert out.shape == (12, OUT)
+    assert sum(p.numel() for p in lazy.parameters()) == sum(p.numel() for p in SIZED[name](IN).parameters())
+    assert torch.equal(EXAMPLE.run(lazy), out)
+
+
+@sized
+def test_a_lazy_layer_loads_the_weights_of_another(name):
+    trained, lazy = SIZED[name](IN), SIZED[name](-1)
+    trained.eval(), lazy.eval()
+    lazy.load_state_dict(trained.state_dict())
+    torch.testing.assert_close(EXAMPLE.run(lazy), EXAMPLE.run(trained))
+
+
+@sized
+def test_lazy_weights_are_drawn_like_others(name):
+    torch.manual_seed(0)
+    lazy = SIZED[name](-1)
+    EXAMPLE.run(lazy)
+    spread = {n: p.std() for n, p in SIZED[name](IN).named_parameters() if n.endswith("lin.weight")}
+    for parameter, value in lazy.named_parameters():
+        if parameter in spread:
+            torch.testing.assert_close(value.std(), spread[parameter], rtol=0.5, atol=0.0)
+
+
+@pytest.mark.parametrize("name", ["sage", "gat", "gated-gcn"])
+def test_two_kinds_of_nodes(name):
+    torch.manual_seed(0)
+    edges, types = torch.tensor([[0, 6, 6, 3], [1, 0, 1, 2]]), torch.tensor([0, 1, 2, 0])
+    senders, receivers = torch.randn(7, 5), torch.randn(3, 2)
+    layer = SIZED[name]((5, 2)).eval()
+    out = layer((senders, receivers), edges, types)
+    assert out.shape == (3, OUT)
+    # the same graph in one set of ten nodes: senders 0-6, receivers 7-9, features side by side
+    alone = layer((senders[[6]], receivers[[0]]), torch.tensor([[0], [0]]), torch.tensor([1]))
+    torch.testing.assert_close(out[:1], alone, **tolerance(torch.float32))
+
+
+def test_two_kinds_of_nodes_without_sizes_of_their_own():
+    edges, types = torch.tensor([[0, 6, 6, 3], [1, 0, 1, 2]]), torch.tensor([0, 1, 2, 0])
+    senders, receivers = torch.randn(7, IN), torch.randn(3, IN)
+    assert MRSGINConv(mlp)((senders, receivers), edges, types).shape == (3, OUT)
+    assert MRSConv(Difference)((senders, receivers), edges, types).shape == (3, OUT)
+    weighted = MRSGCNConv(IN, OUT)((senders, receivers), edges, types, torch.ones(4))
+    assert weighted.shape == (3, OUT)
+    with pytest.raises(ValueError, match="needs as many sources as targets, got 7 and 3"):
+        MRSGCNConv(IN, OUT)((senders, receivers), edges, types)
+
+
+@sized
+def test_share_init_starts_all_relations_equal_and_lets_them_part(name):
+    layer = SIZED[name](IN, share_init=True)
+    types = torch.zeros_like(EXAMPLE.edge_type)
+    start = EXAMPLE.run(layer)
+    torch.testing.assert_close(start, layer(EXAMPLE.x, EXAMPLE.edge_index, types))
+    optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
+    (start * torch.randn_like(start)).sum().backward()
+    optimiser.step()
+    moved = EXAMPLE.run(layer)
+    assert not torch.allclose(moved, layer(EXAMPLE.x, EXAMPLE.edge_index, types))
+
+
+@pytest.mark.parametrize("make", [lambda s: MRSGINConv(mlp, share_init=s), lambda s: MRSConv(Difference, share_init=s)])
+def test_share_init_of_networks(make):
+    types = torch.zeros_like(EXAMPLE.edge_type)
+    torch.manual_seed(0)
+    shared, apart = make(True), make(False)
+    others = list(dict(shared.named_children()).values())[0]
+    for network in others[1:]:
+        for a, b in zip(others[0].parameters(), network.parameters(), strict=True):
+            assert torch.equal(a, b)
+            assert a is not b
+    assert not torch.allclose(EXAMPLE.run(apart), apart(EXAMPLE.x, EXAMPLE.edge_index, types))
+
+
+@sized
+def test_reset_draws_new_weights_and_keeps_the_common_start(name):
+    layer = SIZED[name](IN, share_init=True)
+    before = {n: p.clone() for n, p in layer.named_parameters()}
+    layer.reset_parameters()
+    changed = [n for n, p in layer.named_parameters() if not torch.equal(before[n], p)]
+    assert any("weight" in n for n in changed)
+    types = torch.zeros_like(EXAMPLE.edge_type)
+    torch.testing.assert_close(EXAMPLE.run(layer), layer(EXAMPLE.x, EXAMPLE.edge_index, types))
+
+
+def test_reset_of_gin_reaches_every_network():
+    layer = MRSGINConv(
+        lambda: torch.nn.Sequential(torch.nn.Linear(IN, 4), torch.nn.ReLU(), MLP([4, 4])), train_eps=True
+    )
+    layer.eps.data += 1
+    before = [p.clone() for p in layer.nns.parameters()]
+    layer.reset_parameters()
+    assert any(not torch.equal(a, b) for a, b in zip(before, layer.nns.parameters(), strict=True))
+    assert layer.eps.tolist() == [0, 0, 0]
+
+
+def test_gated_gcn_returns_new_edge_features():
+    layer = MRSGatedGCNConv(IN, OUT, edge_dim=3)
+    features = torch.randn(40, 3)
+    nodes, edges = layer(EXAMPLE.x, EXAMPLE.edge_index, EXAMPLE.edge_type, edge_attr=features, return_edge_attr=True)
+    assert nodes.shape == (12, OUT)
+    assert edges.shape == (40, OUT)
+    torch.testing.assert_close(edges.mean(0), torch.zeros(OUT), atol=1e-5, rtol=0)  # normalised
+
+
+def test_attention_drops_coefficients_in_training_only():
+    layer = MRSGATConv(IN, OUT, dropout=0.5)
+    torch.manual_seed(0)
+    assert not torch.equal(EXAMPLE.run(layer), EXAMPLE.run(layer))
+    layer.eval()
+    assert torch.equal(EXAMPLE.run(layer), EXAMPLE.run(layer))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: MRSGCNConv(0, 4), ValueError, "`in_channels` must be at least 1, or -1"),
+        (lambda: MRSGCNConv(4, 0), ValueError, "`out_channels` must be at least 1, got 0"),
+        (lambda: MRSGCNConv(4, 4, 0), ValueError, "`num_relations` must be at least 1, got 0"),
+        (lambda: MRSSAGEConv(4, 4, aggr="max"), ValueError, '`aggr` must be "mean" or "sum"'),
+        (lambda: MRSGATConv(4, 4, heads=0), ValueError, "`heads` must be at least 1, got 0"),
+        (lambda: MRSGINConv(torch.nn.Linear(2, 2)), TypeError, "`nn` must be a function that makes a network"),
+        (lambda: MRSConv(torch.nn.Linear(2, 2)), TypeError, "`message` must be a function that makes a module"),
+    ],
+)
+def test_bad_options(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize("layer", [MRSGATConv(IN, OUT), MRSGatedGCNConv(IN, OUT)])
+def test_edge_features_must_be_announced(layer):
+    with pytest.raises(ValueError, match="`edge_attr` must be None, got a tensor"):
+        layer(EXAMPLE.x, EXAMPLE.edge_index, EXAMPLE.edge_type, edge_attr=torch.ones(40, 3))
+    announced = type(layer)(IN, OUT, edge_dim=3)
+    with pytest.raises(ValueError, match="`edge_attr` must be given when `edge_dim` is set, got None"):
+        EXAMPLE.run(announced)

@@ -1,0 +1,133 @@
+import copy
+import pickle
+
+import pytest
+import torch
+
+from graphprism.ops import RelationalAdj, relational_linear
+from tests.ops.cases import make_adj, normal
+
+EDGES, TYPES = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 1]]), torch.tensor([0, 0, 1, 1])
+
+
+def make(edges=EDGES, types=TYPES, weight=None, num_relations=2, num_nodes=3):
+    return RelationalAdj(edges, types, weight, num_relations=num_relations, num_nodes=num_nodes)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"edges": EDGES.float()}, TypeError, "`edge_index` must hold integers, got torch.float32"),
+        ({"edges": EDGES.t()}, ValueError, r"`edge_index` must have shape \[2, E\], got \[4, 2\]"),
+        ({"edges": [[0], [1]]}, TypeError, "`edge_index` must be a torch.Tensor, got list"),
+        ({"edges": EDGES - 1}, ValueError, r"`edge_index\[0\]` must hold numbers in \[0, 3\), got -1"),
+        ({"num_nodes": 2}, ValueError, r"`edge_index\[0\]` must hold numbers in \[0, 2\), got 2"),
+        ({"num_nodes": (3, 2)}, ValueError, r"`edge_index\[1\]` must hold numbers in \[0, 2\), got 2"),
+        ({"types": TYPES + 1}, ValueError, r"`edge_type` must hold numbers in \[0, 2\), got 2"),
+        ({"types": TYPES - 1}, ValueError, r"`edge_type` must hold numbers in \[0, 2\), got -1"),
+        ({"types": TYPES[:3]}, ValueError, r"`edge_type` must have shape \[4\], got \[3\]"),
+        ({"types": TYPES.float()}, TypeError, "`edge_type` must hold integers, got torch.float32"),
+        ({"types": torch.ones(4, 3)}, ValueError, r"`edge_type` must have shape \[4, 2\], got \[4, 3\]"),
+        (
+            {"types": torch.ones(4, 2).long()},
+            TypeError,
+            "`edge_type` must hold floating-point numbers, got torch.int64",
+        ),
+        ({"types": TYPES.to("meta")}, ValueError, "`edge_type` and `edge_index` must be on the same device"),
+        ({"types": None}, ValueError, "`edge_type` must be given for 2 relations, got None"),
+        ({"weight": torch.ones(3)}, ValueError, r"`edge_weight` must have shape \[4\], got \[3\]"),
+        ({"weight": torch.ones(4, dtype=torch.long)}, TypeError, "`edge_weight` must hold floating-point numbers"),
+        ({"num_relations": 0}, ValueError, "`num_relations` must be at least 1, got 0"),
+        ({"num_relations": None}, ValueError, "`num_relations` must be given with a 1-D `edge_type`"),
+    ],
+)
+def test_refuses_what_does_not_fit(change, error, message):
+    with pytest.raises(error, match=message):
+        make(**change)
+
+
+def test_both_directions_are_sorted_by_node_and_relation():
+    adj = make()
+    assert adj.incoming.rowptr.tolist() == [0, 0, 1, 2, 3, 4, 4]  # (0,0) (0,1) (1,0) (1,1) (2,0) (2,1)
+    assert adj.incoming.col.tolist() == [2, 0, 2, 1]
+    assert adj.incoming.pair_col.tolist() == [5, 0, 5, 2]
+    assert adj.outgoing.rowptr.tolist() == [0, 1, 1, 2, 2, 2, 4]
+    assert adj.outgoing.col.tolist() == [1, 2, 0, 1]
+    assert adj.incoming.order.tolist() == [2, 0, 3, 1]
+
+
+def test_an_empty_relation_and_an_empty_graph_are_fine():
+    adj = make(num_relations=5)
+    assert relational_linear(torch.ones(3, 2), adj, torch.ones(5, 2, 2)).tolist() == [[2, 2], [4, 4], [2, 2]]
+    empty = make(torch.empty(2, 0, dtype=torch.long), torch.empty(0, dtype=torch.long), num_nodes=0)
+    assert relational_linear(torch.ones(0, 2), empty, torch.ones(2, 2, 3)).shape == (0, 3)
+
+
+def test_transpose_reverses_edges_and_sorts_nothing_again():
+    adj = make_adj("random")
+    x, weight = normal(30, 3), normal(3, 3, 3)
+    back = adj.transpose()
+    assert back.incoming is adj.outgoing
+    assert back.outgoing is adj.incoming
+    fresh = RelationalAdj(adj.edge_index.flip(0), adj.edge_type, adj.edge_weight, num_relations=3, num_nodes=30)
+    torch.testing.assert_close(relational_linear(x, back, weight), relational_linear(x, fresh, weight))
+    torch.testing.assert_close(
+        relational_linear(x, back, weight), relational_linear(x, fresh, weight, impl="reference")
+    )
+
+
+def test_bipartite_sizes():
+    adj = RelationalAdj(torch.tensor([[0, 4], [1, 0]]), torch.tensor([0, 1]), num_relations=2, num_nodes=(5, 2))
+    weight = normal(2, 3, 2)
+    for which in (adj, adj.transpose()):
+        x = normal(which.size[0], 3)
+        for impl in ("csr", "scatter"):
+            out = relational_linear(x, which, weight, impl=impl)
+            torch.testing.assert_close(out, relational_linear(x, which, weight, impl="reference"))
+    assert repr(adj) == "RelationalAdj(num_nodes=(5, 2), num_edges=2, num_relations=2)"
+
+
+def test_other_weights_share_the_sorting_and_not_the_values():
+    adj = make(weight=torch.ones(4)).prepare()
+    x, weight = torch.ones(3, 1), torch.ones(2, 1, 1)
+    assert relational_linear(x, adj, weight).flatten().tolist() == [1, 2, 1]
+    other = adj.with_weight(torch.full((4,), 10.0))
+    assert other.incoming is adj.incoming
+    assert relational_linear(x, other, weight).flatten().tolist() == [10, 20, 10]
+    assert relational_linear(x, adj, weight).flatten().tolist() == [1, 2, 1]
+    with pytest.raises(ValueError, match=r"`edge_weight` must have shape \[4\], got \[5\]"):
+        adj.with_weight(torch.ones(5))
+
+
+def test_normalisation_is_computed_once_for_each_dtype_and_never_kept_with_a_gradient():
+    adj = make()
+    assert adj.normalized("sym", torch.float64) is adj.normalized("sym", torch.float64)
+    assert adj.normalized("sym", torch.float64).edge_weight.dtype == torch.float64
+    weight = torch.rand(4, requires_grad=True)
+    learned = make(weight=weight)
+    for _ in range(2):  # a kept graph of gradients would fail the second time
+        learned.normalized("sym").edge_weight.sum().backward()
+
+
+def test_soft_types_keep_zero_scores_only_where_a_gradient_is_wanted():
+    scores = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.0, 0.0]])
+    assert make(types=scores).src.tolist() == [0, 1, 1, 2]
+    assert make(types=scores.clone().requires_grad_()).src.numel() == 8
+    assert make(types=scores, num_relations=None).num_relations == 2
+
+
+def test_one_hot_scores_are_hard_types():
+    x, weight = normal(3, 2), normal(2, 2, 2)
+    soft = make(types=torch.nn.functional.one_hot(TYPES).double())
+    torch.testing.assert_close(relational_linear(x, soft, weight), relational_linear(x, make(), weight))
+
+
+def test_copies_pickles_and_moves():
+    adj = make_adj("random").with_weight(torch.rand(200, dtype=torch.double)).prepare()
+    x, weight = normal(30, 3), normal(3, 3, 3)
+    expected = relational_linear(x, adj, weight)
+    for other in (copy.deepcopy(adj), pickle.loads(pickle.dumps(adj)), adj.to("cpu")):
+        torch.testing.assert_close(relational_linear(x, other, weight), expected)
+    moved = adj.to("meta")
+    assert {moved.device.type, moved.incoming.col.device.type, moved.edge_weight.device.type} == {"meta"}
+    assert adj.device.type == "cpu"

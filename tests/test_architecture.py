@@ -1,0 +1,218 @@
+"""Imports point one way: the arrows are listed here, and every import, read with `ast`, has to follow one."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAX_LINES = 300
+
+# What each part of the package may import of the package, beside itself. A part allowed here brings all below it.
+ARROWS = {
+    "_checks": set(),
+    "results": set(),
+    "splitting": {"_checks"},
+    "ops": {"_checks"},
+    "nn": {"nn.conv", "nn.models"},
+    "nn.conv": {"_checks", "ops"},
+    "nn.models": {"_checks", "nn.conv"},
+    "transforms": {"_checks", "splitting", "ops"},
+    "analysis": {"_checks", "splitting", "ops"},
+    "testing": {"_checks", "splitting", "ops"},
+    "datasets": {"_checks"},
+    "training": {"_checks", "nn", "transforms", "datasets"},
+    "experiments": {"_checks", "training", "analysis", "results"},
+    "report": {"results"},
+    "cli": {"experiments", "report", "analysis"},
+}
+# Packages that a part may load when it is imported; anything else waits inside the function that needs it.
+TENSORS = {"torch", "numpy"}
+CORE = TENSORS | {"torch_geometric"}
+AT_IMPORT = {
+    "_checks": TENSORS,
+    "results": set(),
+    "splitting": TENSORS,
+    "ops": TENSORS,
+    "nn": CORE,
+    "nn.conv": CORE,
+    "nn.models": CORE,
+    "transforms": CORE,
+    "analysis": CORE,
+    "testing": CORE,
+    "datasets": CORE,
+}
+# A kernel lies in a file named after its language, and is loaded only where that language can be.
+AT_IMPORT_IN_FILE = {"triton.py": {"triton"}}
+# Packages that only the named parts may import at all, inside functions too.
+LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
+WITHOUT_PYG = {"_checks", "splitting", "ops", "results", "report"}
+ONLY_IN = {
+    "torch": set(ARROWS) - {"results", "report"},
+    "torch_geometric": set(ARROWS) - WITHOUT_PYG,
+    **{name: {"training"} for name in LIGHTNING},
+}
+
+# Imports by a call count as well, so the call has to name the package.
+DYNAMIC = {"import_module", "__import__"}
+UNREADABLE = "a name that is computed"
+
+
+class Import(NamedTuple):
+    """One imported name, in full (``graphprism.ops.spmm``), and whether it is loaded with the module that asks."""
+
+    target: str
+    line: int
+    at_import: bool
+
+
+def imports(tree: ast.AST, package: str, at_import: bool = True) -> Iterator[Import]:
+    """Yields every import below ``tree``; relative ones are resolved against ``package``."""
+    for node in ast.iter_child_nodes(tree):
+        for target in targets(node, package):
+            yield Import(target, node.lineno, at_import)
+        waits = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_type_checking(node)
+        yield from imports(node, package, at_import and not waits)
+
+
+def targets(node: ast.AST, package: str) -> list[str]:
+    match node:
+        case ast.Import(names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module, names, level):
+            parents = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+            return [".".join([*parents, *filter(None, [module]), alias.name]) for alias in names]
+        case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [target, *_]) if name in DYNAMIC:
+            return [target.value if isinstance(target, ast.Constant) else UNREADABLE]
+    return []
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def lies_in(target: str, parts: set[str]) -> bool:
+    return any(target == part or target.startswith(part + ".") for part in parts)
+
+
+def part_of(path: Path) -> str | None:
+    """The longest name in `ARROWS` that holds a file, given its path below ``src/graphprism``."""
+    name = ".".join(path.with_suffix("").parts)
+    return max((part for part in ARROWS if lies_in(name, {part})), key=len, default=None)
+
+
+def broken_rule(part: str, file_name: str, found: Import) -> str | None:
+    top, _, inside = found.target.partition(".")
+    if found.target == UNREADABLE:
+        return "write the package into the call, so that its rule can be checked"
+    if top != "graphprism":
+        at_import = found.at_import and top not in AT_IMPORT_IN_FILE.get(file_name, set())
+        return broken_third_party_rule(part, top, at_import)
+    if inside == "__version__" or lies_in(inside, ARROWS[part] | {part}):
+        return None
+    return f"of graphprism it may import only {sorted(ARROWS[part] | {part})}"
+
+
+def broken_third_party_rule(part: str, top: str, at_import: bool) -> str | None:
+    if part not in ONLY_IN.get(top, {part}):
+        return f"{top} may be imported only in {sorted(ONLY_IN[top])}"
+    if at_import and part in AT_IMPORT and top not in AT_IMPORT[part] | sys.stdlib_module_names:
+        return f"at import it may load only {sorted(AT_IMPORT[part])}; import {top} in the function that needs it"
+    return None
+
+
+def violations(path: Path, source: str) -> list[str]:
+    """Checks one file, given its path below ``src/graphprism``."""
+    if path == Path("__init__.py"):  # the public door, free to import every part
+        return []
+    part = part_of(path)
+    if part is None:
+        return [f"{path}:1: belongs to no part of the package; add its part to ARROWS"]
+    package = ".".join(["graphprism", *path.parent.parts])
+    found = [(one, broken_rule(part, path.name, one)) for one in imports(ast.parse(source, str(path)), package)]
+    return [f"{path}:{one.line}: {part} must not import {one.target}: {rule}" for one, rule in found if rule]
+
+
+def python_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def test_every_import_follows_the_arrows():
+    package = ROOT / "src" / "graphprism"
+    files = python_files("src/graphprism")
+    assert files, f"no source under {package}"
+    found = [text for path in files for text in violations(path.relative_to(package), path.read_text("utf-8"))]
+    assert not found, "\n".join(["", *found])
+
+
+def test_arrows_make_no_circle():
+    left = {part: arrows - {part} for part, arrows in ARROWS.items() if part != "nn"}
+    while free := {part for part, arrows in left.items() if not arrows & (set(left) - {part})}:
+        left = {part: arrows for part, arrows in left.items() if part not in free}
+    assert not left, f"these parts import each other in a circle: {sorted(left)}"
+
+
+def test_nobody_imports_the_command_line():
+    assert [part for part, arrows in ARROWS.items() if "cli" in arrows] == []
+
+
+def test_no_file_is_long():
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in python_files("src", "tests", "benchmarks")}
+    long = [f"{path.relative_to(ROOT)}: {lines} lines" for path, lines in lengths.items() if lines > MAX_LINES]
+    assert not long, f"split every file above {MAX_LINES} lines: {long}"
+
+
+def test_no_file_is_called_utils():
+    found = [str(path.relative_to(ROOT)) for path in python_files("src", "tests", "benchmarks") if path.stem == "utils"]
+    assert not found, f"name these files after what they do: {found}"
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "words"),
+    [
+        ("splitting/split.py", "import torch\nfrom graphprism.ops import a", "split.py:2: splitting must not import"),
+        ("splitting/split.py", "def f():\n    from graphprism import ops", "split.py:2:"),
+        ("splitting/split.py", "from ..ops import spmm", "graphprism.ops.spmm"),
+        ("splitting/split.py", "def f():\n    import torch_geometric.utils", "torch_geometric may be imported only in"),
+        ("splitting/split.py", "class A:\n    import networkx", "at import it may load only ['numpy', 'torch']"),
+        ("ops/spmm/__init__.py", "import importlib\nimportlib.import_module('graphprism.nn')", "__init__.py:2:"),
+        ("ops/spmm/csr.py", "import triton", "import triton in the function that needs it"),
+        ("analysis/a.py", "import importlib\nfor name in 'ab':\n    importlib.import_module(name)", "a.py:3: analysis"),
+        ("nn/conv/gcn.py", "from graphprism.nn.models import Stack", "nn.conv must not import"),
+        ("nn/models/stack.py", "from graphprism.nn import MRSGCNConv", "nn.models must not import"),
+        ("nn/conv/gcn.py", "from graphprism.splitting import degree", "graphprism.splitting.degree"),
+        ("transforms/split_edges.py", "try:\n    import pandas\nexcept ImportError:\n    pass", "pandas"),
+        ("analysis/rank.py", "import graphprism", "analysis must not import graphprism:"),
+        ("experiments/run.py", "def f():\n    import lightning", "only in ['training']"),
+        ("experiments/run.py", "from graphprism.cli import app", "graphprism.cli.app"),
+        ("report/page.py", "def f():\n    import torch", "torch may be imported only in"),
+        ("report/page.py", "from graphprism._checks import check_shape", "report must not import"),
+        ("results.py", "import numpy", "results must not import numpy"),
+        ("helpers.py", "", "helpers.py:1: belongs to no part"),
+    ],
+)
+def test_planted_violation_is_named(path, source, words):
+    (message,) = violations(Path(path), source)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("__init__.py", "from graphprism.cli import app"),
+        ("_checks.py", "from __future__ import annotations\nimport torch\nfrom collections.abc import Sequence"),
+        ("ops/spmm/__init__.py", "from . import reference\nfrom graphprism.ops.a import b\nfrom ... import _checks"),
+        ("ops/spmm/triton.py", "import triton\nimport triton.language as tl"),
+        ("nn/__init__.py", "from graphprism.nn.conv import A\nfrom graphprism.nn.models import B"),
+        ("nn/models/stack.py", "from torch_geometric.nn import global_add_pool\nfrom graphprism.nn import conv"),
+        ("transforms/a.py", "def draw():\n    import matplotlib.pyplot\n\n    return lambda: __import__('rich')"),
+        ("testing/zoo.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import networkx"),
+        ("training/engine.py", "import lightning\nfrom graphprism.nn import conv\nfrom graphprism import __version__"),
+        ("cli/app.py", "import typer\nfrom graphprism.experiments.run import run"),
+    ],
+)
+def test_allowed_import_passes(path, source):
+    assert violations(Path(path), source) == []

@@ -1,0 +1,49 @@
+import pickle
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.loader import DataLoader
+
+from graphprism.splitting import ORDERINGS, by_attribute, by_order
+from graphprism.testing import molecules
+from graphprism.transforms import SplitEdges
+
+DATA = [Data(g.x, g.edge_index, edge_attr=torch.arange(g.edge_index.size(1)) % 4) for g in molecules(5)]
+
+
+def test_by_hand():
+    star = Data(edge_index=torch.tensor([[0, 1, 0, 2, 1, 2], [1, 0, 2, 0, 2, 1]]), num_nodes=3)
+    assert SplitEdges("degree")(star).edge_type.tolist() == [2] * 6
+    path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+    assert SplitEdges("degree")(path).edge_type.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("split", [*ORDERINGS, by_order("degree") * by_attribute("edge_attr")])
+def test_before_batching_is_after_batching(split):
+    transform = SplitEdges(split)
+    parts = Batch.from_data_list([transform(data) for data in DATA])
+    assert parts.edge_type.equal(transform(Batch.from_data_list(DATA)).edge_type)
+
+
+def test_the_input_is_left_alone():
+    SplitEdges("degree")(DATA[0])
+    assert "edge_type" not in DATA[0]
+
+
+def test_loads_in_worker_processes():
+    transform = SplitEdges(by_order("degree", "ppr"))
+    assert repr(pickle.loads(pickle.dumps(transform))) == "SplitEdges(by_order('degree', 'ppr'))"
+    batch = next(iter(DataLoader([transform(data) for data in DATA], batch_size=5)))
+    assert batch.edge_type.shape == (batch.num_edges,)
+
+
+def test_bad_input():
+    with pytest.raises(TypeError, match="`data` must be a torch_geometric Data or Batch, got HeteroData"):
+        SplitEdges("degree")(HeteroData())
+    with pytest.raises(ValueError, match=r"`data.edge_index` must be given, got None"):
+        SplitEdges("degree")(Data(num_nodes=3))
+    with pytest.raises(ValueError, match=r"`data.edge_index` must hold numbers in \[0, 3\), got 7"):
+        SplitEdges("degree")(Data(edge_index=torch.tensor([[0], [7]]), num_nodes=3))
+    with pytest.raises(ValueError, match="degre"):
+        SplitEdges("degre")
