@@ -1,7 +1,7 @@
 """128 layers of GCN and of MRS-GCN on the same molecules: one signal is left, or many are.
 
-Every layer has fresh random weights, 16 channels and ReLU, as in Figure 2 of the paper. The rank-one distance of a molecule
-is 0 when all its atoms carry multiples of one signal.
+Every layer has fresh random weights, 16 channels and ReLU, as in Figure 2 of the paper. The rank-one distance of a
+molecule is 0 when all its atoms carry multiples of one signal.
 """
 
 from __future__ import annotations

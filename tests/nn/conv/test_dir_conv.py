@@ -76,7 +76,7 @@ def test_reset_draws_new_weights():
 
 
 def test_bad_input():
-    with pytest.raises(TypeError, match="`factory` must be a function that makes a layer, .* got a layer"):
+    with pytest.raises(TypeError, match=r"`factory` must be a function that makes a layer, .* got a layer"):
         DirConv(MRSGCNConv(IN, OUT))
     with pytest.raises(ValueError, match=r"`alpha` must be in \[0, 1\], got 1.5"):
         DirConv(lambda: MRSGCNConv(IN, OUT), 1.5)

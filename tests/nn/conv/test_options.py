@@ -89,7 +89,7 @@ def test_share_init_of_networks(make):
     types = torch.zeros_like(EXAMPLE.edge_type)
     torch.manual_seed(0)
     shared, apart = make(True), make(False)
-    others = list(dict(shared.named_children()).values())[0]
+    others = next(shared.children())
     for network in others[1:]:
         for a, b in zip(others[0].parameters(), network.parameters(), strict=True):
             assert torch.equal(a, b)

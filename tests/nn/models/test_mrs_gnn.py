@@ -138,7 +138,7 @@ def test_bad_options(change, message):
 
 def test_bad_input():
     data = make_data()
-    with pytest.raises(ValueError, match="`x` must hold one integer type in each row, got torch.float32"):
+    with pytest.raises(ValueError, match=r"`x` must hold one integer type in each row, got torch\.float32"):
         make_model("gcn")(data.x.float(), data.edge_index)
     with pytest.raises(ValueError, match="`edge_attr` must hold one integer type in each row, got None"):
         make_model("gated-gcn")(data.x, data.edge_index)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.csr_sum import csr_sum
 from graphprism.ops.relational_adj import RelationalAdj
 
 
@@ -21,7 +20,7 @@ class _EntrySum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
         ctx.adj = adj
-        return csr_sum(adj.incoming.node_rowptr, adj.incoming.order, None, rows)
+        return adj.incoming.sum_nodes(adj.incoming.order, None, rows)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

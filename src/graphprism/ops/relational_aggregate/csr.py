@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.csr_sum import csr_sum
 from graphprism.ops.entry_dot import entry_dot
 from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_sum.csr import relational_sum
@@ -25,7 +24,7 @@ class _RelationalAggregate(torch.autograd.Function):
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
         ctx.adj = adj
         csr = adj.incoming
-        out = csr_sum(csr.rowptr, csr.col, adj.values("incoming", weight, x.dtype), x)
+        out = csr.sum_pairs(csr.col, adj.values("incoming", weight, x.dtype), x)
         return out.view(adj.size[1], adj.num_relations, x.size(1))
 
     @staticmethod

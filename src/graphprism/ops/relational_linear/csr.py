@@ -39,7 +39,7 @@ class _RelationalLinear(torch.autograd.Function):
         csr = adj.incoming
         if transform_first(adj, csr.col.numel(), in_channels, out_channels):
             h = _transform(x, weight).view(-1, out_channels)
-            return csr_sum(csr.node_rowptr, csr.pair_col, value, h)
+            return csr.sum_nodes(csr.pair_col, value, h)
         out = x.new_empty(adj.size[1], out_channels)
         stacked = weight.reshape(num_relations * in_channels, out_channels)
         for begin, end, h in _pair_rows(csr, value, x):
@@ -96,9 +96,13 @@ def _products_of_transpose(
 def _pair_rows(csr: Csr, value: Tensor | None, dense: Tensor) -> Any:
     """Yields runs of nodes with the sums of their neighbours, relations side by side: (begin, end, (n, R * F))."""
     channels = dense.size(1)
-    for begin, end, first, last in csr.blocks(csr.num_relations * channels * dense.element_size()):
+    blocks = csr.blocks(csr.num_relations * channels * dense.element_size())
+    if len(blocks) == 1:
+        yield 0, csr.num_rows, csr.sum_pairs(csr.col, value, dense).view(csr.num_rows, csr.num_relations * channels)
+        return
+    for begin, end, first, last in blocks:
         rowptr = csr.rowptr[begin * csr.num_relations : end * csr.num_relations + 1]
-        rowptr = rowptr if first == 0 else rowptr - first
+        rowptr = rowptr - first
         part = None if value is None else value[first:last]
         h = csr_sum(rowptr, csr.col[first:last], part, dense)
         yield begin, end, h.view(end - begin, csr.num_relations * channels)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.csr_sum import csr_sum
 from graphprism.ops.entry_dot import entry_dot
 from graphprism.ops.relational_adj import RelationalAdj
 
@@ -24,7 +23,7 @@ class _RelationalSum(torch.autograd.Function):
         ctx.save_for_backward(h if ctx.needs_input_grad[1] else None, weight)
         ctx.adj = adj
         csr = adj.incoming
-        return csr_sum(csr.node_rowptr, csr.pair_col, adj.values("incoming", weight, h.dtype), h.flatten(0, 1))
+        return csr.sum_nodes(csr.pair_col, adj.values("incoming", weight, h.dtype), h.flatten(0, 1))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
