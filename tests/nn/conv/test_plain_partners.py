@@ -87,7 +87,7 @@ def test_gin_with_one_relation(graph):
 
 @graphs
 def test_gin_with_equal_linear_networks(graph):
-    # h is linear: sum_r h((1 + eps) x + a_r) = h(3 (1 + eps) x + sum_r a_r), the plain layer with 1 + eps' = 3 (1 + eps)
+    # h is linear: sum_r h((1 + eps) x + a_r) = h(3 (1 + eps) x + sum_r a_r), plain with 1 + eps' = 3 (1 + eps)
     layer = MRSGINConv(lambda: torch.nn.Linear(IN, OUT, bias=False), 3, eps=0.5, share_init=True).double()
     plain = GINConv(torch.nn.Linear(IN, OUT, bias=False), eps=3.5).double()
     plain.nn.load_state_dict(layer.nns[0].state_dict())

@@ -14,7 +14,7 @@ def csr_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) ->
         return dense.new_zeros(rowptr.numel() - 1, dense.size(1))
     value = dense.new_ones(col.numel()) if value is None else value
     size = (rowptr.numel() - 1, dense.size(0))
-    with warnings.catch_warnings():  # PyTorch calls the CSR layout a beta feature once per process
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    with warnings.catch_warnings():  # once per process: the layout is a beta feature; its invariants are not checked
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         matrix = torch.sparse_csr_tensor(rowptr, col, value, size, check_invariants=False)
     return matrix @ dense

@@ -1,0 +1,117 @@
+"""A table by layer of what a model does to its node states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from graphprism.analysis.collapse._call_model import attribute, call_model
+from graphprism.analysis.collapse._find_layers import find_layers
+from graphprism.analysis.collapse._form_loss import Loss, form_loss
+from graphprism.analysis.collapse._per_graph import num_graphs
+from graphprism.analysis.collapse._preserve import preserved
+from graphprism.analysis.collapse._probe import Call, Probe
+from graphprism.analysis.collapse.collapse_report import CollapseReport
+from graphprism.analysis.collapse.layer_collapse import LayerCollapse
+
+
+class Gradients(TypedDict):
+    """The fields of `LayerCollapse` that need a loss."""
+
+    output_gradient: float | None
+    parameter_gradient: float | None
+
+
+def collapse(
+    model: Module,
+    data: Any,
+    labels: Tensor | None = None,
+    loss: Loss | None = None,
+    forward: Callable[[Any, Any], Any] | None = None,
+    *,
+    whole: bool = False,
+    layers: Sequence[str] | None = None,
+) -> CollapseReport:
+    """Runs ``model`` once on ``data`` and measures the output of every convolution: is it collapsing, and where?
+
+    A convolution is any `torch_geometric.nn.MessagePassing` and any layer of graphprism or of PyG; one inside another
+    is part of it, one that is called several times gives several rows. Each row holds the metrics of the states and,
+    when a loss can be formed, the norm of its gradient with respect to the output and to the parameters of the layer.
+    So a model that loses its signal on the way forward can be told from one that loses its gradient on the way back.
+
+    The model runs in the mode it is in, and is left as it was, also after an exception: modes, hooks, gradients,
+    buffers such as running means, attributes such as caches, and the state of the random number generators.
+
+    Args:
+        model: Any module. It is called with the attributes of ``data`` that its ``forward`` names (``x``,
+            ``edge_index``, ``edge_type``, ``batch`` and so on), or with ``data`` if that is the only argument.
+        data: A `torch_geometric.data.Data` or `Batch`, or any object with such attributes, on the model's device.
+        labels: What the output is compared with; ``data.y`` if None.
+        loss: Called as ``loss(output, labels)``. If None: cross entropy for integer labels, mean squared error for
+            floating-point labels of the output's shape. Output and labels are restricted to ``data.train_mask`` where
+            there is one.
+        forward: Called as ``forward(model, data)`` instead of the model, for models with other arguments.
+        whole: Measures the states of all nodes as one matrix, where ``data.batch`` would give means over graphs.
+        layers: Names of the modules to look at, instead of all convolutions.
+
+    Where a model changes the number of nodes (pooling), the rows after that have no Dirichlet energies, and their
+    states are measured as one matrix.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from torch_geometric.nn import GCN
+        >>> data = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> report = collapse(GCN(3, 8, num_layers=2), data)
+        >>> [(row.name, row.shape) for row in report.rows]
+        [('convs.0', (3, 8)), ('convs.1', (3, 8))]
+    """
+    model = getattr(model, "_orig_mod", model)  # hooks inside a compiled model would not be called
+    modules = find_layers(model, layers)
+    probe = _probe(data, whole)
+    wants_loss = not (labels is None and loss is None and attribute(data, "y") is None)
+    tracking = torch.enable_grad() if wants_loss else torch.no_grad()
+    # Without this a caller in inference mode would get no gradients.
+    with torch.inference_mode(False), tracking, preserved(model):
+        with probe.watching(modules):
+            output = call_model(model, data, forward)
+        if not probe.calls:
+            raise ValueError(f"`model` must call a layer that gives node states, got no call of {', '.join(modules)}")
+        value, name = form_loss(output, data, labels, loss) if wants_loss else (None, "no loss: labels are missing")
+        norms = _gradient_norms(value, probe.calls)
+    rows = (
+        LayerCollapse(number, call.name, type(call.module).__name__, **call.measures, **gradients)
+        for number, (call, gradients) in enumerate(zip(probe.calls, norms, strict=True), start=1)
+    )
+    number = num_graphs(probe.batch)
+    return CollapseReport(tuple(rows), type(model).__name__, number, None if value is None else value.item(), name)
+
+
+def _probe(data: Any, whole: bool) -> Probe:
+    edge_index, batch = attribute(data, "edge_index"), None if whole else attribute(data, "batch")
+    usable = isinstance(edge_index, Tensor) and edge_index.dim() == 2 and edge_index.size(0) == 2
+    x, num_nodes = attribute(data, "x"), attribute(data, "num_nodes")
+    num_nodes = x.size(0) if num_nodes is None and isinstance(x, Tensor) else num_nodes
+    return Probe(num_nodes, edge_index if usable else None, batch)
+
+
+def _gradient_norms(loss: Tensor | None, calls: Sequence[Call]) -> list[Gradients]:
+    """Norms for every call; by `torch.autograd.grad`, which leaves ``.grad`` of the parameters alone."""
+    if loss is None:
+        return [Gradients(output_gradient=None, parameter_gradient=None) for _ in calls]
+    parameters = [[p for p in call.module.parameters() if p.requires_grad] for call in calls]
+    wanted = list(dict.fromkeys([call.output for call in calls] + [p for group in parameters for p in group]))
+    found = dict(zip(wanted, torch.autograd.grad(loss, wanted, allow_unused=True), strict=True))
+    return [
+        Gradients(output_gradient=_norm([found[call.output]]), parameter_gradient=_norm([found[p] for p in group]))
+        for call, group in zip(calls, parameters, strict=True)
+    ]
+
+
+def _norm(gradients: Sequence[Tensor | None]) -> float | None:
+    norms = [torch.linalg.vector_norm(gradient.double()) for gradient in gradients if gradient is not None]
+    return torch.stack(norms).norm().item() if norms else None

@@ -1,0 +1,49 @@
+import io
+
+import pytest
+import torch
+from rich.console import Console
+
+from graphprism.analysis.certificate import SplitComparison, certify, compare_splits
+from graphprism.splitting import Graph, by_direction, by_order
+
+PATH = Graph(torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), 4)
+
+
+def test_each_split_as_by_itself():
+    comparison = compare_splits(PATH, ["degree", by_direction(), "random"])
+    assert comparison.names == ("degree", "by_direction()", "random")
+    for name, split in zip(comparison.names, ["degree", by_direction(), "random"], strict=True):
+        assert comparison[name] == certify(PATH, split)
+
+
+def test_names_of_a_mapping_and_options():
+    comparison = compare_splits([PATH, PATH], {"mine": by_order("degree")}, aggregation="sym")
+    assert comparison["mine"] == certify([PATH, PATH], "degree", aggregation="sym")
+
+
+def test_json_and_back():
+    comparison = SplitComparison(("degree",), (certify(PATH, "degree"),), (("features", "there are none"),))
+    assert SplitComparison.from_json(comparison.to_json()) == comparison
+
+
+def test_a_row_for_each_split():
+    comparison = SplitComparison(("degree",), (certify(PATH, "degree"),), (("features", "there are none"),))
+    _, degree, features, *_ = str(comparison).splitlines()
+    assert [cell for cell in degree.split("  ") if cell] == [
+        "degree", "2 of 3", "66.7 %", "up 33 %, down 33 %, tie 33 %", "up, down", "none",
+    ]  # fmt: skip
+    assert features.split() == ["features", "skipped:", "there", "are", "none"]
+    assert "sufficient, not necessary" in str(comparison)
+    out = io.StringIO()
+    Console(file=out, width=300).print(comparison)
+    assert "up 33 %, down 33 %, tie 33 %" in out.getvalue()
+
+
+def test_bad_input():
+    with pytest.raises(TypeError, match=r"`splits` must be a list .* got the string 'degree'"):
+        compare_splits(PATH, "degree")
+    with pytest.raises(ValueError, match="different names, got 'degree' twice"):
+        compare_splits(PATH, ["degree", "degree"])
+    with pytest.raises(KeyError, match="no split 'core' among"):
+        compare_splits(PATH, ["degree"])["core"]
