@@ -1,12 +1,17 @@
+import sys
+
 import pytest
 import torch
 
 from graphprism.ops import RelationalAdj, relational_linear
 from graphprism.ops.csr import Csr
 from graphprism.ops.relational_linear import IMPLEMENTATIONS
-from graphprism.ops.relational_linear.cost import transform_first
+from graphprism.ops.relational_linear.cost import leave_out_empty_pairs, transform_first
 from graphprism.testing import assert_implementations_agree, random_graph, tolerance
 from tests.ops.cases import GRAPHS, make_adj, normal
+
+# by name: the attribute of the package is the function
+CSR_FORM = sys.modules["graphprism.ops.relational_linear.csr"]
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
@@ -61,18 +66,36 @@ def test_both_orders_are_taken_and_give_the_same():
         )
 
 
-def test_many_blocks_give_what_one_gives(monkeypatch):
-    adj = make_adj("random")
-    x, weight = normal(30, 8), normal(3, 8, 8)
+@pytest.mark.parametrize("leave_out", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_many_blocks_with_and_without_empty_pairs(monkeypatch, name, dtype, leave_out):
+    adj = make_adj(name, dtype=dtype)
+    x, weight = normal(adj.size[0], 8, dtype=dtype), normal(3, 8, 8, dtype=dtype)
     leaves = (x, weight, adj.edge_weight)
-    whole = relational_linear(x, adj, weight)
-    whole_grads = torch.autograd.grad(whole.square().sum(), leaves)
-    monkeypatch.setattr("graphprism.ops.csr._CPU_BLOCK_BYTES", 7 * 3 * 8 * 8)  # seven nodes to a block
-    assert len(adj.incoming.blocks(3 * 8 * 8)) == 5
-    blocked = relational_linear(x, adj, weight)
-    torch.testing.assert_close(blocked, whole, **tolerance(whole.dtype))
-    for ours, theirs in zip(torch.autograd.grad(blocked.square().sum(), leaves), whole_grads, strict=True):
-        torch.testing.assert_close(ours, theirs, **tolerance(whole.dtype))
+    expected = relational_linear(x, adj, weight, impl="reference")
+    expected_grads = torch.autograd.grad(expected.square().sum(), leaves)
+    node_bytes = 3 * 8 * x.element_size()
+    monkeypatch.setattr(CSR_FORM, "leave_out_empty_pairs", lambda *_: leave_out)
+    monkeypatch.setattr(CSR_FORM, "transform_first", lambda *_: False)
+    for nodes in (1, 7, 1000):
+        monkeypatch.setattr("graphprism.ops.csr._CPU_BLOCK_BYTES", nodes * node_bytes)
+        assert adj.incoming.nodes_per_block(x) == min(nodes, max(1, adj.size[0]))
+        out = relational_linear(x, adj, weight)
+        torch.testing.assert_close(out, expected, **tolerance(dtype))
+        for ours, theirs in zip(torch.autograd.grad(out.square().sum(), leaves), expected_grads, strict=True):
+            torch.testing.assert_close(ours, theirs, **tolerance(dtype))
+
+
+def test_empty_pairs_are_left_out_where_it_pays():
+    sparse = RelationalAdj(torch.arange(60).view(2, 30), torch.zeros(30).long(), num_relations=3, num_nodes=60)
+    loops, types = torch.arange(30).repeat(2, 3), torch.arange(3).repeat_interleave(30)
+    full = RelationalAdj(loops, types, num_relations=3, num_nodes=30)
+    assert sparse.incoming.active_share == pytest.approx(1 / 6)
+    assert full.incoming.active_share == 1
+    assert leave_out_empty_pairs(sparse.incoming, 64, 64)
+    assert not leave_out_empty_pairs(sparse.incoming, 8, 64)
+    assert not leave_out_empty_pairs(full.incoming, 512, 512)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphprism.ops.csr_sum import can_use_segments, csr_sum
-from graphprism.ops.csr_sum.segments import Segments
+from graphprism.ops.csr_sum import span_sum
 
-# Bytes of one block of pair rows. A product that goes block by block keeps them in the cache instead of writing (N, R,
-# F) numbers to memory and reading them back. Two cores, 169k nodes, 3 relations, 64 channels, forward: 51 ms at 2 MiB,
-# 77 ms unblocked. On a GPU the matrix product is faster in one piece; blocks only bound the memory of very large
-# graphs.
+# Bytes of the sums of one block. A product that goes block by block keeps them in the cache instead of writing (N, R,
+# F) numbers to memory and reading them back: two cores, 169k nodes, 64 channels, forward, 51 ms at 2 MiB, 77 ms
+# unblocked. On a GPU the matrix products are faster in one piece; blocks only bound the memory of very large graphs.
 _CPU_BLOCK_BYTES = 2 << 20
-_GPU_BLOCK_BYTES = 4 << 30
-
-Block = tuple[int, int, int, int]
+_GPU_BLOCK_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,7 @@ class Csr:
         pair_col: (K,) the pair ``other node * R + relation`` of every entry.
         order: (K,) the number that the entry had before sorting.
         num_relations: R.
+        cache: what others derive from this structure.
     """
 
     rowptr: Tensor
@@ -38,7 +37,7 @@ class Csr:
     pair_col: Tensor
     order: Tensor
     num_relations: int
-    _cache: dict[int | str, Any] = field(default_factory=dict, repr=False, compare=False)
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def build(row: Tensor, relation: Tensor | None, col: Tensor, size: tuple[int, int], num_relations: int) -> Csr:
@@ -62,40 +61,52 @@ class Csr:
     @property
     def node_rowptr(self) -> Tensor:
         """(N + 1,) where the entries of each node begin, all relations together."""
-        if "node_rowptr" not in self._cache:
-            self._cache["node_rowptr"] = self.rowptr[:: self.num_relations].contiguous()
-        rowptr: Tensor = self._cache["node_rowptr"]
+        if "node_rowptr" not in self.cache:
+            self.cache["node_rowptr"] = self.rowptr[:: self.num_relations].contiguous()
+        rowptr: Tensor = self.cache["node_rowptr"]
         return rowptr
 
-    def blocks(self, bytes_per_node: int) -> list[Block]:
-        """Runs of nodes whose rows fit into one block: (first node, last node + 1, first entry, last entry + 1)."""
-        budget = _GPU_BLOCK_BYTES if self.rowptr.is_cuda else _CPU_BLOCK_BYTES
-        step = max(1, budget // max(1, bytes_per_node))
+    @property
+    def active_share(self) -> float:
+        """Share of the pairs (node, relation) that have an entry; waits for the device once."""
+        if "active_share" not in self.cache:
+            pairs = self.rowptr.numel() - 1
+            self.cache["active_share"] = float(self.rowptr.diff().count_nonzero()) / max(1, pairs)
+        share: float = self.cache["active_share"]
+        return share
+
+    def nodes_per_block(self, dense: Tensor) -> int:
+        """How many nodes the sums over rows of ``dense`` fit the cache for, all relations side by side."""
+        budget = _GPU_BLOCK_BYTES if dense.is_cuda else _CPU_BLOCK_BYTES
+        step = budget // max(1, self.num_relations * dense.size(1) * dense.element_size())
+        return min(max(1, step), max(1, self.num_rows))
+
+    def blocks(self, step: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """Runs of ``step`` nodes: ((first node, first entry), (last node + 1, last entry + 1))."""
         if step >= self.num_rows:
-            return [(0, self.num_rows, 0, self.col.numel())]
-        if step not in self._cache:
+            return [((0, 0), (self.num_rows, self.col.numel()))]
+        if ("blocks", step) not in self.cache:
             nodes = [*range(0, self.num_rows, step), self.num_rows]
-            entries = self.rowptr[torch.tensor(nodes, device=self.rowptr.device) * self.num_relations].tolist()
-            self._cache[step] = list(zip(nodes[:-1], nodes[1:], entries[:-1], entries[1:], strict=True))
-        blocks: list[Block] = self._cache[step]
+            places = torch.tensor(nodes, device=self.rowptr.device) * self.num_relations
+            self.cache["blocks", step] = list(pairwise(zip(nodes, self.rowptr[places].tolist(), strict=True)))
+        blocks: list[tuple[tuple[int, int], tuple[int, int]]] = self.cache["blocks", step]
         return blocks
 
     def sum_pairs(self, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
         """One sum for every pair (node, relation), over ``dense[col]``: (N * R, F)."""
-        return csr_sum(self.rowptr, col, value, dense, segments=self._segments(self.rowptr, dense, "pairs"))
+        return span_sum(self.cache, self.rowptr, (0, col.numel()), col, value, dense, "pairs")
 
     def sum_nodes(self, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
         """One sum for every node, all relations together, over ``dense[col]``: (N, F)."""
-        rowptr = self.node_rowptr
-        return csr_sum(rowptr, col, value, dense, segments=self._segments(rowptr, dense, "nodes"))
+        return span_sum(self.cache, self.node_rowptr, (0, col.numel()), col, value, dense, "nodes")
 
-    def _segments(self, rowptr: Tensor, dense: Tensor, rows: str) -> Segments | None:
-        if not can_use_segments(dense):
-            return None
-        if rows not in self._cache:
-            self._cache[rows] = Segments.cut(rowptr)
-        segments: Segments = self._cache[rows]
-        return segments
+    def sums_by_block(self, value: Tensor | None, dense: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Yields runs of nodes with the sums of ``dense[self.col]``, relations side by side: (n, R * F)."""
+        step, width = self.nodes_per_block(dense), self.num_relations * dense.size(1)
+        for (begin, first), (end, last) in self.blocks(step):
+            rowptr = self.rowptr[begin * self.num_relations : end * self.num_relations + 1]
+            h = span_sum(self.cache, rowptr, (first, last), self.col, value, dense, (step, begin))
+            yield slice(begin, end), h.view(end - begin, width)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Csr:
         """The same structure on another device."""

@@ -198,16 +198,15 @@ class RelationalAdj:
         _ = self.incoming, self.outgoing
         return self
 
-    def values(self, direction: str, weight: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-        """Entry weights in the order of ``"incoming"`` or ``"outgoing"``; kept where they are constants."""
+    def values(self, order: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+        """Entry weights in the ``order`` of one of the sorted structures; kept where they are constants."""
         if weight is None:
             return None
-        csr: Csr = getattr(self, direction)
         if weight is not self.edge_weight or weight.requires_grad:
-            return weight.detach().to(dtype).index_select(0, csr.order)
-        key = (direction, dtype)
+            return weight.detach().to(dtype).index_select(0, order)
+        key = (id(order), dtype)  # the structures live as long as this graph, and so do their orders
         if key not in self._cache:
-            self._cache[key] = weight.to(dtype).index_select(0, csr.order)
+            self._cache[key] = weight.to(dtype).index_select(0, order)
         value: Tensor = self._cache[key]
         return value
 

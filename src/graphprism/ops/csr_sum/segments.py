@@ -19,13 +19,14 @@ class Segments:
     Attributes:
         begin, end: (V,) the entries of every piece.
         hub: (H,) the rows that have further pieces.
-        hub_ptr: (H + 1,) where the further pieces of each of them begin, counted from the first further piece.
+        hub_begin, hub_end: (H,) the further pieces of each of them, counted from the first further piece.
     """
 
     begin: Tensor
     end: Tensor
     hub: Tensor
-    hub_ptr: Tensor
+    hub_begin: Tensor
+    hub_end: Tensor
 
     @staticmethod
     def cut(rowptr: Tensor) -> Segments:
@@ -39,4 +40,7 @@ class Segments:
         start = torch.repeat_interleave(begin[hub], count) + (piece * _LONGEST).to(rowptr.dtype)
         stop = torch.minimum(start + _LONGEST, torch.repeat_interleave(end[hub], count))
         first_end = torch.minimum(end, begin + _LONGEST)
-        return Segments(torch.cat([begin, start]), torch.cat([first_end, stop]), hub, hub_ptr.to(rowptr.dtype))
+        pieces = hub_ptr.to(rowptr.dtype)
+        return Segments(
+            torch.cat([begin, start]), torch.cat([first_end, stop]), hub, pieces[:-1].clone(), pieces[1:].clone()
+        )

@@ -24,7 +24,7 @@ class _RelationalAggregate(torch.autograd.Function):
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
         ctx.adj = adj
         csr = adj.incoming
-        out = csr.sum_pairs(csr.col, adj.values("incoming", weight, x.dtype), x)
+        out = csr.sum_pairs(csr.col, adj.values(csr.order, weight, x.dtype), x)
         return out.view(adj.size[1], adj.num_relations, x.size(1))
 
     @staticmethod

@@ -23,7 +23,7 @@ class _RelationalSum(torch.autograd.Function):
         ctx.save_for_backward(h if ctx.needs_input_grad[1] else None, weight)
         ctx.adj = adj
         csr = adj.incoming
-        return csr.sum_nodes(csr.pair_col, adj.values("incoming", weight, h.dtype), h.flatten(0, 1))
+        return csr.sum_nodes(csr.pair_col, adj.values(csr.order, weight, h.dtype), h.flatten(0, 1))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:

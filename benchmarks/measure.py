@@ -1,0 +1,110 @@
+"""Times and peak memory of contenders, interleaved so that a busy machine slows all of them alike."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_QUEUED = 10  # runs in the queue of a GPU at once, as the layers of a network are
+
+
+def seconds(runs: dict[str, Callable[[], object]], repeats: int, device: torch.device) -> dict[str, list[float]]:
+    """Wall time of every run, ``repeats`` times, in turns; two rounds to warm up."""
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for round_number in range(repeats + 2):
+        for name, run in runs.items():
+            took = _time_once(run, device)
+            if round_number >= 2:
+                found[name].append(took)
+    return found
+
+
+def _time_once(run: Callable[[], object], device: torch.device) -> float:
+    if device.type == "cuda":
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        start.record()
+        for _ in range(_QUEUED):
+            run()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / 1e3 / _QUEUED
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
+    """Memory that one run needs beyond what is there before it."""
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    # the kernel keeps the peak of resident memory and sets it back on request
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status("VmRSS")
+    run()
+    return _status("VmHWM") - before
+
+
+def _status(key: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
+def row(name: str, contender: str, times: list[float], memory: int | None, base: float) -> dict[str, Any]:
+    """One line of results: median, quartiles, memory and the ratio to the contender called graphprism."""
+    quartiles = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
+    return {
+        "input": name,
+        "contender": contender,
+        "ms": round(1e3 * statistics.median(times), 4),
+        "ms_quartiles": [round(1e3 * quartiles[0], 4), round(1e3 * quartiles[2], 4)],
+        "times_graphprism": round(statistics.median(times) / base, 3),
+        "peak_mb": None if memory is None else round(memory / 1e6, 1),
+    }
+
+
+def about(device: torch.device) -> dict[str, str | int]:
+    """Hardware, versions and commit."""
+    import torch_geometric
+
+    cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else cpu.split(":")[-1].strip(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torch_geometric": torch_geometric.__version__,
+        "commit": commit.stdout.strip() or "unknown",
+    }
+
+
+def save(path: Path, results: dict[str, Any]) -> None:
+    """Writes the results whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(results, indent=1) + "\n")
+    part.replace(path)
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Prints the results as a table."""
+    print(f"{'input':<20} {'contender':<30} {'ms':>10} {'times ours':>11} {'peak MB':>9}")
+    for each in rows:
+        memory = "" if each["peak_mb"] is None else f"{each['peak_mb']:.0f}"
+        names = f"{each['input']:<20} {each['contender']:<30}"
+        print(f"{names} {each['ms']:>10.3f} {each['times_graphprism']:>11.2f} {memory:>9}", flush=True)
