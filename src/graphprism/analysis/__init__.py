@@ -1,1 +1,74 @@
-"""The theory as functions: will a split keep nodes apart, and is a model collapsing?"""
+"""The theory as functions: will a split keep nodes apart, and is a model collapsing?
+
+``graphprism.analysis.collapse`` is the function; the package of that name is there for
+``from graphprism.analysis.collapse import ...``.
+"""
+
+from graphprism.analysis.certificate import (
+    AGGREGATIONS,
+    DIRECTION_TOLERANCE,
+    RANK_TOLERANCE,
+    Certificate,
+    RelationCertificate,
+    SplitComparison,
+    aggregated_in_degrees,
+    certify,
+    compare_splits,
+    direction_groups,
+    ergodic_graphs,
+    find_cycle,
+    independent_pairs,
+    independent_witness,
+    root_nodes,
+    structural_rank,
+    weighted_in_degrees,
+)
+from graphprism.analysis.collapse import (
+    CollapseMonitor,
+    CollapseReport,
+    LayerCollapse,
+    Norms,
+    collapse,
+    dirichlet_energy,
+    effective_rank,
+    lightning_callback,
+    norms,
+    numerical_rank,
+    rank_one_distance,
+)
+from graphprism.analysis.graph_files import FileGraph, GraphFileError, inspect_graph, read_graph
+
+__all__ = [
+    "AGGREGATIONS",
+    "DIRECTION_TOLERANCE",
+    "RANK_TOLERANCE",
+    "Certificate",
+    "CollapseMonitor",
+    "CollapseReport",
+    "FileGraph",
+    "GraphFileError",
+    "LayerCollapse",
+    "Norms",
+    "RelationCertificate",
+    "SplitComparison",
+    "aggregated_in_degrees",
+    "certify",
+    "collapse",
+    "compare_splits",
+    "direction_groups",
+    "dirichlet_energy",
+    "effective_rank",
+    "ergodic_graphs",
+    "find_cycle",
+    "independent_pairs",
+    "independent_witness",
+    "inspect_graph",
+    "lightning_callback",
+    "norms",
+    "numerical_rank",
+    "rank_one_distance",
+    "read_graph",
+    "root_nodes",
+    "structural_rank",
+    "weighted_in_degrees",
+]

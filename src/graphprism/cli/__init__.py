@@ -1,0 +1,18 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Runs ``graphprism``; where the packages for it are missing it says which to install."""
+    try:
+        from graphprism.cli.app import app
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("typer", "rich"):
+            raise
+        print(f'error: the command line needs {package}: pip install "graphprism[demo]"', file=sys.stderr)
+        sys.exit(2)
+    app(prog_name="graphprism")

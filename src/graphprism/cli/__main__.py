@@ -1,0 +1,6 @@
+"""``python -m graphprism.cli`` is ``graphprism``."""
+
+from graphprism.cli import main
+
+if __name__ == "__main__":
+    main()

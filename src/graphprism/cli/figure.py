@@ -1,0 +1,37 @@
+"""``graphprism figure``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphprism.analysis.figures import check_format, draw_split, save_figure
+from graphprism.cli.arguments import Data, GraphName, Labels, Undirected
+from graphprism.cli.errors import one_sentence
+from graphprism.experiments import find_graph
+
+app = typer.Typer(help="Draw a figure of the theory.", no_args_is_help=True)
+
+
+@app.callback()
+def figure() -> None:
+    """A group, so that there can be more figures than one."""
+
+
+@app.command()
+def split(
+    graph: GraphName,
+    split: Annotated[str, typer.Option(help="The ordering to split by.")] = "degree",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .png or .svg.")] = Path("split.png"),
+    undirected: Undirected = False,
+    labels: Labels = False,
+    data: Data = None,
+) -> None:
+    """Draw a graph beside each of its relations: up, down and tie."""
+    with one_sentence():
+        check_format(out)
+        found = find_graph(graph, data, labels=labels, undirected=undirected)
+        save_figure(draw_split(found, split, title=f"{Path(graph).name}, split by {split}"), out)
+    typer.echo(f"The picture is in {out}.")

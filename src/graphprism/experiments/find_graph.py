@@ -1,0 +1,59 @@
+"""A graph by what a user types: a file, a dataset's name, or a molecule made here."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from graphprism.analysis import FileGraph, read_graph
+from graphprism.splitting import Graph
+from graphprism.testing import molecule
+
+DATA_VARIABLE = "GRAPHPRISM_DATA"
+_MOLECULE = re.compile(r"molecule(?::(\d{1,9}))?")
+
+
+def find_graph(
+    name: str, data: Path | None = None, *, labels: bool = False, undirected: bool = False
+) -> FileGraph | Graph:
+    """The file of that name; else ``molecule`` or ``molecule:7``; else ``NAME.npz`` in the folder ``data``.
+
+    Args:
+        name: What to look for.
+        data: Folder of packed datasets; without it the one that the environment variable ``GRAPHPRISM_DATA`` names.
+        labels: See `graphprism.analysis.read_graph`.
+        undirected: See `graphprism.analysis.read_graph`.
+
+    >>> find_graph("molecule:7").num_nodes
+    23
+    """
+    if not Path(name).exists() and (made := _MOLECULE.fullmatch(name)):
+        return molecule(int(made[1] or 0))
+    path = Path(name)
+    if not path.exists() and path.name == name and not path.suffix:
+        path = dataset_file(name, data)
+    return read_graph(path, labels=labels, undirected=undirected)
+
+
+def dataset_file(name: str, data: Path | None) -> Path:
+    """``NAME.npz`` in the folder of datasets, or the error that says what is there."""
+    folder = data_folder(data)
+    if folder is None:
+        raise FileNotFoundError(
+            f"{name}: no such file, and no folder of datasets to look for {name}.npz in; "
+            f"name it with --data or {DATA_VARIABLE}"
+        )
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        names = ", ".join(sorted(file.stem for file in folder.glob("*.npz"))) or "no datasets"
+        raise FileNotFoundError(f"{name}: neither a file nor a dataset of {folder}, which holds {names}")
+    return path
+
+
+def data_folder(data: Path | None) -> Path | None:
+    """``data``, or the folder that the environment names, or None."""
+    if data is not None:
+        return data
+    named = os.environ.get(DATA_VARIABLE)
+    return Path(named) if named else None

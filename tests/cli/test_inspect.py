@@ -1,0 +1,89 @@
+import gzip
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from graphprism.analysis import Certificate, SplitComparison
+from graphprism.cli.app import app
+from graphprism.splitting import ORDERINGS
+
+
+def inspect(*arguments):
+    return CliRunner().invoke(app, ["inspect", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "path.csv"
+    file.write_text("source,target\n0,1\n1,2\n2,3\n")
+    return file
+
+
+def test_every_ordering(path):
+    run = inspect(path, "--undirected")
+    assert run.exit_code == 0, run.output
+    assert all(name in run.stdout for name in ORDERINGS)
+    assert "the nodes have no features" in run.stdout
+
+
+def test_one_split_with_its_sentence(path):
+    run = inspect(path, "--undirected", "--split", "degree")
+    assert run.exit_code == 0, run.output
+    assert "rank at least 2" in run.stdout
+    assert "up" in run.stdout
+
+
+def test_json_is_read_back(path):
+    comparison = SplitComparison.from_json(inspect(path, "--undirected", "--json").stdout)
+    assert comparison["degree"].num_edges == 6
+    certificate = Certificate.from_json(inspect(path, "--split", "degree", "--json").stdout)
+    assert certificate.num_edges == 3
+    assert json.loads(certificate.to_json())["num_nodes"] == 4
+
+
+def test_names_and_gz(tmp_path):
+    file = tmp_path / "named.txt.gz"
+    file.write_bytes(gzip.compress(b"ann bob\nbob eve\n"))
+    assert Certificate.from_json(inspect(file, "--labels", "--split", "bfs", "--json").stdout).num_nodes == 3
+    run = inspect(file)
+    assert run.exit_code == 2
+    assert "line 2: 'bob' must be a node number; names are numbered with --labels" in run.stderr
+
+
+def test_molecule():
+    assert inspect("molecule:3", "--split", "degree").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"0 1\n0\n", "line 2"),
+        (b"0 -1\n", "line 1"),
+        (b"0 1\n\xff\xfe\n", "line 2"),
+        (b"PK\x03\x04 cut off", "damaged"),
+        (b"<graphml>", "bad.txt"),
+    ],
+)
+def test_bad_file_is_one_sentence(tmp_path, content, words):
+    file = tmp_path / "bad.txt"
+    file.write_bytes(content)
+    run = inspect(file)
+    assert run.exit_code == 2
+    assert run.stdout == ""
+    assert words in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_missing_file_folder_and_split(path, tmp_path):
+    for arguments, words in (
+        ([tmp_path / "none.csv"], "there is no such file"),
+        ([tmp_path], "is a folder, not a file"),
+        ([path, "--split", "degre"], "got 'degre'"),
+        ([path, "--split", "features"], "`x`"),
+    ):
+        run = inspect(*arguments)
+        assert run.exit_code == 2
+        assert words in run.stderr
+        assert "Traceback" not in run.stderr
