@@ -46,14 +46,18 @@ def check_same_device(name: str, tensor: Tensor, other_name: str, other: Tensor)
         )
 
 
-def check_range(name: str, tensor: Tensor, stop: int) -> None:
-    """Raises `ValueError` unless every entry is in ``[0, stop)``. Looks at the values: keep it out of hot paths."""
+def check_range(name: str, tensor: Tensor, stop: int | None) -> None:
+    """Raises `ValueError` unless every entry is in ``[0, stop)``, or not negative if ``stop`` is `None`.
+
+    Looks at the values: keep it out of hot paths.
+    """
     if tensor.numel() == 0:
         return
     low, high = (int(bound) for bound in torch.stack(torch.aminmax(tensor)).tolist())
-    if low < 0 or high >= stop:
+    if low < 0 or (stop is not None and high >= stop):
         worst = low if low < 0 else high
-        raise ValueError(f"`{name}` must hold numbers in [0, {stop}), got {worst}")
+        wanted = "that are not negative" if stop is None else f"in [0, {stop})"
+        raise ValueError(f"`{name}` must hold numbers {wanted}, got {worst}")
 
 
 def check_no_nan(name: str, tensor: Tensor) -> None:

@@ -15,7 +15,9 @@ from graphprism.experiments import find_graph
 
 def inspect(
     graph: GraphName,
-    split: Annotated[str | None, typer.Option(help="One ordering, such as degree; all of them without it.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="An ordering, such as degree or degree,ppr; all of them without it.")
+    ] = None,
     undirected: Undirected = False,
     labels: Labels = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,

@@ -250,7 +250,8 @@ class RelationalAdj:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> RelationalAdj:
         """The same graph on another device, with everything that is sorted already."""
-        if torch.device(device) == self.device:
+        target = torch.device(device)
+        if target.type == self.device.type and target.index in (None, self.device.index):
             return self
         other = copy.copy(self)
         for name in ("edge_index", "edge_type", "edge_weight"):

@@ -20,7 +20,8 @@ def checked_relations(name: str, values: Tensor, num_relations: int | None) -> T
             raise ValueError(f"`{name}` must hold whole numbers, got {values[~whole][0].item()}")
     else:
         check_integer(name, values)
-    check_range(name, values, _LARGEST if num_relations is None else num_relations)
+    check_range(name, values, num_relations)
+    check_range(name, values, _LARGEST)
     return values.to(torch.long, copy=True)
 
 

@@ -28,15 +28,19 @@ class FixedRelations:
 
 
 def resolve_split(split: str | Split | Tensor | Callable[[GraphLike], Tensor]) -> Split:
-    """The split for a name of ``ORDERINGS`` (by that order), a tensor (E,) or (E, R), or any function of a graph.
+    """The split for names of ``ORDERINGS`` (by that order), a tensor (E,) or (E, R), or any function of a graph.
+
+    Names between commas are orders of which each decides the ties of those before it.
 
     >>> resolve_split("degree")
     by_order('degree')
+    >>> resolve_split("degree, ppr")
+    by_order('degree', 'ppr')
     """
     if isinstance(split, Split):
         return split
     if isinstance(split, str):
-        return by_order(split)
+        return by_order(*(name.strip() for name in split.split(",")))
     if isinstance(split, Tensor):
         if split.dim() not in (1, 2):
             raise ValueError(f"`split` must have shape [E] or [E, R] as a tensor, got {list(split.shape)}")
