@@ -52,6 +52,7 @@ def test_sorted_structures_are_those_that_sorting_gives():
             part.edge_index[:, ours.order].sort(dim=1).values.equal(part.edge_index[:, theirs.order].sort(dim=1).values)
         )
         assert part.edge_type[ours.order].equal(part.edge_type[theirs.order])
+        assert ours.pair_col.long().equal(ours.col.long() * 3 + part.edge_type[ours.order])
 
 
 def test_bad_input():

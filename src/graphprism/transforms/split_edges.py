@@ -18,8 +18,9 @@ class SplitEdges(BaseTransform):
     Apply it to the full graph, before sampling: a degree is the degree in the whole graph.
 
     Args:
-        split: name of an ordering (``"degree"``, ``"ppr"``, ...; ``"degree,ppr"`` decides ties of the first by the second; see `graphprism.splitting.ORDERINGS`), a `Split`, a
-            tensor, or any function of a graph that gives (E,) relations or (E, R) scores.
+        split: name of an ordering (``"degree"``, ``"ppr"``, ...; see `graphprism.splitting.ORDERINGS`), several between
+            commas (each decides the ties of those before it), a `Split`, a tensor, or any function of a graph that
+            gives (E,) relations or (E, R) scores.
 
     Example:
         >>> import torch
