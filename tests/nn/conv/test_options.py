@@ -160,3 +160,12 @@ def test_edge_features_must_be_announced(layer):
     announced = type(layer)(IN, OUT, edge_dim=3)
     with pytest.raises(ValueError, match="`edge_attr` must be given when `edge_dim` is set, got None"):
         EXAMPLE.run(announced)
+
+
+def test_gin_has_an_epsilon_of_its_own_for_every_relation():
+    layer = MRSGINConv(mlp, train_eps=True)
+    layer.eps.data = torch.tensor([0.0, 1.0, 2.0])
+    alone = torch.empty(2, 0, dtype=torch.long)
+    out = layer(EXAMPLE.x, alone, torch.empty(0, dtype=torch.long))
+    expected = sum(network((1 + eps) * EXAMPLE.x) for network, eps in zip(layer.nns, (0, 1, 2), strict=True))
+    torch.testing.assert_close(out, expected)
