@@ -144,7 +144,7 @@ def test_attention_drops_coefficients_in_training_only():
         (lambda: MRSGCNConv(4, 4, 0), ValueError, "`num_relations` must be at least 1, got 0"),
         (lambda: MRSSAGEConv(4, 4, aggr="max"), ValueError, '`aggr` must be "mean" or "sum"'),
         (lambda: MRSGATConv(4, 4, heads=0), ValueError, "`heads` must be at least 1, got 0"),
-        (lambda: MRSGINConv(torch.nn.Linear(2, 2)), TypeError, "`nn` must be a function that makes a network"),
+        (lambda: MRSGINConv(torch.nn.Linear(2, 2)), TypeError, "`nn` must be a function that makes a module"),
         (lambda: MRSConv(torch.nn.Linear(2, 2)), TypeError, "`message` must be a function that makes a module"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import torch
@@ -10,8 +9,7 @@ from torch import Tensor
 from torch_geometric.nn import Aggregation
 from torch_geometric.nn.resolver import aggregation_resolver
 
-from graphprism._checks import check_positive
-from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj
+from graphprism.nn.conv.operands import Nodes, one_for_each_relation, split_nodes, to_adj
 from graphprism.ops import RelationalAdj
 
 
@@ -60,13 +58,8 @@ class MRSConv(torch.nn.Module):
         share_init: bool = False,
     ) -> None:
         super().__init__()
-        check_positive("num_relations", num_relations)
-        if isinstance(message, torch.nn.Module):
-            raise TypeError("`message` must be a function that makes a module, one for every relation, got a module")
         self.num_relations = num_relations
-        first = message()
-        others = (copy.deepcopy(first) if share_init else message() for _ in range(num_relations - 1))
-        self.messages = torch.nn.ModuleList([first, *others])
+        self.messages = one_for_each_relation("message", message, num_relations, share_init)
         self.aggr = aggregation_resolver(aggr)
         self.combine = combine
 

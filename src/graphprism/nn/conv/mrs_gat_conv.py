@@ -8,7 +8,7 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
 from graphprism._checks import check_positive
-from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.operands import Nodes, check_edge_attr, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import RelationalAdj, edge_softmax, relational_sum
 
@@ -113,9 +113,7 @@ class MRSGATConv(torch.nn.Module):
         return h.view(-1, self.num_relations, self.heads, self.out_channels)
 
     def _edge_logit(self, edge_attr: Tensor | None, adj: RelationalAdj) -> Tensor | float:
-        if (edge_attr is None) != (self.lin_edge is None):
-            wanted, came = ("None", "a tensor") if self.lin_edge is None else ("given when `edge_dim` is set", "None")
-            raise ValueError(f"`edge_attr` must be {wanted}, got {came}")
+        check_edge_attr(edge_attr, self.lin_edge is not None)
         if edge_attr is None or self.lin_edge is None or self.att_edge is None:
             return 0.0
         logit: Tensor = (self.lin_edge(edge_attr).view(-1, self.heads, self.out_channels) * self.att_edge).sum(dim=-1)

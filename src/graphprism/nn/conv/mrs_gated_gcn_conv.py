@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj
+from graphprism.nn.conv.operands import Nodes, check_edge_attr, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import RelationalAdj, entry_sum, index_sum
 
@@ -84,9 +84,7 @@ class MRSGatedGCNConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        if (edge_attr is None) != (self.lin_edge is None):
-            wanted, came = ("None", "a tensor") if self.lin_edge is None else ("given when `edge_dim` is set", "None")
-            raise ValueError(f"`edge_attr` must be {wanted}, got {came}")
+        check_edge_attr(edge_attr, self.lin_edge is not None)
         edge = self.lin_gate_dst(x_dst)[adj.edge_index[1]] + self.lin_gate_src(x_src, adj)  # (E, F)
         if self.lin_edge is not None:
             edge = edge + self.lin_edge(edge_attr)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_positive
-from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj
+from graphprism.nn.conv.operands import Nodes, one_for_each_relation, split_nodes, to_adj
 from graphprism.ops import RelationalAdj, relational_aggregate
 
 
@@ -46,13 +44,8 @@ class MRSGINConv(torch.nn.Module):
         share_init: bool = False,
     ) -> None:
         super().__init__()
-        check_positive("num_relations", num_relations)
-        if isinstance(nn, torch.nn.Module):
-            raise TypeError("`nn` must be a function that makes a network, one for every relation, got a network")
         self.num_relations, self.initial_eps, self.share_init = num_relations, eps, share_init
-        first = nn()
-        others = (copy.deepcopy(first) if share_init else nn() for _ in range(num_relations - 1))
-        self.nns = torch.nn.ModuleList([first, *others])
+        self.nns = one_for_each_relation("nn", nn, num_relations, share_init)
         eps_of_all = torch.full((num_relations,), float(eps))
         if train_eps:
             self.eps: Tensor = torch.nn.Parameter(eps_of_all)
