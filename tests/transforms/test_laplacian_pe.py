@@ -30,6 +30,16 @@ def test_follows_the_numbering_of_nodes():
     torch.testing.assert_close(renumbered[number], pe, atol=1e-5, rtol=0)
 
 
+def test_signs_point_to_the_positive_skew_or_to_the_first_of_the_largest_entries():
+    for graph in molecules(10):
+        pe = LaplacianPE(8)(make(graph)).pe.double()
+        skew = pe.pow(3).sum(0)
+        assert (skew[skew.abs() > 1e-5] > 0).all()
+    path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+    slow = LaplacianPE(1)(path).pe[:, 0]  # (1, 0, -1) / sqrt(2) up to its sign: no skew
+    torch.testing.assert_close(slow, torch.tensor([0.5**0.5, 0, -(0.5**0.5)]), atol=1e-6, rtol=0)
+
+
 @pytest.mark.parametrize("num_nodes", [0, 1, 2, 5])
 def test_small_graphs_are_filled_with_zeros(num_nodes):
     edges = torch.stack([torch.arange(num_nodes), torch.arange(num_nodes).roll(1)])
