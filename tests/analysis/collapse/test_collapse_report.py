@@ -35,7 +35,9 @@ def states(*values):
 @pytest.mark.parametrize(
     ("subject", "verdict"),
     [
-        (distances(1.0, 0.5, 0.011), "healthy"),
+        (distances(1.0, 0.5, 0.26), "healthy"),
+        (distances(1.0, 0.5, 0.24), "on the way to rank collapse: the rank-one distance falls from 1 to 0.24"),
+        (distances(1.0, 0.5, 0.011), "on the way to rank collapse: the rank-one distance falls from 1 to 0.011"),
         (distances(1.0, 0.009, 1e-7), "rank collapse from layer 2 (convs.1) on"),
         (distances(1e-3, 1.0, 1e-7), "rank collapse from layer 3 (convs.2) on"),
         (distances(1e-3, 1e-3, 1.0), "rank collapse at 2 of 3 layers, not at the last"),

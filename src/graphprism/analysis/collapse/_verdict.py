@@ -10,6 +10,8 @@ from graphprism.analysis.collapse.layer_collapse import LayerCollapse
 
 # Rank-one distance under which a layer counts as collapsed to one signal.
 RANK_ONE_BELOW = 1e-2
+# Share of the first layer's rank-one distance under which the last layer's counts as a warning.
+FALLS_BELOW = 0.25
 # Share of the largest output gradient under which the gradient of a layer counts as vanished.
 GRADIENT_VANISHES_BELOW = 1e-6
 
@@ -20,7 +22,7 @@ def verdict(rows: Sequence[LayerCollapse]) -> str:
     findings = [
         _forward("not finite", rows, lambda row: row.state == "not finite"),
         _forward("zero collapse", rows, lambda row: row.state == "zero collapse"),
-        _forward("rank collapse", ranked, lambda row: row.rank_one_distance < RANK_ONE_BELOW),
+        _forward("rank collapse", ranked, lambda row: row.rank_one_distance < RANK_ONE_BELOW) or _falling(ranked),
         _backward(rows),
     ]
     return "; ".join(filter(None, findings)) or "healthy"
@@ -29,7 +31,8 @@ def verdict(rows: Sequence[LayerCollapse]) -> str:
 def thresholds() -> str:
     """The numbers behind the verdict, as a sentence."""
     return (
-        f"rank collapse: rank-one distance below {RANK_ONE_BELOW:g}; "
+        f"rank collapse: rank-one distance below {RANK_ONE_BELOW:g}, "
+        f"on the way to it: below {FALLS_BELOW:g} of the first; "
         f"vanishing: output gradient below {GRADIENT_VANISHES_BELOW:g} of the largest"
     )
 
@@ -41,6 +44,14 @@ def _forward(what: str, rows: Sequence[LayerCollapse], bad: Callable[[LayerColla
         return f"{what} from layer {to_the_end[-1].layer} ({to_the_end[-1].name}) on"
     count = sum(map(bad, rows))
     return f"{what} at {count} of {len(rows)} layers, not at the last" if count else ""
+
+
+def _falling(ranked: Sequence[LayerCollapse]) -> str:
+    """A warning where the last layer is much nearer to one signal than the first."""
+    if not ranked or not ranked[-1].rank_one_distance < FALLS_BELOW * ranked[0].rank_one_distance:
+        return ""
+    first, last = ranked[0].rank_one_distance, ranked[-1].rank_one_distance
+    return f"on the way to rank collapse: the rank-one distance falls from {first:.2g} to {last:.2g}"
 
 
 def _backward(rows: Sequence[LayerCollapse]) -> str:
