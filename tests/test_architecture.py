@@ -31,6 +31,7 @@ ARROWS = {
     "experiments": {"_checks", "training", "analysis", "results", "nn", "ops", "splitting", "testing"},
     "report": {"results"},
     "cli": {"experiments", "report", "analysis", "datasets"},
+    "__main__": {"cli"},
 }
 # Packages that a part may load when it is imported; anything else waits inside the function that needs it.
 TENSORS = {"torch", "numpy"}
@@ -159,7 +160,7 @@ def test_arrows_make_no_circle():
 
 
 def test_nobody_imports_the_command_line():
-    assert [part for part, arrows in ARROWS.items() if "cli" in arrows] == []
+    assert [part for part, arrows in ARROWS.items() if "cli" in arrows] == ["__main__"]
 
 
 def test_no_file_is_long():

@@ -26,7 +26,7 @@ def test_groups_have_help(group):
 
 
 def test_as_a_module():
-    run = [sys.executable, "-W", "ignore", "-m", "graphprism.cli", "--version"]
+    run = [sys.executable, "-W", "ignore", "-m", "graphprism", "--version"]
     assert (
         subprocess.run(run, check=True, env=ENVIRONMENT, capture_output=True, text=True).stdout
         == f"graphprism {__version__}\n"

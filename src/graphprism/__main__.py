@@ -1,4 +1,4 @@
-"""``python -m graphprism.cli`` is ``graphprism``."""
+"""``python -m graphprism`` is ``graphprism``."""
 
 from graphprism.cli import main
 
