@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -51,13 +51,19 @@ def check_range(name: str, tensor: Tensor, stop: int | None) -> None:
 
     Looks at the values: keep it out of hot paths.
     """
-    if tensor.numel() == 0:
+    check_ranges({name: (tensor, stop)})
+
+
+def check_ranges(wanted: Mapping[str, tuple[Tensor, int | None]]) -> None:
+    """`check_range` for several tensors of one device, which is waited for once."""
+    filled = {name: (tensor, stop) for name, (tensor, stop) in wanted.items() if tensor.numel() > 0}
+    if not filled:
         return
-    low, high = (int(bound) for bound in torch.stack(torch.aminmax(tensor)).tolist())
-    if low < 0 or (stop is not None and high >= stop):
-        worst = low if low < 0 else high
-        wanted = "that are not negative" if stop is None else f"in [0, {stop})"
-        raise ValueError(f"`{name}` must hold numbers {wanted}, got {worst}")
+    bounds = torch.stack([bound for tensor, _ in filled.values() for bound in torch.aminmax(tensor)]).tolist()
+    for (name, (_, stop)), low, high in zip(filled.items(), bounds[::2], bounds[1::2], strict=True):
+        if low < 0 or (stop is not None and high >= stop):
+            range_ = "that are not negative" if stop is None else f"in [0, {stop})"
+            raise ValueError(f"`{name}` must hold numbers {range_}, got {int(low if low < 0 else high)}")
 
 
 def check_no_nan(name: str, tensor: Tensor) -> None:

@@ -56,6 +56,15 @@ def test_both_directions_are_sorted_by_node_and_relation():
     assert adj.incoming.order.tolist() == [2, 0, 3, 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
+def test_any_integers_serve(dtype):
+    adj, other = make(), make(edges=EDGES.to(dtype), types=TYPES.to(dtype))
+    x, weight = normal(3, 2), normal(2, 2, 2)
+    torch.testing.assert_close(relational_linear(x, other, weight), relational_linear(x, adj, weight))
+    torch.testing.assert_close(relational_linear(x, other, weight, impl="scatter"), relational_linear(x, adj, weight))
+    torch.testing.assert_close(other.normalized("dir").edge_weight, adj.normalized("dir").edge_weight)
+
+
 def test_an_empty_relation_and_an_empty_graph_are_fine():
     adj = make(num_relations=5)
     assert relational_linear(torch.ones(3, 2), adj, torch.ones(5, 2, 2)).tolist() == [[2, 2], [4, 4], [2, 2]]

@@ -44,9 +44,9 @@ class Csr:
         """Sorts entries by (row, relation); equal ones keep their order, so that the same input gives the same sums."""
         num_rows, num_cols = size
         pair = row.long() if relation is None else row.long() * num_relations + relation.long()
-        order = torch.argsort(pair, stable=True)
-        rowptr = torch.zeros(num_rows * num_relations + 1, dtype=torch.long, device=row.device)
-        torch.cumsum(torch.bincount(pair, minlength=num_rows * num_relations), 0, out=rowptr[1:])
+        pair, order = torch.sort(pair, stable=True)
+        # what PyG does as well; `bincount` would wait for the device
+        rowptr = torch._convert_indices_from_coo_to_csr(pair, num_rows * num_relations)
         col = col.long()[order]
         pair_col = col if relation is None else col * num_relations + relation.long()[order]
         largest = max(num_rows * num_relations, num_cols * num_relations, order.numel())

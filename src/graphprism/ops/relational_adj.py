@@ -12,7 +12,7 @@ from graphprism._checks import (
     check_floating,
     check_integer,
     check_positive,
-    check_range,
+    check_ranges,
     check_same_device,
     check_shape,
 )
@@ -62,6 +62,8 @@ class RelationalAdj:
     def _check(self) -> None:
         check_shape("edge_index", self.edge_index, [2, "E"])
         check_integer("edge_index", self.edge_index)
+        if self.edge_index.dtype not in (torch.int32, torch.int64):  # PyTorch takes bytes for masks, not for numbers
+            self.edge_index = self.edge_index.long()
         types, weight, num_edges = self.edge_type, self.edge_weight, self.num_edges
         if types is not None:
             check_shape("edge_type", types, [num_edges, self.num_relations] if self.is_soft else [num_edges])
@@ -72,10 +74,9 @@ class RelationalAdj:
             check_floating("edge_weight", weight)
             check_same_device("edge_weight", weight, "edge_index", self.edge_index)
         if _may_look_at_values(self.edge_index):
-            check_range("edge_index[0]", self.edge_index[0], self.size[0])
-            check_range("edge_index[1]", self.edge_index[1], self.size[1])
-            if types is not None and not self.is_soft:
-                check_range("edge_type", types, self.num_relations)
+            ends = {f"edge_index[{end}]": (self.edge_index[end], self.size[end]) for end in (0, 1)}
+            hard = {} if types is None or self.is_soft else {"edge_type": (types, self.num_relations)}
+            check_ranges({**ends, **hard})
 
     @property
     def num_edges(self) -> int:
