@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from graphprism import __version__
-from graphprism.cli import figure, inspect, reproduce
+from graphprism.cli import data, figure, inspect, reproduce
 
 app = typer.Typer(
     name="graphprism",
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command(name="inspect")(inspect.inspect)
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(figure.app, name="figure")
+app.add_typer(data.app, name="data")
 
 
 def _print_version(wanted: bool) -> None:

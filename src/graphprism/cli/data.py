@@ -1,0 +1,82 @@
+"""``graphprism data``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from graphprism.cli.arguments import Data
+from graphprism.cli.errors import one_sentence
+from graphprism.datasets import DATASETS, DatasetFileError, PackedDataset, data_folder, load, packed_path
+
+app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)
+
+
+@app.command(name="list")
+def list_datasets(data: Data = None) -> None:
+    """List the data sets that are known by name or lie in the folder of data sets."""
+    folder = data_folder(data)
+    table = Table("name", "task", "metric", "packed", "source", title=f"Data sets in or for {folder}")
+    files = {path.stem: path for path in sorted(folder.glob("*.npz"))}
+    for name, known in DATASETS.items():
+        packed = _size(files.pop(name)) if name in files else "on first use" if known.loader else "not needed"
+        table.add_row(name, known.task, known.metric, packed, known.source)
+    for name, path in files.items():
+        table.add_row(name, "", "", _size(path), str(path))
+    Console().print(table)
+
+
+@app.command()
+def pack(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `graphprism data list` shows.")],
+    data: Data = None,
+) -> None:
+    """Write a data set to NAME.npz in the folder of data sets; fetched by PyG where it is not there yet."""
+    with one_sentence():
+        there = (data_folder(data) / f"{name}.npz").is_file()
+        path = packed_path(name, data)
+        dataset = load(path)
+    typer.echo(f"{path} {'was there already' if there else 'is written'}: {_summary(dataset)}.")
+
+
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME | FILE.npz]...", help="All files of the folder without it.")
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Read packed files in full and check sizes, ranges and checksums; exit code 1 if one of them is not whole."""
+    folder = data_folder(data)
+    paths = [Path(name) if name.endswith(".npz") else folder / f"{name}.npz" for name in names or []]
+    paths = paths or sorted(folder.glob("*.npz"))
+    with one_sentence():
+        if not paths:
+            raise FileNotFoundError(f"{folder}: there are no packed files")
+        whole = [_verify(path) for path in paths]
+    if not all(whole):
+        raise typer.Exit(1)
+
+
+def _verify(path: Path) -> bool:
+    try:
+        dataset = load(path)
+    except DatasetFileError as error:
+        typer.echo(f"error: {error}", err=True)
+        return False
+    checksum = "the checksum is right" if dataset.sha256 else "without a checksum"
+    typer.echo(f"{path} is whole: {_summary(dataset)}, {checksum}.")
+    return True
+
+
+def _size(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:.1f} MB"
+
+
+def _summary(dataset: PackedDataset) -> str:
+    graphs = "1 graph" if len(dataset) == 1 else f"{len(dataset):,} graphs"
+    return f"{graphs}, {dataset.x.size(0):,} nodes, {dataset.edge_index.size(1):,} edges"

@@ -1,0 +1,109 @@
+"""Molecule-like graphs with a target that one hop does not show, made from a seed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from graphprism.datasets.molecule_target import molecule_target
+from graphprism.datasets.packed_dataset import PackedDataset
+from graphprism.packed import Array
+
+NUM_ATOM_TYPES = 28
+# Bonds an atom of each type can have; of the most common ones think of C, O, N and F.
+VALENCE = np.resize([4, 2, 3, 1], NUM_ATOM_TYPES)
+_SHARE = np.concatenate([[0.7, 0.1, 0.1, 0.02], 0.08 * 0.6 ** np.arange(1, NUM_ATOM_TYPES - 3)])
+# Heavy atoms of ZINC's molecules: mean, deviation, least, most.
+_SIZE = (23.2, 4.5, 9, 37)
+_RING_CHANCE = 0.3
+_FOURTH_CHANCE = 0.05
+_RING_SIZES = (5, 6, 6, 6)
+
+
+def molecules(num_graphs: int = 12_000, seed: int = 0) -> PackedDataset:
+    """Connected graphs shaped like ZINC's molecules: trees of atoms and rings of five and six.
+
+    An atom has a type in [0, 28) whose valence its bonds do not exceed, so at most four neighbours; a bond has a type
+    in {1, 2, 3}, its order. The target is `molecule_target`. Of twelve graphs ten are for training, one for validation
+    and one for test. The same seed gives the same graphs, of which fewer are the first of more.
+
+    >>> dataset = molecules(12, seed=1)
+    >>> [dataset.subset(name).numel() for name in ("train", "val", "test")]
+    [10, 1, 1]
+    """
+    if num_graphs < 1:
+        raise ValueError(f"`num_graphs` must be at least 1, got {num_graphs}")
+    made = [_molecule(np.random.default_rng([seed, number])) for number in range(num_graphs)]
+    node_ptr = _pointer([types.size for types, _, _ in made])
+    edge_ptr = _pointer([order.size for _, _, order in made])
+    x = np.concatenate([types for types, _, _ in made]).astype(np.uint8)[:, None]
+    edge_index = np.concatenate([bonds for _, bonds, _ in made], axis=1).astype(np.uint8)
+    return PackedDataset(
+        name="molecules",
+        level="graph",
+        task="regression",
+        metric="mae",
+        x=torch.from_numpy(x),
+        edge_index=torch.from_numpy(edge_index),
+        edge_attr=torch.from_numpy(np.concatenate([order for _, _, order in made]).astype(np.uint8)[:, None]),
+        y=torch.from_numpy(molecule_target(x[:, 0], edge_index, node_ptr, edge_ptr)[:, None]),
+        node_ptr=torch.from_numpy(node_ptr),
+        edge_ptr=torch.from_numpy(edge_ptr),
+        split=torch.tensor([0] * 10 + [1, 2], dtype=torch.uint8).repeat(num_graphs // 12 + 1)[:num_graphs],
+        node_types=(NUM_ATOM_TYPES,),
+        edge_types=(4,),
+        note="Generated: for trying things out, not a benchmark.",
+    )
+
+
+def _molecule(random: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Types (N,), bonds in both directions (2, E) and their order (E,)."""
+    mean, deviation, least, most = _SIZE
+    size = int(np.clip(np.rint(random.normal(mean, deviation)), least, most))
+    bonds = _skeleton(size, random.random((size, 4)))
+    order, used = _bond_orders(bonds, size, random.random((bonds.shape[1], 2)))
+    fits = used[:, None] <= VALENCE  # (N, types)
+    chance = np.cumsum(fits * _SHARE, axis=1)
+    types = (chance < random.random(size)[:, None] * chance[:, -1:]).sum(axis=1)
+    return types, np.concatenate([bonds, bonds[::-1]], axis=1), np.concatenate([order, order])
+
+
+def _skeleton(size: int, draws: Array) -> Array:
+    """Hangs single atoms and rings on atoms with room, rather on late ones, until there are ``size``: (2, bonds)."""
+    bonds: list[tuple[int, int]] = []
+    degree = [0]
+    for where, what, ring, fourth in draws.tolist():
+        if (first := len(degree)) == size:
+            break
+        most = 4 if fourth < _FOURTH_CHANCE else 3
+        free = [atom for atom, count in enumerate(degree) if count < most]
+        anchor = free[int(where**0.5 * len(free))]
+        length = _RING_SIZES[int(ring * len(_RING_SIZES))] if what < _RING_CHANCE else 1
+        length = length if first + length <= size else 1
+        bonds += [(anchor, first), *pairwise(range(first, first + length))]
+        degree[anchor] += 1
+        degree += [1] if length == 1 else [3] + [2] * (length - 1)
+        if length > 1:
+            bonds.append((first, first + length - 1))
+    return np.array(bonds).T
+
+
+def _bond_orders(bonds: Array, size: int, draws: Array) -> tuple[Array, Array]:
+    """Order of each bond, and bonds used at each atom, counted with their order and never above four.
+
+    A bond is double if its draw is the lowest among the bonds of both of its atoms, so that no atom has two, and
+    sometimes triple where no atom of it has other bonds than one more.
+    """
+    lowest = np.ones(size)
+    np.minimum.at(lowest, bonds.ravel(), np.tile(draws[:, 0], 2))
+    degree = np.bincount(bonds.ravel(), minlength=size)
+    chosen = (lowest[bonds] == draws[:, 0]).all(axis=0)
+    order = 1 + (chosen & (degree[bonds] <= 3).all(axis=0))
+    order += (order == 2) & (degree[bonds] <= 2).all(axis=0) & (draws[:, 1] < 0.05)
+    return order, np.bincount(bonds.ravel(), np.tile(order, 2), minlength=size).astype(np.int64)
+
+
+def _pointer(sizes: list[int]) -> Array:
+    return np.concatenate([[0], np.cumsum(sizes)])

@@ -1,0 +1,155 @@
+"""A data set as a few long tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from graphprism._checks import check_range
+
+SPLITS = ("train", "val", "test")
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PackedDataset:
+    r"""Graphs one after another in a few tensors, with targets, official splits, task and metric.
+
+    Graph :math:`g` owns rows ``node_ptr[g]`` to ``node_ptr[g + 1]`` of ``x`` and ``edge_ptr[g]`` to ``edge_ptr[g + 1]``
+    of ``edge_index[0]``; its nodes are numbered from 0. The tensors keep the small types of the file; `graph` and
+    `batch` give what a model takes: int64 for types and classes, float32 for everything else.
+
+    Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
+    (G + 1,). Graph level: ``y`` (G, T) and ``split`` (G,), 0 train, 1 validation, 2 test. Node level: ``y`` (ΣN,) and
+    the masks (ΣN, S), one column per official split.
+
+    Attributes:
+        name: What `graphprism.datasets.load` calls it.
+        level: ``"graph"`` or ``"node"``, whichever has a target.
+        task: ``"regression"``, ``"multiclass"`` or ``"multilabel"``.
+        metric: Such as ``"mae"``, ``"ap"``, ``"accuracy"``.
+        node_types: How many types each column of ``x`` tells apart; empty where ``x`` holds features.
+        edge_types: The same of ``edge_attr``.
+        directed: Whether an edge may lack its way back.
+        note: What to know before reporting a score.
+        sha256: Checksum of the file it was read from, where that holds one.
+
+    >>> from graphprism.datasets import molecules
+    >>> dataset = molecules(30)
+    >>> dataset
+    PackedDataset('molecules', 30 graphs, graph regression by mae)
+    >>> dataset.batch(dataset.subset("val")).num_graphs
+    2
+    """
+
+    name: str
+    level: str
+    task: str
+    metric: str
+    x: Tensor
+    edge_index: Tensor
+    y: Tensor
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    edge_attr: Tensor | None = None
+    split: Tensor | None = None
+    train_mask: Tensor | None = None
+    val_mask: Tensor | None = None
+    test_mask: Tensor | None = None
+    node_types: tuple[int, ...] = ()
+    edge_types: tuple[int, ...] = ()
+    directed: bool = False
+    note: str = ""
+    sha256: str = ""
+
+    def __len__(self) -> int:
+        return self.node_ptr.numel() - 1
+
+    def __repr__(self) -> str:
+        graphs = "1 graph" if len(self) == 1 else f"{len(self)} graphs"
+        return f"PackedDataset({self.name!r}, {graphs}, {self.level} {self.task} by {self.metric})"
+
+    @property
+    def num_node_types(self) -> int | None:
+        """Types of nodes where ``x`` is one column of them, else None."""
+        return self.node_types[0] if len(self.node_types) == 1 else None
+
+    @property
+    def num_edge_types(self) -> int | None:
+        """Types of edges where ``edge_attr`` is one column of them, else None."""
+        return self.edge_types[0] if len(self.edge_types) == 1 else None
+
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers a model has to give: classes of a multiclass task, else targets."""
+        if self.task == "multiclass":
+            return int(self.y.max()) + 1
+        return self.y.size(1) if self.y.dim() == 2 else 1
+
+    def subset(self, name: str) -> Tensor:
+        """Numbers of the graphs of ``"train"``, ``"val"`` or ``"test"``, in ascending order."""
+        if name not in SPLITS:
+            raise ValueError(f"`name` must be one of {list(SPLITS)}, got {name!r}")
+        if self.split is None:
+            raise ValueError(f"{self.name} is split by node: take {name}_mask of its graph")
+        return (self.split == SPLITS.index(name)).nonzero().view(-1)
+
+    def graph(self, index: int) -> Data:
+        """One graph; the last one is also number -1."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"`index` must be in [{-len(self)}, {len(self)}), got {index}")
+        one = self.batch([index % len(self)])
+        return Data(**{key: value for key, value in one.to_dict().items() if key not in ("batch", "ptr")})
+
+    def batch(self, indices: Sequence[int] | Tensor) -> Batch:
+        """These graphs as one, equal to `Batch.from_data_list` of them, by slicing and without a loop over graphs."""
+        chosen = torch.as_tensor(indices, dtype=torch.long, device=self.node_ptr.device).view(-1)
+        check_range("indices", chosen, len(self))
+        nodes, ptr = _rows_of(self.node_ptr, chosen)
+        edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
+        owner = torch.arange(chosen.numel(), device=chosen.device)
+        shift = ptr[:-1].repeat_interleave(edge_ptr.diff(), output_size=edges.numel())
+        found = Batch(
+            x=self._node_input(self.x[nodes]),
+            edge_index=self.edge_index[:, edges].long() + shift,
+            y=self._target(self.y[chosen if self.level == "graph" else nodes]),
+            batch=owner.repeat_interleave(ptr.diff(), output_size=nodes.numel()),
+            ptr=ptr,
+        )
+        if self.edge_attr is not None:
+            found.edge_attr = _types_or_features(self.edge_attr[edges])
+        for key in MASKS:
+            if (mask := getattr(self, key)) is not None:
+                found[key] = mask[nodes]
+        return found
+
+    def to(self, device: torch.device | str) -> PackedDataset:
+        """The same set on another device, where `batch` then works without copies from here."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {key: value.to(device) for key, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **moved)
+
+    def _node_input(self, x: Tensor) -> Tensor:
+        # Counts and words of a node-level set are features although they are whole numbers.
+        return _types_or_features(x) if self.level == "graph" or self.node_types else x.float()
+
+    def _target(self, y: Tensor) -> Tensor:
+        return y.long() if self.task == "multiclass" else y.float()
+
+
+def _types_or_features(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor.long()
+
+
+def _rows_of(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of the chosen graphs one after another, and where each graph begins among them."""
+    start, count = ptr[chosen], ptr[chosen + 1] - ptr[chosen]
+    new_ptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    total = int(new_ptr[-1])
+    rows = torch.arange(total, device=ptr.device)
+    return rows + (start - new_ptr[:-1]).repeat_interleave(count, output_size=total), new_ptr

@@ -1,0 +1,80 @@
+"""The packed form of graphs: arrays of one graph or of many in one .npz file, opened and checked.
+
+A problem is a `ValueError` that does not name the file; who reads the file adds its name.
+"""
+
+from __future__ import annotations
+
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+# What numpy and zipfile were seen to raise on changed bytes; a wrong size in a header asks for too much memory.
+_DAMAGE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    SyntaxError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def open_arrays(path: Path, keys: Iterable[str]) -> Arrays:
+    """Those of ``keys`` that the file holds, read in full; nothing in the file is executed."""
+    try:
+        # Opened here: numpy leaves a file open that it finds to be no archive.
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return {key: file[key] for key in keys if key in file.files}
+    except _DAMAGE as error:
+        raise ValueError(f"the .npz file is damaged or holds no plain arrays ({error})") from error
+
+
+def graph_sizes(arrays: Arrays) -> tuple[Array, Array]:
+    """Checks ``edge_index`` (2, E) and the sizes; gives nodes and edges of each graph, (G,) and (G,).
+
+    Without ``num_nodes`` there is one graph, as large as ``x`` has rows.
+    """
+    edge_index = arrays.get("edge_index")
+    if edge_index is None or edge_index.ndim != 2 or len(edge_index) != 2 or edge_index.dtype.kind not in "iu":
+        raise ValueError("must hold whole numbers `edge_index` of shape [2, E]")
+    nodes, edges = _sizes(arrays, edge_index.shape[1])
+    if edge_index.size and (edge_index.min() < 0 or bool((edge_index >= np.repeat(nodes, edges)).any())):
+        raise ValueError("`edge_index` must name nodes of its own graph")
+    return nodes, edges
+
+
+def check_rows(key: str, array: Array, rows: int) -> None:
+    """Raises unless ``array`` holds numbers in so many rows."""
+    if array.ndim == 0 or len(array) != rows or array.dtype.kind not in "biuf":
+        raise ValueError(f"`{key}` must hold numbers in {rows} rows, got shape {list(array.shape)}")
+
+
+def _sizes(arrays: Arrays, num_edges: int) -> tuple[Array, Array]:
+    if "num_nodes" not in arrays and "x" in arrays and arrays["x"].ndim:
+        return np.array([len(arrays["x"])]), np.array([num_edges])
+    nodes = np.atleast_1d(arrays.get("num_nodes", np.array([], np.int64)))
+    edges = np.atleast_1d(arrays.get("num_edges", np.array([num_edges])))
+    whole = nodes.dtype.kind in "iu" and edges.dtype.kind in "iu"
+    if nodes.size == 0 or nodes.ndim != 1 or nodes.shape != edges.shape or not whole:
+        raise ValueError("must hold `x`, or whole numbers `num_nodes` and `num_edges` of the same shape [G]")
+    nodes, edges = nodes.astype(np.int64), edges.astype(np.int64)
+    if nodes.min() < 0 or edges.min() < 0 or edges.sum() != num_edges:
+        raise ValueError(f"`num_edges` must add up to the {num_edges} edges there are, got {edges.sum()}")
+    return nodes, edges

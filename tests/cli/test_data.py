@@ -1,0 +1,83 @@
+import pytest
+import torch_geometric.datasets
+from typer.testing import CliRunner
+
+from graphprism.cli.app import app
+from graphprism.datasets import DATASETS, load, save
+from tests.datasets.raw_files import write_zinc
+from tests.datasets.small_sets import one_graph, three_graphs
+
+
+def data(*arguments, **environment):
+    return CliRunner().invoke(app, ["data", *map(str, arguments)], env={"COLUMNS": "200", **environment})
+
+
+def test_list(tmp_path):
+    save(one_graph(), tmp_path / "mine.npz")
+    save(three_graphs(), tmp_path / "zinc12k.npz")
+    run = data("list", "--data", tmp_path)
+    assert run.exit_code == 0, run.output
+    lines = {line.split()[1]: line for line in run.stdout.splitlines() if line.startswith("│")}
+    assert list(lines) == [*DATASETS, "mine"]
+    assert "0.0 MB" in lines["zinc12k"]
+    assert "on first use" in lines["zinc"]
+    assert "not needed" in lines["molecules"]
+    assert str(tmp_path / "mine.npz") in lines["mine"]
+
+
+def test_list_of_a_folder_that_is_not_there(tmp_path):
+    run = data("list", GRAPHPRISM_DATA=str(tmp_path / "none"))
+    assert run.exit_code == 0, run.output
+    assert "peptides-struct" in run.stdout
+
+
+def test_pack_by_pyg_once(tmp_path):
+    write_zinc(tmp_path)
+    first = data("pack", "zinc12k", "--data", tmp_path)
+    assert first.exit_code == 0, first.output
+    assert "zinc12k.npz is written: 6 graphs" in first.stdout
+    assert len(load("zinc12k", tmp_path)) == 6
+    assert "was there already" in data("pack", "zinc12k", GRAPHPRISM_DATA=str(tmp_path)).stdout
+
+
+@pytest.mark.parametrize("name", ["zinc12k", "zinc13k"])
+def test_pack_says_in_one_sentence_what_is_wrong(tmp_path, monkeypatch, name):
+    def fail(*_, **__):
+        raise OSError("no network")
+
+    monkeypatch.setattr(torch_geometric.datasets, "ZINC", fail)
+    run = data("pack", name, "--data", tmp_path)
+    assert run.exit_code == 2
+    assert run.stderr.startswith(f"error: {name}: ")
+    assert run.stderr.count("\n") == 1
+
+
+def test_verify_names_every_file(tmp_path):
+    save(one_graph(), tmp_path / "one.npz")
+    save(three_graphs(), tmp_path / "three.npz")
+    run = data("verify", "--data", tmp_path)
+    assert run.exit_code == 0, run.output
+    assert run.stdout.splitlines() == [
+        f"{tmp_path / 'one.npz'} is whole: 1 graph, 3 nodes, 2 edges, the checksum is right.",
+        f"{tmp_path / 'three.npz'} is whole: 3 graphs, 6 nodes, 4 edges, the checksum is right.",
+    ]
+
+
+def test_verify_goes_on_after_a_damaged_file(tmp_path):
+    for name in ("a", "b"):
+        save(three_graphs(), tmp_path / f"{name}.npz")
+    damaged = tmp_path / "a.npz"
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    run = data("verify", "--data", tmp_path)
+    assert run.exit_code == 1
+    assert run.stderr.startswith(f"error: {damaged}: the .npz file is damaged")
+    assert "b.npz is whole" in run.stdout
+    assert data("verify", "b", "--data", tmp_path).exit_code == 0
+    assert data("verify", damaged).exit_code == 1
+
+
+def test_verify_of_nothing(tmp_path):
+    for arguments, words in ((["--data", tmp_path], "no packed files"), (["x", "--data", tmp_path], "no such file")):
+        run = data("verify", *arguments)
+        assert run.exit_code == 2
+        assert words in run.stderr
