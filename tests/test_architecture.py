@@ -28,7 +28,7 @@ ARROWS = {
     "datasets": {"_checks", "packed"},
     "training": {"_checks", "nn", "transforms", "datasets"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
-    "experiments": {"_checks", "training", "analysis", "results", "nn", "ops", "splitting", "testing"},
+    "experiments": {"_checks", "training", "datasets", "analysis", "results", "nn", "ops", "splitting", "testing"},
     "report": {"results"},
     "cli": {"experiments", "report", "analysis", "datasets"},
     "__main__": {"cli"},
@@ -39,6 +39,7 @@ CORE = TENSORS | {"torch_geometric"}
 AT_IMPORT = {
     "_checks": TENSORS,
     "results": set(),
+    "packed": {"numpy"},
     "splitting": TENSORS,
     "ops": TENSORS,
     "nn": CORE,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from graphprism.experiments import DATA_VARIABLE
+from graphprism.datasets import DATA_VARIABLE
 
 GraphName = Annotated[
     str,

@@ -3,12 +3,11 @@
 from graphprism.experiments.figure_2 import run_figure_2
 from graphprism.experiments.figure_2_result import Figure2Result
 from graphprism.experiments.figure_2_spec import figure_2_spec
-from graphprism.experiments.find_graph import DATA_VARIABLE, find_graph
+from graphprism.experiments.find_graph import find_graph
 from graphprism.experiments.plot_figure_2 import plot_figure_2
 from graphprism.experiments.specs import FIGURE_2, Figure2Spec
 
 __all__ = [
-    "DATA_VARIABLE",
     "FIGURE_2",
     "Figure2Result",
     "Figure2Spec",

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from graphprism.analysis import FileGraph, read_graph
+from graphprism.datasets import DATA_VARIABLE
 from graphprism.splitting import Graph
 from graphprism.testing import molecule
 
-DATA_VARIABLE = "GRAPHPRISM_DATA"
 _MOLECULE = re.compile(r"molecule(?::(\d{1,9}))?")
 
 
