@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from graphprism.experiments import DATA_VARIABLE, find_graph
+from graphprism.datasets import DATA_VARIABLE
+from graphprism.experiments import find_graph
 from graphprism.testing import molecule
 
 
