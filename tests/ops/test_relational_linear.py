@@ -87,6 +87,20 @@ def test_many_blocks_with_and_without_empty_pairs(monkeypatch, name, dtype, leav
             torch.testing.assert_close(ours, theirs, **tolerance(dtype))
 
 
+def test_a_layer_that_shrinks_gathers_what_it_has_shrunk(monkeypatch):
+    # few edges and many empty pairs: leaving those out would pay, but only after gathering rows of 512 channels
+    edges = torch.arange(60).view(2, 30).repeat(1, 8)
+    adj = RelationalAdj(edges, torch.zeros(240).long(), num_relations=3, num_nodes=60)
+    assert leave_out_empty_pairs(adj.incoming, 512, 64)
+    gathered = []
+    sum_nodes = Csr.sum_nodes
+    monkeypatch.setattr(Csr, "sum_nodes", lambda self, *a: gathered.append(a[2].shape) or sum_nodes(self, *a))
+    x, weight = normal(60, 512), normal(3, 512, 64)
+    out = relational_linear(x, adj, weight)
+    assert gathered == [(180, 64)]
+    torch.testing.assert_close(out, relational_linear(x, adj, weight, impl="reference"), **tolerance(out.dtype))
+
+
 def test_empty_pairs_are_left_out_where_it_pays():
     sparse = RelationalAdj(torch.arange(60).view(2, 30), torch.zeros(30).long(), num_relations=3, num_nodes=60)
     loops, types = torch.arange(30).repeat(2, 3), torch.arange(3).repeat_interleave(30)

@@ -38,9 +38,11 @@ class _RelationalLinear(torch.autograd.Function):
         ctx.adj = adj
         in_channels, out_channels = weight.shape[1:]
         csr = adj.incoming
-        if leave_out_empty_pairs(csr, in_channels, out_channels):
+        before = transform_first(adj, csr.col.numel(), in_channels, out_channels)
+        shrinks = before and out_channels < in_channels  # then gathering less is worth more than multiplying less
+        if not shrinks and leave_out_empty_pairs(csr, in_channels, out_channels):
             return active_pairs.forward(x, weight, entry_weight, adj)
-        if transform_first(adj, csr.col.numel(), in_channels, out_channels):
+        if before:
             value = adj.values(csr.order, entry_weight, x.dtype)
             return csr.sum_nodes(csr.pair_col, value, _transform(x, weight).view(-1, out_channels))
         return all_pairs.forward(x, weight, entry_weight, adj)
