@@ -136,7 +136,9 @@ def test_copies_pickles_and_moves():
     x, weight = normal(30, 3), normal(3, 3, 3)
     expected = relational_linear(x, adj, weight)
     for other in (copy.deepcopy(adj), pickle.loads(pickle.dumps(adj)), adj.to("cpu")):
+        kept = len(other._cache)
         torch.testing.assert_close(relational_linear(x, other, weight), expected)
+        assert len(other._cache) == kept  # a copy brings its sorted weights and finds them
     moved = adj.to("meta")
     assert {moved.device.type, moved.incoming.col.device.type, moved.edge_weight.device.type} == {"meta"}
     assert adj.device.type == "cpu"

@@ -64,19 +64,22 @@ class RelationalAdj:
         check_integer("edge_index", self.edge_index)
         if self.edge_index.dtype not in (torch.int32, torch.int64):  # PyTorch takes bytes for masks, not for numbers
             self.edge_index = self.edge_index.long()
-        types, weight, num_edges = self.edge_type, self.edge_weight, self.num_edges
+        types, num_edges = self.edge_type, self.num_edges
         if types is not None:
             check_shape("edge_type", types, [num_edges, self.num_relations] if self.is_soft else [num_edges])
             check_same_device("edge_type", types, "edge_index", self.edge_index)
             (check_floating if self.is_soft else check_integer)("edge_type", types)
-        if weight is not None:
-            check_shape("edge_weight", weight, [num_edges])
-            check_floating("edge_weight", weight)
-            check_same_device("edge_weight", weight, "edge_index", self.edge_index)
+        self._check_weight()
         if _may_look_at_values(self.edge_index):
             ends = {f"edge_index[{end}]": (self.edge_index[end], self.size[end]) for end in (0, 1)}
             hard = {} if types is None or self.is_soft else {"edge_type": (types, self.num_relations)}
             check_ranges({**ends, **hard})
+
+    def _check_weight(self) -> None:
+        if self.edge_weight is not None:
+            check_shape("edge_weight", self.edge_weight, [self.num_edges])
+            check_floating("edge_weight", self.edge_weight)
+            check_same_device("edge_weight", self.edge_weight, "edge_index", self.edge_index)
 
     @property
     def num_edges(self) -> int:
@@ -205,7 +208,7 @@ class RelationalAdj:
             return None
         if weight is not self.edge_weight or weight.requires_grad:
             return weight.detach().to(dtype).index_select(0, order)
-        key = (id(order), dtype)  # the structures live as long as this graph, and so do their orders
+        key = (order, dtype)  # the tensor, not its id: a copy of this graph must find the values of its own order
         if key not in self._cache:
             self._cache[key] = weight.to(dtype).index_select(0, order)
         value: Tensor = self._cache[key]
@@ -215,10 +218,7 @@ class RelationalAdj:
         """The same edges with other weights; the sorted structures are shared, not built again."""
         other = copy.copy(self)
         other.edge_weight = edge_weight
-        if edge_weight is not None:
-            check_shape("edge_weight", edge_weight, [self.num_edges])
-            check_floating("edge_weight", edge_weight)
-            check_same_device("edge_weight", edge_weight, "edge_index", self.edge_index)
+        other._check_weight()
         other._cache = {key: self._cache[key] for key in ("entries", "incoming", "outgoing") if key in self._cache}
         return other
 
