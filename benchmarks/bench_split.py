@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import resource
 import sys
 import time
-from pathlib import Path
 
 import torch
+from measure import cpu_name
 from torch import Tensor
 
 from graphprism.splitting import Graph, by_order
@@ -64,14 +63,6 @@ def peak_memory() -> int:
     """Largest resident memory of this process, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in kilobytes
-
-
-def cpu_name() -> str:
-    """Name of the processor, where the system tells it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def main() -> None:

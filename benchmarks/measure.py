@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from graphprism.analysis.figures import write_atomically
+
 _QUEUED = 10  # runs in the queue of a GPU at once, as the layers of a network are
 
 
@@ -77,14 +79,21 @@ def row(name: str, contender: str, times: list[float], memory: int | None, base:
     }
 
 
+def cpu_name() -> str:
+    """Name of the processor, where the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
 def about(device: torch.device) -> dict[str, str | int]:
     """Hardware, versions and commit."""
     import torch_geometric
 
-    cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else cpu.split(":")[-1].strip(),
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else cpu_name(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -95,10 +104,7 @@ def about(device: torch.device) -> dict[str, str | int]:
 
 def save(path: Path, results: dict[str, Any]) -> None:
     """Writes the results whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(results, indent=1) + "\n")
-    part.replace(path)
+    write_atomically(path, f"{json.dumps(results, indent=1)}\n".encode())
 
 
 def show(rows: list[dict[str, Any]]) -> None:

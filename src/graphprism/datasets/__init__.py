@@ -3,7 +3,7 @@
 from graphprism.datasets.dataset_file_error import DatasetFileError
 from graphprism.datasets.from_pyg import from_pyg
 from graphprism.datasets.known import DATASETS, KnownDataset
-from graphprism.datasets.load import DATA_VARIABLE, data_folder, load, packed_path
+from graphprism.datasets.load import DATA_VARIABLE, data_folder, load, named_folder, packed_path
 from graphprism.datasets.molecule_target import molecule_target
 from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import PackedDataset
@@ -20,6 +20,7 @@ __all__ = [
     "load",
     "molecule_target",
     "molecules",
+    "named_folder",
     "packed_path",
     "read",
     "save",

@@ -56,10 +56,16 @@ def packed_path(name: str, root: str | Path | None = None) -> Path:
 
 def data_folder(root: str | Path | None = None) -> Path:
     """``root``, else the folder that the environment names, else the user's cache."""
-    named = root or os.environ.get(DATA_VARIABLE)
-    if named:
-        return Path(named)
+    named = named_folder(root)
+    if named is not None:
+        return named
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphprism"
+
+
+def named_folder(root: str | Path | None = None) -> Path | None:
+    """``root``, else the folder that the environment names, else None."""
+    named = root or os.environ.get(DATA_VARIABLE)
+    return Path(named) if named else None
 
 
 def _defaults(name: str) -> dict[str, Any]:

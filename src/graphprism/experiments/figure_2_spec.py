@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from graphprism.experiments.find_graph import data_folder
+from graphprism.datasets import named_folder
 from graphprism.experiments.specs import FIGURE_2, Figure2Spec
 
 # Cora's component has as many nodes as a hundred molecules, and all seeds share it.
@@ -23,7 +23,7 @@ def figure_2_spec(
 ) -> Figure2Spec:
     """The paper's settings with these in their place; without ``graphs`` ZINC where it is, else molecules."""
     if graphs is None:
-        folder = data_folder(data)
+        folder = named_folder(data)
         graphs = "zinc" if folder is not None and (folder / "zinc12k.npz").is_file() else "molecules"
     if seeds is None:
         seeds = _CORA_SEEDS if graphs == "cora" else FIGURE_2.seeds

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from graphprism.analysis import FileGraph, read_graph
-from graphprism.datasets import DATA_VARIABLE
+from graphprism.datasets import DATA_VARIABLE, named_folder
 from graphprism.splitting import Graph
 from graphprism.testing import molecule
 
@@ -38,7 +37,7 @@ def find_graph(
 
 def dataset_file(name: str, data: Path | None) -> Path:
     """``NAME.npz`` in the folder of datasets, or the error that says what is there."""
-    folder = data_folder(data)
+    folder = named_folder(data)
     if folder is None:
         raise FileNotFoundError(
             f"{name}: no such file, and no folder of datasets to look for {name}.npz in; "
@@ -49,11 +48,3 @@ def dataset_file(name: str, data: Path | None) -> Path:
         names = ", ".join(sorted(file.stem for file in folder.glob("*.npz"))) or "no datasets"
         raise FileNotFoundError(f"{name}: neither a file nor a dataset of {folder}, which holds {names}")
     return path
-
-
-def data_folder(data: Path | None) -> Path | None:
-    """``data``, or the folder that the environment names, or None."""
-    if data is not None:
-        return data
-    named = os.environ.get(DATA_VARIABLE)
-    return Path(named) if named else None

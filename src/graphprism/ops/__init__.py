@@ -9,6 +9,7 @@ from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_aggregate import relational_aggregate
 from graphprism.ops.relational_linear import relational_linear
 from graphprism.ops.relational_sum import relational_sum
+from graphprism.ops.relational_transform import relational_transform
 from graphprism.ops.select_graphs import select_graphs
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "relational_aggregate",
     "relational_linear",
     "relational_sum",
+    "relational_transform",
     "select_graphs",
 ]

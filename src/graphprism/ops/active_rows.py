@@ -59,7 +59,7 @@ class ActiveRows:
 
     @staticmethod
     def build(csr: Csr, nodes_per_block: int) -> ActiveRows:
-        """Reorders what is sorted already; waits for the device once."""
+        """Reorders what is sorted already; waits for the device, so it is built once."""
         num_relations, device = csr.num_relations, csr.rowptr.device
         length = csr.rowptr.diff().long()
         pair = length.nonzero().view(-1)
@@ -81,7 +81,7 @@ class ActiveRows:
             col=csr.col[entry],
             order=csr.order[entry],
             node=node[order],
-            back_rowptr=_rowptr(node, csr.num_rows).to(dtype),
+            back_rowptr=torch._convert_indices_from_coo_to_csr(node, csr.num_rows).to(dtype),
             back_col=(place - row_ptr[node // nodes_per_block]).to(dtype),
             blocks=_blocks(rows.tolist(), rowptr[row_ptr].tolist(), nodes_per_block, csr.num_rows),
         )
@@ -98,11 +98,6 @@ class ActiveRows:
         rowptr = self.back_rowptr[block.nodes.start : block.nodes.stop + 1]
         span = (block.rows.start, block.rows.stop)
         return span_sum(self._cache, rowptr, span, self.back_col, None, rows, ("back", block.rows.start))
-
-
-def _rowptr(sorted_rows: Tensor, num_rows: int) -> Tensor:
-    counts = torch.bincount(sorted_rows, minlength=num_rows)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def _blocks(rows: list[list[int]], entries: list[int], step: int, num_nodes: int) -> tuple[ActiveBlock, ...]:

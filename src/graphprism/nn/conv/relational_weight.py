@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 
 from graphprism._checks import check_positive
+from graphprism.ops import relational_transform
 
 
 class RelationalWeight(torch.nn.Module):
@@ -63,9 +64,7 @@ class RelationalWeight(torch.nn.Module):
 
     def transform(self, x: Tensor) -> Tensor:
         """What every node would send in every relation: (N, F_in) -> (N, R, F_out)."""
-        weight: Tensor = self(x)
-        flat = weight.transpose(0, 1).reshape(weight.size(1), -1)
-        return (x @ flat).view(-1, self.num_relations, self.out_channels)
+        return relational_transform(x, self(x))
 
     def _materialize(self, in_channels: int, device: torch.device, dtype: torch.dtype) -> None:
         self.in_channels = in_channels

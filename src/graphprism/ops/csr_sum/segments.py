@@ -30,7 +30,7 @@ class Segments:
 
     @staticmethod
     def cut(rowptr: Tensor) -> Segments:
-        """Cuts every row; waits for the device once."""
+        """Cuts every row; waits for the device, so it is done once."""
         begin, end = rowptr[:-1], rowptr[1:]
         further = ((end - begin - 1).clamp(min=0) // _LONGEST).long()
         hub = further.nonzero().view(-1)

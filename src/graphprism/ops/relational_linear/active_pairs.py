@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphprism.ops.active_rows import active_rows
 from graphprism.ops.relational_adj import RelationalAdj
+from graphprism.ops.relational_linear.add_product import add_product, wide_zeros
 
 
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
@@ -39,8 +40,7 @@ def backward(
     active = active_rows(adj.outgoing, grad)
     value = adj.values(active.order, entry_weight, grad.dtype)
     grad_x = torch.empty_like(x) if need_x else None
-    # summed over blocks in float32 at least: bfloat16 would lose what later blocks add
-    total = torch.zeros_like(weight, dtype=torch.promote_types(x.dtype, torch.float32))
+    total = wide_zeros(x, *weight.shape)
     for block, h in active.sums(value, grad):
         if grad_x is not None:
             y = h.new_empty(h.size(0), x.size(1))
@@ -50,12 +50,5 @@ def backward(
         if need_weight:
             senders = x.index_select(0, active.node[block.rows])
             for part, rows in zip(total, block.relations, strict=True):
-                _add_product(part, senders[rows].t(), h[rows])
+                add_product(part, senders[rows].t(), h[rows])
     return grad_x, total.to(weight.dtype) if need_weight else None
-
-
-def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    if total.dtype == left.dtype:
-        total.addmm_(left, right)
-    else:
-        total += left @ right

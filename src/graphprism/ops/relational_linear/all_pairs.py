@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.relational_adj import RelationalAdj
+from graphprism.ops.relational_linear.add_product import add_product, wide_zeros
 
 
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
@@ -35,16 +36,12 @@ def backward(
     csr = adj.outgoing
     stacked = weight.transpose(1, 2).reshape(-1, in_channels)
     grad_x = torch.empty_like(x) if need_x else None
-    # summed over blocks in float32 at least: bfloat16 would lose what later blocks add
-    wide = torch.promote_types(x.dtype, torch.float32)
-    total = x.new_zeros(in_channels, num_relations * out_channels, dtype=wide)
+    total = wide_zeros(x, in_channels, num_relations * out_channels)
     for nodes, h in csr.sums_by_block(adj.values(csr.order, entry_weight, grad.dtype), grad):
         if grad_x is not None:
             torch.mm(h, stacked, out=grad_x[nodes])
-        if need_weight and wide == x.dtype:
-            total.addmm_(x[nodes].t(), h)
-        elif need_weight:
-            total += x[nodes].t() @ h
+        if need_weight:
+            add_product(total, x[nodes].t(), h)
     if not need_weight:
         return grad_x, None
     return grad_x, total.to(weight.dtype).view(in_channels, num_relations, out_channels).transpose(0, 1).contiguous()

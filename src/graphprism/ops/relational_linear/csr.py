@@ -3,8 +3,8 @@ r"""`relational_linear` by a sparse and a matrix product, block by block; gradie
 With :math:`\mathbf{M}_r` the weighted adjacency matrix of relation :math:`r`, the output is
 :math:`\sum_r \mathbf{M}_r \mathbf{X} \mathbf{W}_r`. A block of rows of :math:`\mathbf{M}_r \mathbf{X}` is summed,
 multiplied by :math:`\mathbf{W}_r` while it is in the cache, and forgotten; the backward pass does the same with
-:math:`\mathbf{M}_r^\top \mathbf{G}`, which gives both gradients. Neither holds (N, R, F) numbers, and only ``x`` is
-kept.
+:math:`\mathbf{M}_r^\top \mathbf{G}`, which gives both gradients. Neither holds (N, R, F) numbers, unless the layer
+multiplies first because that is cheaper, and only ``x`` is kept.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_aggregate.csr import relational_aggregate
 from graphprism.ops.relational_linear import active_pairs, all_pairs
 from graphprism.ops.relational_linear.cost import leave_out_empty_pairs, transform_first
+from graphprism.ops.relational_transform import relational_transform
 
 
 def relational_linear(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
@@ -44,7 +45,7 @@ class _RelationalLinear(torch.autograd.Function):
             return active_pairs.forward(x, weight, entry_weight, adj)
         if before:
             value = adj.values(csr.order, entry_weight, x.dtype)
-            return csr.sum_nodes(csr.pair_col, value, _transform(x, weight).view(-1, out_channels))
+            return csr.sum_nodes(csr.pair_col, value, relational_transform(x, weight).flatten(0, 1))
         return all_pairs.forward(x, weight, entry_weight, adj)
 
     @staticmethod
@@ -60,13 +61,9 @@ class _RelationalLinear(torch.autograd.Function):
             form = active_pairs if leave_out_empty_pairs(adj.outgoing, *weight.shape[1:]) else all_pairs
             grad_x, grad_weight = form.backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
         if need_entry_weight:
-            h = _transform(x, weight).view(-1, weight.size(2))
+            h = relational_transform(x, weight).flatten(0, 1)
             grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
         return grad_x, grad_weight, grad_entry_weight, None
-
-
-def _transform(x: Tensor, weight: Tensor) -> Tensor:
-    return x @ weight.transpose(0, 1).reshape(weight.size(1), -1)
 
 
 def _differentiable_backward(
@@ -80,6 +77,6 @@ def _differentiable_backward(
     if needed[1]:
         grad_weight = torch.einsum("nf,nro->rfo", x, relational_aggregate(grad, back, entry_weight))
     if needed[2]:
-        h = _transform(x, weight).view(-1, weight.size(2))
+        h = relational_transform(x, weight).flatten(0, 1)
         grad_entry_weight = (grad[adj.dst] * h[adj.pair_src]).sum(dim=1)
     return grad_x, grad_weight, grad_entry_weight

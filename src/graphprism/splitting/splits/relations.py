@@ -21,7 +21,8 @@ def checked_relations(name: str, values: Tensor, num_relations: int | None) -> T
     else:
         check_integer(name, values)
     check_range(name, values, num_relations)
-    check_range(name, values, _LARGEST)
+    if num_relations is None and values.is_floating_point():
+        check_range(name, values, _LARGEST)
     return values.to(torch.long, copy=True)
 
 
