@@ -26,11 +26,12 @@ ARROWS = {
     "analysis": {"_checks", "packed", "splitting", "ops"},
     "testing": {"_checks", "splitting", "ops"},
     "datasets": {"_checks", "packed"},
-    "training": {"_checks", "nn", "transforms", "datasets"},
+    # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
+    "training": {"_checks", "results", "nn", "transforms", "datasets", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {"_checks", "training", "datasets", "analysis", "results", "nn", "ops", "splitting", "testing"},
     "report": {"results"},
-    "cli": {"experiments", "report", "analysis", "datasets"},
+    "cli": {"experiments", "report", "training", "analysis", "datasets", "results"},
     "__main__": {"cli"},
 }
 # Packages that a part may load when it is imported; anything else waits inside the function that needs it.

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import MLP, GATConv, GCNConv, GINConv, SAGEConv
 
 from graphprism.nn import MRSGNN, MRSGCNConv
 from graphprism.nn.models import CONVOLUTIONS
@@ -38,7 +39,8 @@ def run(model, data, **more):
 
 def make_model(conv, width=8, **options):
     torch.manual_seed(0)
-    return MRSGNN(conv, width, 1, 3, num_node_types=28, num_edge_types=4, **{"readout": "sum", **options}).double()
+    options = {"num_node_types": 28, "num_edge_types": 4, "readout": "sum", **options}
+    return MRSGNN(conv, width, 1, 3, **options).double()
 
 
 @pytest.mark.parametrize("conv", TABLE)
@@ -142,5 +144,31 @@ def test_bad_input():
         make_model("gcn")(data.x.float(), data.edge_index)
     with pytest.raises(ValueError, match="`edge_attr` must hold one integer type in each row, got None"):
         make_model("gated-gcn")(data.x, data.edge_index)
-    with pytest.raises(ValueError, match="`edge_weight` must be None with a plain convolution"):
-        make_model("gcn")(data.x, data.edge_index, edge_weight=torch.ones(data.num_edges))
+    with pytest.raises(ValueError, match="`edge_weight` must be None with a convolution that has no relations"):
+        make_model(lambda c: SAGEConv(c, c))(data.x, data.edge_index, edge_weight=torch.ones(data.num_edges))
+
+
+def test_several_columns_of_types_are_added():
+    data = make_data()
+    types = torch.stack([data.x.view(-1), data.x.view(-1) % 5], dim=1)
+    model = make_model("mrs-gated-gcn", num_node_types=[28, 5], num_edge_types=[4, 2])
+    rows = model.encoder.weight[types[:, 0]] + model.encoder.weight[28 + types[:, 1]]
+    torch.testing.assert_close(model.encoder(types), rows)
+    bonds = torch.stack([data.edge_attr, data.edge_attr % 2], dim=1)
+    assert model(types, data.edge_index, data.edge_type, edge_attr=bonds, batch=data.batch).shape == (3, 1)
+    with pytest.raises(ValueError, match=r"`x` must hold 2 integer types in each row, got torch\.int64 of shape"):
+        model(data.x, data.edge_index, data.edge_type)
+
+
+PYG = {
+    "gcn": lambda c: GCNConv(c, c, add_self_loops=False),
+    "sage": lambda c: SAGEConv(c, c),
+    "gat": lambda c: GATConv(c, c, heads=2, concat=False, add_self_loops=False),
+    "gin": lambda c: GINConv(MLP([c, c, c, c], norm=None)),
+}
+
+
+@pytest.mark.parametrize("conv", PYG)
+def test_a_plain_convolution_is_as_large_as_that_of_pyg(conv):
+    ours, theirs = CONVOLUTIONS[conv](8, 3, None), PYG[conv](8)
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch_geometric.nn import MLP, GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.nn import MLP
 
 from graphprism.nn.conv import MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 
-# Each makes a convolution from its width c, the number of relations r and the width e of edge features (or None).
+# Each makes a convolution from its width c, the number of relations r and the width e of edge features (or None). A
+# plain convolution is the MRS layer with one relation: the same function as PyG's layer, and it takes a prepared graph.
 CONVOLUTIONS: dict[str, Callable[[int, int, int | None], torch.nn.Module]] = {
-    "gcn": lambda c, r, e: GCNConv(c, c, add_self_loops=False),
+    "gcn": lambda c, r, e: MRSGCNConv(c, c, 1),
     "mrs-gcn": lambda c, r, e: MRSGCNConv(c, c, r),
-    "sage": lambda c, r, e: SAGEConv(c, c),
+    "sage": lambda c, r, e: MRSSAGEConv(c, c, 1),
     "mrs-sage": lambda c, r, e: MRSSAGEConv(c, c, r),
-    "gat": lambda c, r, e: GATConv(c, c, heads=2, concat=False, add_self_loops=False),
+    "gat": lambda c, r, e: MRSGATConv(c, c, 1, heads=2, concat=False),
     "mrs-gat": lambda c, r, e: MRSGATConv(c, c, r, heads=2, concat=False),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts
-    "gin": lambda c, r, e: GINConv(MLP([c, c, c, c], norm=None)),
+    "gin": lambda c, r, e: MRSGINConv(lambda: MLP([c, c, c, c], norm=None), 1),
     "mrs-gin": lambda c, r, e: MRSGINConv(lambda: MLP([c, c, c], norm=None), r),
-    # PyG's ResGatedGraphConv does not divide by the sum of the gates, so the plain layer is ours with one relation
     "gated-gcn": lambda c, r, e: MRSGatedGCNConv(c, c, 1, e),
     "mrs-gated-gcn": lambda c, r, e: MRSGatedGCNConv(c, c, r, e),
     # nine maps, as the paper's parameter table counts; its formula has seven

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch_geometric.nn.resolver import aggregation_resolver, normalization_reso
 from graphprism._checks import check_positive
 from graphprism.nn.conv.operands import to_adj
 from graphprism.nn.models.convolutions import make_conv
+from graphprism.nn.models.type_encoder import TypeEncoder
 
 
 class MRSGNN(torch.nn.Module):
@@ -30,8 +31,9 @@ class MRSGNN(torch.nn.Module):
         num_layers: number of convolutions.
         num_relations: number of relations R, for MRS convolutions.
         in_channels: size of a node feature, ``-1`` to take it from the first input; unused with ``num_node_types``.
-        num_node_types: nodes carry a type in [0, ``num_node_types``) instead of features.
-        num_edge_types: edges carry a type, for convolutions with edge features (GatedGCN).
+        num_node_types: nodes carry a type in [0, ``num_node_types``) instead of features; several numbers for several
+            columns of types, whose embeddings are added.
+        num_edge_types: edges carry a type, or several, for convolutions with edge features (GatedGCN).
         pe_channels: number of positional features that ``pe`` holds; they take the last channels of the encoding.
         residual: whether to add a layer's input to its output, after ReLU.
         jk: `None`, ``"cat"`` or ``"max"``: what to make of the outputs of all layers.
@@ -40,9 +42,9 @@ class MRSGNN(torch.nn.Module):
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
 
-    Shapes: ``x`` (N, F) or (N,) types, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
-    ``edge_attr`` (E,) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without readout;
-    ``edge_index`` may be a `RelationalAdj`.
+    Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
+    (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without
+    readout; ``edge_index`` may be a `RelationalAdj`.
 
     Example:
         >>> model = MRSGNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
@@ -59,8 +61,8 @@ class MRSGNN(torch.nn.Module):
         num_layers: int,
         num_relations: int = 3,
         in_channels: int = -1,
-        num_node_types: int | None = None,
-        num_edge_types: int | None = None,
+        num_node_types: int | Sequence[int] | None = None,
+        num_edge_types: int | Sequence[int] | None = None,
         pe_channels: int = 0,
         residual: bool = False,
         jk: str | None = None,
@@ -76,11 +78,11 @@ class MRSGNN(torch.nn.Module):
             raise ValueError(f'`jk` must be None, "cat" or "max", got {jk!r}')
         edge_dim = hidden_channels if num_edge_types else None
         self.residual, self.dropout, self.pe_channels = residual, dropout, pe_channels
-        self.encoder = _encoder(in_channels, hidden_channels - pe_channels, num_node_types)
+        self.encoder = _encoder("x", in_channels, hidden_channels - pe_channels, num_node_types)
         convs = [make_conv(conv, hidden_channels, num_relations, edge_dim) for _ in range(num_layers)]
         self.convs = torch.nn.ModuleList(convs)
         uses_edges = getattr(convs[0], "edge_dim", None) is not None
-        self.edge_encoder = _encoder(-1, hidden_channels, num_edge_types) if uses_edges else None
+        self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
         norms = (None if norm is None else normalization_resolver(norm, hidden_channels) for _ in convs)
         self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
         self.jk = None if jk is None else JumpingKnowledge(jk, hidden_channels, num_layers)
@@ -106,7 +108,7 @@ class MRSGNN(torch.nn.Module):
         """Runs the whole network; see the class for shapes."""
         h = self._encode(x, pe)
         graph = self._graph(h, edge_index, edge_type, edge_weight)
-        e = None if self.edge_encoder is None else self.edge_encoder(_column(edge_attr, "edge_attr"))
+        e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
         states = []
         for conv, norm in zip(self.convs, self.norms, strict=True):
             if e is None:
@@ -123,7 +125,7 @@ class MRSGNN(torch.nn.Module):
         return out
 
     def _encode(self, x: Tensor, pe: Tensor | None) -> Tensor:
-        h: Tensor = self.encoder(_column(x, "x") if isinstance(self.encoder, torch.nn.Embedding) else x)
+        h: Tensor = self.encoder(x)
         if (pe is None) != (self.pe_channels == 0) or (pe is not None and pe.size(-1) != self.pe_channels):
             came = None if pe is None else list(pe.shape)
             raise ValueError(f"`pe` must have {self.pe_channels} channels (None for none), got {came}")
@@ -132,22 +134,19 @@ class MRSGNN(torch.nn.Module):
     def _graph(self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> Any:
         """The graph in the form that the convolutions take; one `RelationalAdj` for all MRS layers."""
         num_relations = getattr(self.convs[0], "num_relations", None)
-        if num_relations is not None:
-            types = edge_type if num_relations > 1 else None
-            return to_adj(h, edge_index, types, edge_weight, num_relations)
-        if edge_weight is not None:
-            raise ValueError(
-                "`edge_weight` must be None with a plain convolution, which weighs edges itself, got a tensor"
-            )
-        return getattr(edge_index, "edge_index", edge_index)
+        if num_relations is None:  # a convolution of the user's own
+            if edge_weight is not None:
+                raise ValueError("`edge_weight` must be None with a convolution that has no relations, got a tensor")
+            return getattr(edge_index, "edge_index", edge_index)
+        if num_relations == 1:  # a plain convolution takes a graph that was split as if it was not
+            edge_type = None
+            if getattr(edge_index, "num_relations", 1) > 1:
+                edge_index, edge_weight = edge_index.edge_index, edge_index.edge_weight
+        return to_adj(h, edge_index, edge_type, edge_weight, num_relations)
 
 
-def _encoder(in_channels: int, out_channels: int, num_types: int | None) -> torch.nn.Module:
-    return Linear(in_channels, out_channels) if num_types is None else torch.nn.Embedding(num_types, out_channels)
-
-
-def _column(types: Tensor | None, name: str) -> Tensor:
-    if types is None or types.is_floating_point() or (types.dim() == 2 and types.size(1) != 1) or types.dim() > 2:
-        came = None if types is None else f"{types.dtype} of shape {list(types.shape)}"
-        raise ValueError(f"`{name}` must hold one integer type in each row, got {came}")
-    return types.view(-1)
+def _encoder(name: str, in_channels: int, channels: int, types: int | Sequence[int] | None) -> torch.nn.Module:
+    if types is None:
+        linear: torch.nn.Module = Linear(in_channels, channels)
+        return linear
+    return TypeEncoder(name, [types] if isinstance(types, int) else types, channels)
