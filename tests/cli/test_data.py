@@ -4,6 +4,7 @@ from typer.testing import CliRunner
 
 from graphprism.cli.app import app
 from graphprism.datasets import DATASETS, load, save
+from tests.datasets.raw.raw_node_files import write_arxiv
 from tests.datasets.raw_files import write_zinc
 from tests.datasets.small_sets import one_graph, three_graphs
 
@@ -22,6 +23,8 @@ def test_list(tmp_path):
     assert "0.0 MB" in lines["zinc12k"]
     assert "on first use" in lines["zinc"]
     assert "not needed" in lines["molecules"]
+    assert "from raw files" in lines["arxiv-year"]
+    assert lines["cora"].split()[3:8:2] == ["node", "multiclass", "accuracy"]
     assert str(tmp_path / "mine.npz") in lines["mine"]
 
 
@@ -38,6 +41,19 @@ def test_pack_by_pyg_once(tmp_path):
     assert "zinc12k.npz is written: 6 graphs" in first.stdout
     assert len(load("zinc12k", tmp_path)) == 6
     assert "was there already" in data("pack", "zinc12k", GRAPHPRISM_DATA=str(tmp_path)).stdout
+
+
+def test_pack_from_raw_files(tmp_path):
+    missing = data("pack", "arxiv-year", "--data", tmp_path)
+    assert missing.exit_code == 2
+    assert missing.stderr.startswith("error: arxiv-year: ")
+    assert missing.stderr.count("\n") == 1
+    write_arxiv(tmp_path / "raw" / "arxiv-year")
+    run = data("pack", "arxiv-year", "--data", tmp_path)
+    assert run.exit_code == 0, run.output
+    first, second = run.stdout.splitlines()
+    assert first.endswith("arxiv-year.npz is written: 1 graph, 10 nodes, 7 edges.")
+    assert second.startswith("note: The splits are not the published ones")
 
 
 @pytest.mark.parametrize("name", ["zinc12k", "zinc13k"])

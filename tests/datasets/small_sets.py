@@ -40,4 +40,6 @@ def one_graph() -> PackedDataset:
         val_mask=mask[:, [1, 2]],
         test_mask=mask[:, [2, 0]],
         directed=True,
+        # What reading such a set adds.
+        note="A class has no training node in 2 of 2 splits, first class 1 in split 0.",
     )

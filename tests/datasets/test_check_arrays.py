@@ -43,6 +43,7 @@ BAD_GRAPHS = [
     ({}, {"task": "ranking"}, "name as task one of"),
     ({}, {"metric": ""}, "`about` must name the metric"),
     ({}, {"name": 3}, "`about` must name the name"),
+    ({}, {"num_classes": "3"}, "must give num_classes as a whole number, got '3'"),
     ({}, {"directed": "no"}, "must say of directed true or false, got 'no'"),
 ]
 
@@ -70,8 +71,21 @@ ONES = np.ones((3, 2), bool)
         ({"val_mask": ONES.astype(int)}, r"must hold booleans of one shape \[3, S\]"),
         ({"val_mask": ONES}, "must not share nodes within a split"),
         ({"y": np.array([[0], [1], [2]])}, "`y` must have shape"),
+        ({"y": np.array([0, 3, 2])}, r"`y` must hold numbers in \[0, 3\), got 3"),
+        ({"y": np.array([0, -1, 2])}, r"`y` must hold numbers in \[0, 3\), got -1"),
+        ({"x": np.array([[0, 1], [np.nan, 0], [0, np.inf]])}, "`x` must hold finite numbers, got 2 NaN or infinite"),
+        ({"test_mask": ONES & False}, "`test_mask` must hold a node in every split, got none in split 0"),
+        ({"train_mask": ONES & [[True, False], [False, False], [False, False]]}, "`train_mask` .* none in split 1"),
+        (dict.fromkeys(("train_mask", "val_mask", "test_mask"), ONES[:, :0]), "`train_mask` must hold a node in every"),
     ],
 )
 def test_bad_set_of_nodes(tmp_path, arrays, message):
     with pytest.raises(DatasetFileError, match=message):
-        read(rewrite(tmp_path / "set.npz", one_graph(), arrays))
+        read(rewrite(tmp_path / "set.npz", one_graph(), arrays, num_classes=3))
+
+
+def test_nodes_without_edges_are_fine(tmp_path):
+    path = rewrite(tmp_path / "set.npz", one_graph(), {"edge_index": np.zeros((2, 0), int), "num_edges": np.array([0])})
+    graph = read(path).graph(0)
+    assert graph.num_nodes == 3
+    assert graph.edge_index.shape == (2, 0)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from graphprism.cli.arguments import Data
 from graphprism.cli.errors import one_sentence
-from graphprism.datasets import DATASETS, DatasetFileError, PackedDataset, data_folder, load, packed_path
+from graphprism.datasets import DATASETS, DatasetFileError, KnownDataset, PackedDataset, data_folder, load, packed_path
 
 app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)
 
@@ -20,13 +20,13 @@ app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help
 def list_datasets(data: Data = None) -> None:
     """List the data sets that are known by name or lie in the folder of data sets."""
     folder = data_folder(data)
-    table = Table("name", "task", "metric", "packed", "source", title=f"Data sets in or for {folder}")
+    table = Table("name", "level", "task", "metric", "packed", "source", title=f"Data sets in or for {folder}")
     files = {path.stem: path for path in sorted(folder.glob("*.npz"))}
     for name, known in DATASETS.items():
-        packed = _size(files.pop(name)) if name in files else "on first use" if known.loader else "not needed"
-        table.add_row(name, known.task, known.metric, packed, known.source)
+        packed = _size(files.pop(name)) if name in files else _way(known)
+        table.add_row(name, known.level, known.task, known.metric, packed, known.source)
     for name, path in files.items():
-        table.add_row(name, "", "", _size(path), str(path))
+        table.add_row(name, "", "", "", _size(path), str(path))
     Console().print(table)
 
 
@@ -35,12 +35,14 @@ def pack(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `graphprism data list` shows.")],
     data: Data = None,
 ) -> None:
-    """Write a data set to NAME.npz in the folder of data sets; fetched by PyG where it is not there yet."""
+    """Write a data set to NAME.npz in the folder of data sets; fetched by PyG, or read from its raw files there."""
     with one_sentence():
         there = (data_folder(data) / f"{name}.npz").is_file()
         path = packed_path(name, data)
         dataset = load(path)
     typer.echo(f"{path} {'was there already' if there else 'is written'}: {_summary(dataset)}.")
+    if dataset.note:
+        typer.echo(f"note: {dataset.note}")
 
 
 @app.command()
@@ -71,6 +73,11 @@ def _verify(path: Path) -> bool:
     checksum = "the checksum is right" if dataset.sha256 else "without a checksum"
     typer.echo(f"{path} is whole: {_summary(dataset)}, {checksum}.")
     return True
+
+
+def _way(known: KnownDataset) -> str:
+    """How a set that is not packed comes into being."""
+    return "on first use" if known.loader else "from raw files" if known.files else "not needed"
 
 
 def _size(path: Path) -> str:

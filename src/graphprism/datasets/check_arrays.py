@@ -44,6 +44,8 @@ def _check_about(about: dict[str, Any]) -> None:
             raise ValueError(f"`about` must name the {key} of the set, got {about.get(key)!r}")
     if not isinstance(about.get("directed", False), bool):
         raise ValueError(f"`about` must say of directed true or false, got {about['directed']!r}")
+    if type(about.get("num_classes", 0)) is not int or about.get("num_classes", 0) < 0:
+        raise ValueError(f"`about` must give num_classes as a whole number, got {about['num_classes']!r}")
 
 
 def _check_columns(key: str, array: Array, rows: int, num_types: object) -> None:
@@ -71,7 +73,7 @@ def _check_y(y: Array, rows: int, about: dict[str, Any]) -> None:
     if classes and y.dtype.kind not in "iu":
         raise ValueError(f"`y` must hold classes, which are whole numbers, got {y.dtype}")
     if classes or about["task"] == "multilabel":
-        _check_range("y", y, None if classes else 2)
+        _check_range("y", y, (about.get("num_classes") or None) if classes else 2)
 
 
 def _check_split(arrays: Arrays, rows: int) -> None:
@@ -88,6 +90,10 @@ def _check_masks(arrays: Arrays, rows: int) -> None:
         raise ValueError(f"{', '.join(_MASKS)} must hold booleans of one shape [{rows}, S]")
     if np.sum([mask.astype(np.int8) for mask in present], axis=0).max(initial=0) > 1:
         raise ValueError(f"{', '.join(_MASKS)} must not share nodes within a split")
+    for key, mask in zip(_MASKS, present, strict=True):
+        if mask.shape[1] == 0 or not mask.any(axis=0).all():
+            empty = int(np.argmin(mask.any(axis=0))) if mask.shape[1] else 0
+            raise ValueError(f"`{key}` must hold a node in every split, got none in split {empty}")
 
 
 def _check_finite(key: str, array: Array) -> None:

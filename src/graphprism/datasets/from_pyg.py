@@ -13,7 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from graphprism.datasets.known import DATASETS, KnownDataset
-from graphprism.datasets.packed_dataset import SPLITS, PackedDataset
+from graphprism.datasets.pack_nodes import pack_nodes
+from graphprism.datasets.packed_dataset import MASKS, SPLITS, PackedDataset
 
 _FAILURES = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile)
 
@@ -28,17 +29,27 @@ def from_pyg(name: str, folder: Path) -> PackedDataset:
     """
     known = DATASETS[name]
     root = folder / "pyg" / known.loader
+    # The public split of a citation graph is an argument too, so nodes have theirs among the arguments.
+    splits = [{"split": split} for split in SPLITS] if known.level == "graph" else [{}]
     try:
         loader = getattr(torch_geometric.datasets, known.loader)
-        splits = [loader(root=str(root), split=split, **known.arguments) for split in SPLITS]
+        loaded = [loader(root=str(root), **split, **known.arguments) for split in splits]
     except _FAILURES as error:
         raise OSError(
             f"{name}: PyG could not fetch it or read its files ({error}); put {name}.npz into {folder}, "
             f"or PyG's raw files into {root}, or try again with a network"
         ) from error
-    sizes = torch.tensor([len(graphs) for graphs in splits])
+    if known.level == "node":
+        return _pack_graph_of_nodes(name, known, loaded[0][0])
+    sizes = torch.tensor([len(graphs) for graphs in loaded])
     split = torch.arange(len(SPLITS)).repeat_interleave(sizes)
-    return pack_graphs(name, known, [data for graphs in splits for data in graphs], split)
+    return pack_graphs(name, known, [data for graphs in loaded for data in graphs], split)
+
+
+def _pack_graph_of_nodes(name: str, known: KnownDataset, data: Data) -> PackedDataset:
+    # PyG gives a single split as one column without its dimension.
+    train_mask, val_mask, test_mask = (data[key].view(data.num_nodes, -1) for key in MASKS)
+    return pack_nodes(name, known, data.x, data.edge_index, data.y, (train_mask, val_mask, test_mask))
 
 
 def pack_graphs(name: str, known: KnownDataset, graphs: Iterable[Data], split: Tensor) -> PackedDataset:

@@ -12,13 +12,18 @@ class KnownDataset:
     """How to get a data set and what it is for.
 
     Attributes:
-        loader: Class of `torch_geometric.datasets`; empty for a set that is made here.
-        arguments: Arguments of the loader besides ``root`` and ``split``.
+        loader: Class of `torch_geometric.datasets`; empty for a set that is made here or from raw files.
+        arguments: Arguments of the loader besides ``root`` and, for a set of graphs, ``split``.
         task: See `graphprism.datasets.PackedDataset`.
         metric: See `graphprism.datasets.PackedDataset`.
         node_types: See `graphprism.datasets.PackedDataset`.
         edge_types: See `graphprism.datasets.PackedDataset`.
         source: Where it comes from, in words.
+        level: See `graphprism.datasets.PackedDataset`.
+        directed: See `graphprism.datasets.PackedDataset`.
+        num_classes: See `graphprism.datasets.PackedDataset`.
+        files: Raw files that `graphprism.datasets.from_raw` reads, where it is the way to get the set.
+        address: Where those files are published.
     """
 
     loader: str
@@ -28,6 +33,38 @@ class KnownDataset:
     node_types: tuple[int, ...]
     edge_types: tuple[int, ...]
     source: str
+    level: str = "graph"
+    directed: bool = False
+    num_classes: int = 0
+    files: tuple[str, ...] = ()
+    address: str = ""
+
+
+def _nodes(
+    source: str,
+    num_classes: int,
+    loader: str = "",
+    *,
+    directed: bool = True,
+    files: tuple[str, ...] = (),
+    address: str = "",
+    **arguments: str,
+) -> KnownDataset:
+    """A graph whose nodes have classes."""
+    return KnownDataset(
+        loader,
+        arguments,
+        "multiclass",
+        "accuracy",
+        (),
+        (),
+        source,
+        level="node",
+        directed=directed,
+        num_classes=num_classes,
+        files=files,
+        address=address,
+    )
 
 
 # Columns of OGB's atoms: element, chirality, degree, charge, hydrogens, radicals, hybridisation, aromatic, in a ring.
@@ -35,6 +72,19 @@ _OGB_ATOM = (119, 5, 12, 12, 10, 6, 6, 2, 2)
 # Columns of OGB's bonds: kind, stereo, conjugated.
 _OGB_BOND = (5, 6, 2)
 _LRGB = "Long Range Graph Benchmark, CC BY-NC 4.0"
+_GEOM = "Wikipedia links, directed, 10 splits of Geom-GCN; holds duplicated nodes"
+_FILTERED = "without duplicated nodes, directed, 10 splits (Platonov et al.)"
+_PLANETOID = "citations, undirected, the public split (Planetoid)"
+_YANDEX = "https://github.com/yandex-research/heterophilous-graphs/tree/main/data"
+_DIRECTED_ROMAN = "https://drive.google.com/uc?id=1atonwA1YqKMV3xWS7T04dRgfmDrsyRj8"
+_OGB_ARXIV = (
+    "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip (folder raw) and, the splits, at "
+    "https://github.com/CUAI/Non-Homophily-Large-Scale/tree/master/data/splits"
+)
+_PATENTS = (
+    "https://drive.google.com/uc?id=1ldh23TSY1PwXia6dU0MYcpyEgX-w3Hia and, the splits, at "
+    "https://drive.google.com/uc?id=12xbBRqd8mtG_XkNLH8dRRNZJvVM4Pw-N"
+)
 
 DATASETS = MappingProxyType(
     {
@@ -49,5 +99,34 @@ DATASETS = MappingProxyType(
         "peptides-struct": KnownDataset(
             "LRGBDataset", {"name": "Peptides-struct"}, "regression", "mae", _OGB_ATOM, _OGB_BOND, _LRGB
         ),
+        "chameleon": _nodes(_GEOM, 5, "WikipediaNetwork", name="chameleon"),
+        "squirrel": _nodes(_GEOM, 5, "WikipediaNetwork", name="squirrel"),
+        "chameleon-filtered": _nodes(
+            f"Chameleon {_FILTERED}", 5, files=("chameleon_filtered_directed.npz",), address=_YANDEX
+        ),
+        "squirrel-filtered": _nodes(
+            f"Squirrel {_FILTERED}", 5, files=("squirrel_filtered_directed.npz",), address=_YANDEX
+        ),
+        "roman-empire": _nodes(
+            "words of an article, directed, 10 splits (Platonov et al., Rossi et al.)",
+            18,
+            files=("directed_roman_empire.npz",),
+            address=_DIRECTED_ROMAN,
+        ),
+        "arxiv-year": _nodes(
+            "ogbn-arxiv with years as classes, directed, 5 splits (Lim et al.), ODC-BY",
+            5,
+            files=("edge.csv.gz", "node-feat.csv.gz", "node_year.csv.gz", "num-node-list.csv.gz"),
+            address=_OGB_ARXIV,
+        ),
+        "snap-patents": _nodes(
+            "US patents with years as classes, directed, 5 splits (Lim et al.)",
+            5,
+            files=("snap_patents.mat",),
+            address=_PATENTS,
+        ),
+        "cora": _nodes(_PLANETOID, 7, "Planetoid", directed=False, name="Cora", split="public"),
+        "citeseer": _nodes(_PLANETOID, 6, "Planetoid", directed=False, name="CiteSeer", split="public"),
+        "pubmed": _nodes(_PLANETOID, 3, "Planetoid", directed=False, name="PubMed", split="public"),
     }
 )

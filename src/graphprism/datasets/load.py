@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphprism.datasets.from_pyg import from_pyg
+from graphprism.datasets.from_raw import from_raw
 from graphprism.datasets.known import DATASETS
 from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import PackedDataset
@@ -19,15 +20,16 @@ def load(name: str | Path, root: str | Path | None = None) -> PackedDataset:
     """Gives a data set with its splits, task, metric and numbers of types.
 
     ``molecules`` is generated. Any other name is read from ``NAME.npz`` in the folder of data sets; one of `DATASETS`
-    that is not there is fetched by PyG's loader and packed into that folder, once. A path to an ``.npz`` file is read
-    as it is. Task, metric and types come from the file, and where it leaves them out from its name in `DATASETS`.
+    that is not there is fetched by PyG's loader, or made from its raw files, and packed into that folder, once. A path
+    to an ``.npz`` file is read as it is. Task, metric and types come from the file, and where it leaves them out from
+    its name in `DATASETS`.
 
     Args:
         name: A name of `DATASETS`, of a file in the folder, or a path that ends in ``.npz``.
         root: The folder; without it the one that ``GRAPHPRISM_DATA`` names, else ``graphprism`` in the user's cache.
 
     Raises:
-        FileNotFoundError: There is no such data set.
+        FileNotFoundError: There is no such data set, or no such raw file.
         DatasetFileError: The file is damaged.
         OSError: PyG could not fetch it.
 
@@ -50,8 +52,14 @@ def packed_path(name: str, root: str | Path | None = None) -> Path:
     if name not in DATASETS:
         there = sorted({*DATASETS, *(file.stem for file in folder.glob("*.npz"))})
         raise FileNotFoundError(f"{name}: no data set of that name; there are {', '.join(there)}, in or for {folder}")
-    save(molecules() if name == "molecules" else from_pyg(name, folder), path)
+    save(_make(name, folder), path)
     return path
+
+
+def _make(name: str, folder: Path) -> PackedDataset:
+    if name == "molecules":
+        return molecules()
+    return from_raw(name, folder) if DATASETS[name].files else from_pyg(name, folder)
 
 
 def data_folder(root: str | Path | None = None) -> Path:
@@ -74,9 +82,10 @@ def _defaults(name: str) -> dict[str, Any]:
     if known is None:
         return {}
     return {
-        "level": "graph",
+        "level": known.level,
         "task": known.task,
         "metric": known.metric,
-        "num_node_types": known.node_types,
-        "num_edge_types": known.edge_types,
+        "directed": known.directed,
+        **({"num_node_types": known.node_types, "num_edge_types": known.edge_types} if known.node_types else {}),
+        **({"num_classes": known.num_classes} if known.num_classes else {}),
     }

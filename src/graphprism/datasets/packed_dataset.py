@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from graphprism._checks import check_range
+from graphprism.datasets.row_normalise import row_normalise
 
 SPLITS = ("train", "val", "test")
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -22,7 +23,8 @@ class PackedDataset:
 
     Graph :math:`g` owns rows ``node_ptr[g]`` to ``node_ptr[g + 1]`` of ``x`` and ``edge_ptr[g]`` to ``edge_ptr[g + 1]``
     of ``edge_index[0]``; its nodes are numbered from 0. The tensors keep the small types of the file; `graph` and
-    `batch` give what a model takes: int64 for types and classes, float32 for everything else.
+    `batch` give what a model takes: int64 for types and classes, float32 for everything else. One graph shares memory
+    with the set where the types agree.
 
     Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
     (G + 1,). Graph level: ``y`` (G, T) and ``split`` (G,), 0 train, 1 validation, 2 test. Node level: ``y`` (ΣN,) and
@@ -36,6 +38,7 @@ class PackedDataset:
         node_types: How many types each column of ``x`` tells apart; empty where ``x`` holds features.
         edge_types: The same of ``edge_attr``.
         directed: Whether an edge may lack its way back.
+        num_classes: Classes of a multiclass task where the set names them, else 0.
         note: What to know before reporting a score.
         sha256: Checksum of the file it was read from, where that holds one.
 
@@ -66,6 +69,7 @@ class PackedDataset:
     directed: bool = False
     note: str = ""
     sha256: str = ""
+    num_classes: int = 0
 
     def __len__(self) -> int:
         return self.node_ptr.numel() - 1
@@ -88,7 +92,7 @@ class PackedDataset:
     def num_outputs(self) -> int:
         """How many numbers a model has to give: classes of a multiclass task, else targets."""
         if self.task == "multiclass":
-            return int(self.y.max()) + 1
+            return self.num_classes or int(self.y.max()) + 1
         return self.y.size(1) if self.y.dim() == 2 else 1
 
     def subset(self, name: str) -> Tensor:
@@ -113,12 +117,14 @@ class PackedDataset:
         nodes, ptr = _rows_of(self.node_ptr, chosen)
         edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
         owner = torch.arange(chosen.numel(), device=chosen.device)
-        shift = ptr[:-1].repeat_interleave(edge_ptr.diff(), output_size=edges.numel())
+        edge_index = self.edge_index[:, edges].long()
+        shift = ptr[:-1].repeat_interleave(edge_ptr.diff(), output_size=edge_index.size(1))
+        x = self._node_input(self.x[nodes])
         found = Batch(
-            x=self._node_input(self.x[nodes]),
-            edge_index=self.edge_index[:, edges].long() + shift,
+            x=x,
+            edge_index=edge_index + shift,
             y=self._target(self.y[chosen if self.level == "graph" else nodes]),
-            batch=owner.repeat_interleave(ptr.diff(), output_size=nodes.numel()),
+            batch=owner.repeat_interleave(ptr.diff(), output_size=x.size(0)),
             ptr=ptr,
         )
         if self.edge_attr is not None:
@@ -127,6 +133,12 @@ class PackedDataset:
             if (mask := getattr(self, key)) is not None:
                 found[key] = mask[nodes]
         return found
+
+    def normalised(self) -> PackedDataset:
+        """The same set with features that add up to one in every row, see `graphprism.datasets.row_normalise`."""
+        if self.node_types:
+            raise ValueError(f"{self.name} has types of nodes, which cannot be normalised like features")
+        return replace(self, x=row_normalise(self.x))
 
     def to(self, device: torch.device | str) -> PackedDataset:
         """The same set on another device, where `batch` then works without copies from here."""
@@ -146,10 +158,13 @@ def _types_or_features(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor.long()
 
 
-def _rows_of(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+def _rows_of(ptr: Tensor, chosen: Tensor) -> tuple[Tensor | slice, Tensor]:
     """Rows of the chosen graphs one after another, and where each graph begins among them."""
     start, count = ptr[chosen], ptr[chosen + 1] - ptr[chosen]
     new_ptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
     total = int(new_ptr[-1])
+    if chosen.numel() == 1:
+        # Without a copy: the features of a single large graph are gigabytes.
+        return slice(int(start), int(start) + total), new_ptr
     rows = torch.arange(total, device=ptr.device)
     return rows + (start - new_ptr[:-1]).repeat_interleave(count, output_size=total), new_ptr

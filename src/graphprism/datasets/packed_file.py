@@ -16,6 +16,7 @@ from torch import Tensor
 
 from graphprism.datasets.check_arrays import check_arrays
 from graphprism.datasets.dataset_file_error import DatasetFileError
+from graphprism.datasets.missing_classes import missing_classes
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.packed import Array, Arrays, open_arrays
 
@@ -70,7 +71,10 @@ def read(path: str | Path, defaults: dict[str, Any] | None = None) -> PackedData
         nodes, edges = check_arrays(arrays, about)
     except ValueError as error:
         raise DatasetFileError(path, str(error)) from error
-    return replace(_from_arrays(arrays, about, nodes, edges), sha256=stored)
+    dataset = _from_arrays(arrays, about, nodes, edges)
+    warning = missing_classes(dataset)
+    note = dataset.note if warning in dataset.note else f"{dataset.note} {warning}".strip()
+    return replace(dataset, sha256=stored, note=note)
 
 
 def _parse(about: Array | None) -> dict[str, Any]:
@@ -98,6 +102,8 @@ def _to_arrays(dataset: PackedDataset) -> tuple[Arrays, dict[str, Any]]:
     for key, types in (("num_node_types", dataset.node_types), ("num_edge_types", dataset.edge_types)):
         if types:
             about[key] = types[0] if len(types) == 1 else list(types)
+    if dataset.num_classes:
+        about["num_classes"] = dataset.num_classes
     if dataset.note:
         about["note"] = dataset.note
     tensors = {key: getattr(dataset, key, None) for key in _KEYS}
@@ -130,6 +136,7 @@ def _from_arrays(arrays: Arrays, about: dict[str, Any], nodes: Array, edges: Arr
         edge_types=_types(about.get("num_edge_types")),
         directed=bool(about.get("directed", False)),
         note=str(about.get("note", "")),
+        num_classes=about.get("num_classes", 0),
     )
 
 

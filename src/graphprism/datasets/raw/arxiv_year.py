@@ -1,0 +1,60 @@
+"""Arxiv-Year from the files of ogbn-arxiv."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphprism.datasets.dataset_file_error import DatasetFileError
+from graphprism.datasets.known import DATASETS
+from graphprism.datasets.pack_nodes import pack_nodes
+from graphprism.datasets.packed_dataset import PackedDataset
+from graphprism.datasets.raw.quantile_labels import quantile_labels
+from graphprism.datasets.raw.raw_file import raw_file
+from graphprism.datasets.raw.year_splits import year_splits
+from graphprism.packed import Array
+
+
+def arxiv_year(name: str, folder: Path) -> PackedDataset:
+    """Reads papers, citations (citing to cited) and years of OGB, and cuts the years into five classes.
+
+    Raises:
+        FileNotFoundError: A file of OGB is not there.
+        DatasetFileError: A file is damaged, or they do not belong together.
+    """
+    known = DATASETS[name]
+    # All of them before the first is read, which takes a while.
+    edges, features, years, sizes = (raw_file(name, folder, file) for file in known.files)
+    num_nodes = int(_table(sizes, 1, np.int64)[0, 0])
+    x = _table(features, None, np.float32, num_nodes)
+    year = _table(years, 1, np.int64, num_nodes)[:, 0]
+    edge_index = _table(edges, 2, np.int64).T
+    labels = quantile_labels(year, known.num_classes)
+    masks, note = year_splits(name, folder, labels)
+    return pack_nodes(
+        name,
+        known,
+        torch.from_numpy(x),
+        torch.from_numpy(np.ascontiguousarray(edge_index)),
+        torch.from_numpy(labels),
+        masks,
+        note,
+    )
+
+
+def _table(path: Path, columns: int | None, dtype: Any, rows: int | None = None) -> Array:
+    """A .csv.gz file of numbers without a header, in a known shape."""
+    try:
+        with gzip.open(path, "rt", encoding="ascii") as file:
+            table = np.loadtxt(file, dtype, delimiter=",", ndmin=2)
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise DatasetFileError(path, f"it is no whole table of numbers ({error})") from error
+    if len(table) == 0 or table.shape[1] != (columns or table.shape[1]) or len(table) != (rows or len(table)):
+        wanted = f"{rows or 'some'} rows of {columns or 'some'} numbers"
+        raise DatasetFileError(path, f"it must hold {wanted}, got {len(table)} of {table.shape[1]}")
+    return table
