@@ -1,20 +1,32 @@
 """Pure functions over relational graphs; every op has a readable reference beside its faster forms."""
 
+from graphprism.ops.adam_step import adam_step
+from graphprism.ops.block_diagonal import Batches, BlockDiagonal
 from graphprism.ops.csr_sum import csr_sum
 from graphprism.ops.edge_norm import EDGE_NORMS, edge_norm
 from graphprism.ops.edge_softmax import edge_softmax
+from graphprism.ops.entry_rows import at_receivers, at_senders
 from graphprism.ops.entry_sum import entry_sum
 from graphprism.ops.index_sum import index_sum
 from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_aggregate import relational_aggregate
 from graphprism.ops.relational_linear import relational_linear
+from graphprism.ops.relational_stack import relational_stack
 from graphprism.ops.relational_sum import relational_sum
 from graphprism.ops.relational_transform import relational_transform
 from graphprism.ops.select_graphs import select_graphs
+from graphprism.ops.table_adj import TableAdj
+from graphprism.ops.type_rows import type_rows
 
 __all__ = [
     "EDGE_NORMS",
+    "Batches",
+    "BlockDiagonal",
     "RelationalAdj",
+    "TableAdj",
+    "adam_step",
+    "at_receivers",
+    "at_senders",
     "csr_sum",
     "edge_norm",
     "edge_softmax",
@@ -22,7 +34,9 @@ __all__ = [
     "index_sum",
     "relational_aggregate",
     "relational_linear",
+    "relational_stack",
     "relational_sum",
     "relational_transform",
     "select_graphs",
+    "type_rows",
 ]

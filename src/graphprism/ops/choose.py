@@ -15,11 +15,12 @@ def choose(implementations: Mapping[str, Callable[..., Any]], impl: str | None) 
     can only transform that one.
     """
     if impl is None:
-        impl = "scatter" if torch.compiler.is_compiling() or _inside_functorch() else "csr"
+        impl = "scatter" if torch.compiler.is_compiling() or inside_functorch() else "csr"
     if impl not in implementations:
         raise ValueError(f"`impl` must be one of {sorted(implementations)} on this machine, got {impl!r}")
     return implementations[impl]
 
 
-def _inside_functorch() -> bool:
+def inside_functorch() -> bool:
+    """Whether `torch.vmap` or another transform of `torch.func` is at work."""
     return torch._C._functorch.peek_interpreter_stack() is not None

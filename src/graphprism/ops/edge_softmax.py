@@ -7,9 +7,11 @@ from torch import Tensor
 from graphprism._checks import check_shape
 from graphprism.ops.entry_sum import entry_sum
 from graphprism.ops.relational_adj import RelationalAdj
+from graphprism.ops.table_adj import TableAdj
+from graphprism.ops.table_products import softmax
 
 
-def edge_softmax(logit: Tensor, adj: RelationalAdj) -> Tensor:
+def edge_softmax(logit: Tensor, adj: RelationalAdj | TableAdj) -> Tensor:
     r"""Normalises over all entries that end in the same node, each counted with its weight :math:`w`.
 
     .. math:: \alpha_k = \frac{w_k \exp(\ell_k)}{\sum_{m \to i} w_m \exp(\ell_m)}
@@ -18,6 +20,8 @@ def edge_softmax(logit: Tensor, adj: RelationalAdj) -> Tensor:
 
     Shapes: ``logit`` (K, H) -> (K, H)
     """
+    if isinstance(adj, TableAdj):
+        return softmax(logit, adj)
     check_shape("logit", logit, [adj.src.numel(), "H"])
     dst = adj.dst[:, None].expand_as(logit)
     # the largest logit cancels in exact arithmetic, so it needs no gradient

@@ -122,18 +122,19 @@ class RelationalAdj:
         if not self.is_soft:
             return self.edge_weight
         edge, relation = self._soft_entries()
-        score = self._scores[edge, relation]
+        score = self.scores[edge, relation]
         return score if self.edge_weight is None else score * self.edge_weight[edge]
 
     @property
-    def _scores(self) -> Tensor:
+    def scores(self) -> Tensor:
+        """(E, R) how much of every edge is in every relation, where types are soft."""
         if self.edge_type is None:
             raise RuntimeError("scores exist only where edge types are soft")
         return self.edge_type
 
     def _soft_entries(self) -> tuple[Tensor, Tensor]:
         if "entries" not in self._cache:
-            keep = torch.ones_like(self._scores, dtype=torch.bool) if self._scores.requires_grad else self._scores != 0
+            keep = torch.ones_like(self.scores, dtype=torch.bool) if self.scores.requires_grad else self.scores != 0
             edge, relation = keep.nonzero(as_tuple=True)
             self._cache["entries"] = (edge, relation)
         entries: tuple[Tensor, Tensor] = self._cache["entries"]

@@ -74,7 +74,7 @@ class DirConv(torch.nn.Module):
         adj = to_adj(x, edge_index, edge_type, edge_weight, layer.num_relations)  # type: ignore
         if adj.edge_weight is None and layer.edge_norm == "sym":  # type: ignore
             adj = adj.normalized("dir", x.dtype)
-        out = x.new_zeros(()) if self.lin_root is None else self.lin_root(x)
+        out = torch.zeros((), dtype=x.dtype, device=x.device) if self.lin_root is None else self.lin_root(x)
         if self.conv_out is not None:
             out = out + self.alpha * self.conv_out(x, adj.transpose())
         if self.conv_in is not None:

@@ -8,9 +8,9 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
 from graphprism._checks import check_positive
-from graphprism.nn.conv.operands import Nodes, check_edge_attr, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.operands import Nodes, Prepared, check_edge_attr, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import RelationalAdj, edge_softmax, relational_sum
+from graphprism.ops import at_receivers, at_senders, edge_softmax, relational_sum
 
 
 class MRSGATConv(torch.nn.Module):
@@ -91,7 +91,7 @@ class MRSGATConv(torch.nn.Module):
     def forward(
         self,
         x: Nodes,
-        edge_index: Tensor | RelationalAdj,
+        edge_index: Tensor | Prepared,
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
@@ -101,7 +101,8 @@ class MRSGATConv(torch.nn.Module):
         x_src, x_dst = split_nodes(x)
         h_src = self._heads(self.lin.transform(x_src))  # (N, R, H, F)
         h_dst = h_src if self.lin_dst is None else self._heads(self.lin_dst.transform(x_dst))
-        logit = _at(adj.pair_src, h_src, self.att_src) + _at(adj.pair_dst, h_dst, self.att_dst)
+        logit = at_senders((h_src * self.att_src).sum(dim=-1), adj)  # (K, H)
+        logit = logit + at_receivers((h_dst * self.att_dst).sum(dim=-1), adj)
         logit = logit + self._edge_logit(edge_attr, adj)
         alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, self.negative_slope), adj)
         alpha = torch.nn.functional.dropout(alpha, self.dropout, self.training)
@@ -112,18 +113,14 @@ class MRSGATConv(torch.nn.Module):
     def _heads(self, h: Tensor) -> Tensor:
         return h.view(-1, self.num_relations, self.heads, self.out_channels)
 
-    def _edge_logit(self, edge_attr: Tensor | None, adj: RelationalAdj) -> Tensor | float:
+    def _edge_logit(self, edge_attr: Tensor | None, adj: Prepared) -> Tensor | float:
         check_edge_attr(edge_attr, self.lin_edge is not None)
         if edge_attr is None or self.lin_edge is None or self.att_edge is None:
             return 0.0
         logit: Tensor = (self.lin_edge(edge_attr).view(-1, self.heads, self.out_channels) * self.att_edge).sum(dim=-1)
-        return logit if adj.entry_edge is None else logit[adj.entry_edge]
+        entry_edge = getattr(adj, "entry_edge", None)
+        return logit if entry_edge is None else logit[entry_edge]
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
         return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}, heads={self.heads}"
-
-
-def _at(pair: Tensor, h: Tensor, attention: Tensor) -> Tensor:
-    """The logit that each pair (node, relation) contributes, read for every entry: (K, H)."""
-    return (h * attention).sum(dim=-1).flatten(0, 1)[pair]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import torch
 from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import Nodes, check_edge_attr, split_nodes, to_adj
+from graphprism.nn.conv.batch_norm import batch_norm
+from graphprism.nn.conv.operands import Nodes, Prepared, check_edge_attr, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import RelationalAdj, entry_sum, index_sum
+from graphprism.ops import RelationalAdj, TableAdj, at_receivers, at_senders, entry_sum, index_sum
 
 
 class MRSGatedGCNConv(torch.nn.Module):
@@ -75,7 +78,7 @@ class MRSGatedGCNConv(torch.nn.Module):
     def forward(
         self,
         x: Nodes,
-        edge_index: Tensor | RelationalAdj,
+        edge_index: Tensor | Prepared,
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
@@ -85,7 +88,7 @@ class MRSGatedGCNConv(torch.nn.Module):
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
         check_edge_attr(edge_attr, self.lin_edge is not None)
-        edge = self.lin_gate_dst(x_dst)[adj.edge_index[1]] + self.lin_gate_src(x_src, adj)  # (E, F)
+        edge = self._at_receivers(self.lin_gate_dst(x_dst), adj) + self.lin_gate_src(x_src, adj)  # (E, F)
         if self.lin_edge is not None:
             edge = edge + self.lin_edge(edge_attr)
         gate = edge.sigmoid()
@@ -94,14 +97,20 @@ class MRSGatedGCNConv(torch.nn.Module):
         both = torch.cat([gate * self.lin_message(x_src, adj), gate], dim=1)
         numerator, denominator = self._sum(both, adj).chunk(2, dim=1)
         out: Tensor = self.lin_root(x_dst) + numerator / (denominator + self.eps)
-        out = out if self.norm_node is None else self.norm_node(out)
+        nodes, edges = (adj.is_node, adj.is_entry.flatten()) if isinstance(adj, TableAdj) else (None, None)
+        out = out if self.norm_node is None else batch_norm(self.norm_node, out, nodes)
         if not return_edge_attr:
             return out
-        return out, edge if self.norm_edge is None or edge.size(0) == 0 else self.norm_edge(edge)
+        return out, edge if self.norm_edge is None or edge.size(0) == 0 else batch_norm(self.norm_edge, edge, edges)
 
     @staticmethod
-    def _sum(rows: Tensor, adj: RelationalAdj) -> Tensor:
-        return index_sum(rows, adj.edge_index[1], adj.size[1]) if adj.is_soft else entry_sum(rows, adj)
+    def _at_receivers(rows: Tensor, adj: Prepared) -> Tensor:
+        # with soft types an edge is several entries, but has one gate
+        return rows[adj.edge_index[1]] if _is_soft(adj) else at_receivers(rows, adj)
+
+    @staticmethod
+    def _sum(rows: Tensor, adj: Prepared) -> Tensor:
+        return index_sum(rows, adj.edge_index[1], adj.size[1]) if _is_soft(adj) else entry_sum(rows, adj)
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
@@ -125,11 +134,14 @@ class _RelationalMap(torch.nn.Module):
             with torch.no_grad():
                 self.bias.copy_(self.bias[:1].expand_as(self.bias).clone())
 
-    def forward(self, x: Tensor, adj: RelationalAdj) -> Tensor:
+    def forward(self, x: Tensor, adj: Prepared) -> Tensor:
         h = self.lin.transform(x) + self.bias  # (N, R, F)
-        src = adj.edge_index[0]
-        if self.lin.num_relations == 1 or adj.edge_type is None:
-            return h[:, 0][src]
-        if adj.is_soft:
-            return torch.einsum("er,erf->ef", adj.edge_type.to(h.dtype), h[src])
-        return h.flatten(0, 1)[src * self.lin.num_relations + adj.edge_type]
+        shared = self.lin.num_relations == 1
+        if not _is_soft(adj):
+            return at_senders(h[:, 0] if shared else h, adj)
+        source = adj.edge_index[0]
+        return h[:, 0][source] if shared else torch.einsum("er,erf->ef", adj.scores.to(h.dtype), h[source])
+
+
+def _is_soft(adj: Prepared) -> TypeGuard[RelationalAdj]:
+    return isinstance(adj, RelationalAdj) and adj.is_soft

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import RelationalAdj, relational_linear
+from graphprism.ops import relational_linear
 
 
 class MRSGCNConv(torch.nn.Module):
@@ -66,7 +66,7 @@ class MRSGCNConv(torch.nn.Module):
     def forward(
         self,
         x: Nodes,
-        edge_index: Tensor | RelationalAdj,
+        edge_index: Tensor | Prepared,
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
     ) -> Tensor:

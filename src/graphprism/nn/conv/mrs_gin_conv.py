@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from graphprism.nn.conv.operands import Nodes, one_for_each_relation, split_nodes, to_adj
-from graphprism.ops import RelationalAdj, relational_aggregate
+from graphprism.nn.conv.operands import Nodes, Prepared, one_for_each_relation, split_nodes, to_adj
+from graphprism.ops import relational_aggregate
 
 
 class MRSGINConv(torch.nn.Module):
@@ -65,7 +65,7 @@ class MRSGINConv(torch.nn.Module):
     def forward(
         self,
         x: Nodes,
-        edge_index: Tensor | RelationalAdj,
+        edge_index: Tensor | Prepared,
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
     ) -> Tensor:

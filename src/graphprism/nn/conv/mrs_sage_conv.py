@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import Nodes, split_nodes, to_adj
+from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import RelationalAdj, relational_linear
+from graphprism.ops import relational_linear
 
 
 class MRSSAGEConv(torch.nn.Module):
@@ -75,7 +75,7 @@ class MRSSAGEConv(torch.nn.Module):
     def forward(
         self,
         x: Nodes,
-        edge_index: Tensor | RelationalAdj,
+        edge_index: Tensor | Prepared,
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
     ) -> Tensor:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import overload
 
 import torch
 from torch import Tensor
 
 from graphprism._checks import check_positive
-from graphprism.ops import RelationalAdj
+from graphprism.ops import RelationalAdj, TableAdj
 
 Nodes = Tensor | tuple[Tensor, Tensor]
+Prepared = RelationalAdj | TableAdj
 
 
 def split_nodes(x: Nodes) -> tuple[Tensor, Tensor]:
@@ -19,17 +21,37 @@ def split_nodes(x: Nodes) -> tuple[Tensor, Tensor]:
     return (x, x) if isinstance(x, Tensor) else (x[0], x[1])
 
 
+@overload
 def to_adj(
     x: Nodes,
     edge_index: Tensor | RelationalAdj,
     edge_type: Tensor | None,
     edge_weight: Tensor | None,
     num_relations: int,
-) -> RelationalAdj:
+) -> RelationalAdj: ...
+
+
+@overload
+def to_adj(
+    x: Nodes,
+    edge_index: Tensor | Prepared,
+    edge_type: Tensor | None,
+    edge_weight: Tensor | None,
+    num_relations: int,
+) -> Prepared: ...
+
+
+def to_adj(
+    x: Nodes,
+    edge_index: Tensor | Prepared,
+    edge_type: Tensor | None,
+    edge_weight: Tensor | None,
+    num_relations: int,
+) -> Prepared:
     """The prepared graph as it is, or one made of tensors, with its values checked."""
     x_src, x_dst = split_nodes(x)
     size = (x_src.size(-2), x_dst.size(-2))
-    if isinstance(edge_index, RelationalAdj):
+    if isinstance(edge_index, RelationalAdj | TableAdj):
         if edge_type is not None or edge_weight is not None:
             raise ValueError("`edge_type` and `edge_weight` must be None with a `RelationalAdj`, which holds its own")
         if edge_index.num_relations != num_relations:

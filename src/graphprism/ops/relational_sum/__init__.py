@@ -9,6 +9,8 @@ from graphprism._checks import check_same_device, check_shape
 from graphprism.ops.choose import choose
 from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_sum import csr, reference, scatter
+from graphprism.ops.table_adj import TableAdj
+from graphprism.ops.table_products import read_senders, sum_entries
 
 IMPLEMENTATIONS = {
     "reference": reference.relational_sum,
@@ -17,7 +19,9 @@ IMPLEMENTATIONS = {
 }
 
 
-def relational_sum(h: Tensor, adj: RelationalAdj, weight: Tensor | None = None, *, impl: str | None = None) -> Tensor:
+def relational_sum(
+    h: Tensor, adj: RelationalAdj | TableAdj, weight: Tensor | None = None, *, impl: str | None = None
+) -> Tensor:
     r"""Sums over all incoming edges what the sender has prepared for the edge's relation: (N, R, F) -> (N, F).
 
     .. math:: \mathbf{y}_i = \sum_{e = (j, i)} w_e \, \mathbf{h}_{j, r(e)}
@@ -27,6 +31,9 @@ def relational_sum(h: Tensor, adj: RelationalAdj, weight: Tensor | None = None, 
 
     Shapes: ``h`` (N_src, R, F) -> (N_dst, F)
     """
+    if isinstance(adj, TableAdj):
+        weight = adj.weights[..., : adj.num_slots].flatten() if weight is None else weight
+        return sum_entries(weight[..., None] * read_senders(h, adj), adj)
     if h.dim() == 4:
         heads = range(h.size(2))
         parts = [relational_sum(h[:, :, k], adj, None if weight is None else weight[:, k], impl=impl) for k in heads]

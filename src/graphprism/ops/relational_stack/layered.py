@@ -1,0 +1,104 @@
+"""`relational_stack` with two kernels a layer and pass, and the gradients of all matrices in one product.
+
+A layer is a matrix product and one sum over the table that adds the bias and applies ReLU; the way back is one sum,
+which reads through the gate of the ReLU, and a matrix product. The states of all layers stand in one tensor, and so do
+the gradients, so that a single batched product gives the gradients of the matrices of all layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphprism.ops.choose import inside_functorch
+from graphprism.ops.table_adj import TableAdj
+from graphprism.ops.table_products import Columns, first_runs, side_by_side
+from graphprism.ops.table_sum import gated_column_sum, table_split_sum, table_sum
+
+
+def relational_stack(
+    x: Tensor, adj: TableAdj, weights: Sequence[Tensor], biases: Sequence[Tensor], residual: bool
+) -> tuple[Tensor, ...]:
+    """All layers as one function with its own backward pass."""
+    arguments = (x, adj.numbers, adj.weights, residual, *weights, *biases)
+    if inside_functorch():
+        many: tuple[Tensor, ...] = _Batched.apply(*arguments)  # type: ignore[no-untyped-call]
+        return many
+    alone = [each[None] if isinstance(each, Tensor) else each for each in arguments]
+    states: tuple[Tensor, ...] = _Stack.apply(*alone)  # type: ignore[no-untyped-call]
+    return tuple(state[0] for state in states)
+
+
+class _Batched(torch.autograd.Function):
+    """What `torch.vmap` meets: it hands all runs to `_Stack` at once."""
+
+    @staticmethod
+    def forward(*args: Any) -> Tensor:
+        raise RuntimeError("runs must come through `torch.vmap`")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Nothing: gradients are those of `_Stack`."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        states = _Stack.apply(*first_runs(info, in_dims, args))  # type: ignore[no-untyped-call]
+        return states, (0,) * len(states)
+
+
+class _Stack(torch.autograd.Function):
+    """K runs side by side: ``x`` (K, N, F), matrices (K, R, F, F), biases (K, F)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, numbers: Tensor, table: Tensor, residual: bool, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
+        num_layers = len(parameters) // 2
+        weights, biases = parameters[:num_layers], parameters[num_layers:]
+        columns = Columns(numbers, table)
+        states = x.new_empty(num_layers + 1, *x.shape)
+        states[0] = x
+        # with residuals what a layer adds is not the state: it is kept as the gate of the ReLU
+        gates = x.new_empty(num_layers, *x.shape) if residual else states[1:]
+        for before, gate, after, weight, bias in zip(states, gates, states[1:], weights, biases, strict=False):
+            h = torch.bmm(before, side_by_side(weight)).view(x.size(0), -1, weight.size(3))
+            table_sum(h, columns.sender_pair, columns.weight, bias, relu=True, out=gate)
+            if residual:
+                torch.add(before, gate, out=after)
+        ctx.save_for_backward(numbers, table, states, gates, *weights)
+        ctx.residual = residual
+        ctx.set_materialize_grads(False)
+        return states[1:].unbind()
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | None, ...]:
+        numbers, table, states, gates, *weights = ctx.saved_tensors
+        columns, (num_relations, _, channels) = Columns(numbers, table), weights[0].shape[1:]
+        num_layers, *shape = gates.shape
+        arrived = torch.empty_like(gates)  # gradients of the states
+        back = gates.new_empty(num_layers, *shape[:2], num_relations * channels)
+        grad_x = torch.empty_like(states[0])
+        _begin(arrived[-1], given[-1])
+        for layer in reversed(range(num_layers)):
+            total, target = arrived[layer], arrived[layer - 1] if layer else grad_x
+            sent = columns.receiver, columns.sent_weight, columns.sent_relation
+            table_split_sum(total, *sent, num_relations, gates[layer], out=back[layer])
+            torch.bmm(back[layer], side_by_side(weights[layer]).transpose(1, 2), out=target)
+            if ctx.residual:
+                target += total
+            if layer and (more := given[layer - 1]) is not None:
+                target += more
+        inputs = states[:-1].flatten(0, 1).transpose(1, 2)  # (L K, F, N)
+        grad_weight = torch.bmm(inputs, back.flatten(0, 1)).unflatten(2, (num_relations, -1)).transpose(1, 2)
+        grad_bias = gated_column_sum(arrived.flatten(0, 1), gates.flatten(0, 1))
+        return grad_x, None, None, None, *grad_weight.chunk(num_layers), *grad_bias.chunk(num_layers)
+
+
+def _begin(target: Tensor, grad: Tensor | None) -> None:
+    if grad is None:
+        target.zero_()
+    else:
+        target.copy_(grad)

@@ -1,0 +1,135 @@
+"""The edges of a graph with few neighbours per node, as tables of one shape: what a captured step can work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from graphprism.ops.csr import Csr
+from graphprism.ops.relational_adj import RelationalAdj
+
+
+@dataclass(frozen=True)
+class TableAdj:
+    r"""Every node has D slots for the edges it receives and D for those it sends; empty slots have weight zero.
+
+    Nothing about it depends on how many edges there are, so that any batch of molecules fits the same shape: the rest
+    of its rows are nodes without edges. An *entry* is a slot of a receiving node, number ``node * D + slot``. Both
+    passes of every product read through one of the two tables and write each row once: no atomics, the same bits every
+    time.
+
+    Built for a data set whose graphs stand one after another, numbers are kept relative to the node, so that `select`
+    makes a batch by reading rows.
+
+    Attributes:
+        numbers: (N, 5 D) integers. By slots: the pair ``sender * R + relation`` that an entry reads, the node that a
+            sent edge goes to, the entry that it becomes there, its relation, and the relation of an entry.
+        weights: (N, 2 D) weights of entries and of sent edges; zero in empty slots.
+        num_relations: R.
+        norm: the `edge_norm` behind ``weights``.
+        is_node: (N,) ones, and zeros for rows that fill up a batch; `None` where all rows are nodes.
+    """
+
+    numbers: Tensor
+    weights: Tensor
+    num_relations: int
+    norm: str = "none"
+    is_node: Tensor | None = None
+
+    @staticmethod
+    def build(adj: RelationalAdj, norm: str = "none", dtype: torch.dtype = torch.float32) -> TableAdj:
+        """The tables of a graph, with as many slots as its busiest node needs (one at least)."""
+        if adj.is_soft or adj.size[0] != adj.size[1]:
+            raise ValueError("`adj` must have one type per edge and as many sources as targets to become a table")
+        weighted = adj.normalized(norm, dtype)
+        incoming, outgoing = weighted.incoming, weighted.outgoing
+        num_slots = max(1, _most(incoming), _most(outgoing))
+        row_in, slot_in = _places(incoming)
+        row_out, slot_out = _places(outgoing)
+        order_in, order_out = incoming.order.long(), outgoing.order.long()
+        slot_of_edge = torch.empty_like(slot_in).index_copy_(0, order_in, slot_in)
+        relation = torch.zeros_like(weighted.src) if weighted.relation is None else weighted.relation.long()
+        source, target = weighted.src.long(), weighted.dst.long()
+        columns = (
+            (row_in, slot_in, source[order_in] * adj.num_relations + relation[order_in]),
+            (row_out, slot_out, target[order_out]),
+            (row_out, slot_out, target[order_out] * num_slots + slot_of_edge[order_out]),
+            (row_out, slot_out, relation[order_out]),
+            (row_in, slot_in, relation[order_in]),
+        )
+        # an empty slot points to its own node, which always exists, with weight zero
+        node = torch.arange(adj.size[0], device=adj.device)[:, None]
+        own = (node * adj.num_relations, node, node * num_slots, 0 * node, 0 * node)
+        numbers = [_table(*column, first.expand(-1, num_slots)) for column, first in zip(columns, own, strict=True)]
+        value = weighted.edge_weight
+        assert value is not None  # `normalized` gives every edge its weight
+        zeros = value.new_zeros(adj.size[0], num_slots)
+        weights = [
+            _table(row_in, slot_in, value[order_in], zeros),
+            _table(row_out, slot_out, value[order_out], zeros),
+        ]
+        return TableAdj(torch.cat(numbers, 1).to(torch.int32), torch.cat(weights, 1), adj.num_relations, norm)
+
+    @property
+    def num_slots(self) -> int:
+        """D."""
+        return self.weights.size(-1) // 2
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(N, N)."""
+        return self.weights.size(-2), self.weights.size(-2)
+
+    @property
+    def edge_weight(self) -> None:
+        """`None`: layers then ask for the normalisation that they are defined with."""
+        return
+
+    @property
+    def is_entry(self) -> Tensor:
+        """(N, D) whether a slot holds an edge."""
+        return self.weights[..., : self.num_slots] != 0
+
+    @property
+    def entry_relation(self) -> Tensor:
+        """(N, D) relation of every entry."""
+        return self.numbers[..., 4 * self.num_slots :]
+
+    @property
+    def base(self) -> Tensor:
+        """(5 D,) by how much each column of ``numbers`` grows from one node to the next."""
+        steps = torch.tensor([self.num_relations, 1, self.num_slots, 0, 0], dtype=torch.int32)
+        return steps.repeat_interleave(self.num_slots).to(self.numbers.device)
+
+    def relative(self) -> TableAdj:
+        """The same with numbers counted from the node that holds them."""
+        node = torch.arange(self.size[0], device=self.numbers.device, dtype=torch.int32)
+        return replace(self, numbers=self.numbers - node[:, None] * self.base)
+
+    def to(self, device: torch.device | str) -> TableAdj:
+        """The same on another device."""
+        is_node = None if self.is_node is None else self.is_node.to(device)
+        return replace(self, numbers=self.numbers.to(device), weights=self.weights.to(device), is_node=is_node)
+
+    def normalized(self, kind: str, dtype: torch.dtype | None = None) -> TableAdj:
+        """Itself, which was built with the weights of one kind; another kind is an error."""
+        if kind != self.norm:
+            raise ValueError(f"`norm` must be {self.norm!r}, which the tables were built with, got {kind!r}")
+        return self
+
+
+def _most(csr: Csr) -> int:
+    return int(csr.node_rowptr.diff().max()) if csr.num_rows else 0
+
+
+def _places(csr: Csr) -> tuple[Tensor, Tensor]:
+    """Row and slot of every entry of a sorted structure."""
+    start = csr.node_rowptr.long()
+    row = torch.repeat_interleave(torch.arange(csr.num_rows, device=start.device), start.diff())
+    return row, torch.arange(row.numel(), device=start.device) - start[row]
+
+
+def _table(row: Tensor, slot: Tensor, value: Tensor, empty: Tensor) -> Tensor:
+    return empty.clone().index_put_((row, slot), value)

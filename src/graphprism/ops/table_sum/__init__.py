@@ -1,0 +1,74 @@
+"""Sums over the slots of a table, for K graphs of one shape: the products behind `graphprism.ops.TableAdj`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from torch import Tensor
+
+from graphprism.ops.table_sum import reference
+
+IMPLEMENTATIONS: dict[str, ModuleType] = {"reference": reference}
+try:
+    from graphprism.ops.table_sum import triton
+except ImportError:  # comes with PyTorch's CUDA builds, and only there
+    pass
+else:
+    IMPLEMENTATIONS["triton"] = triton
+
+
+def table_sum(
+    rows: Tensor,
+    place: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    relu: bool = False,
+    *,
+    out: Tensor | None = None,
+    impl: str | None = None,
+) -> Tensor:
+    r"""Computes :math:`\mathbf{y}_{k,i} = \mathbf{b}_k + \sum_d w_{k,i,d} \, \mathbf{x}_{k, p(k,i,d)}`.
+
+    Without autograd. Then ReLU, if asked for. What a slot of weight zero points to does not count, be it NaN. The
+    result goes to ``out`` where that is given.
+
+    Shapes: ``rows`` (K, M, F), ``place`` and ``weight`` (K, N, D), ``bias`` (K, F) -> (K, N, F)
+    """
+    out = rows.new_empty(*place.shape[:2], rows.size(2)) if out is None else out
+    _choose(rows, impl).table_sum(rows, place, weight, bias, relu, out)
+    return out
+
+
+def table_split_sum(
+    rows: Tensor,
+    place: Tensor,
+    weight: Tensor,
+    relation: Tensor,
+    num_relations: int,
+    gate: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
+    impl: str | None = None,
+) -> Tensor:
+    r"""The same sums for each relation apart, side by side: slot d of a node counts in ``relation[d]`` alone.
+
+    ``gate`` is the output of a ReLU: rows count only where it is positive, and may be NaN elsewhere.
+
+    Shapes: ``rows`` and ``gate`` (K, M, F), ``place``, ``weight``, ``relation`` (K, N, D) -> (K, N, R * F)
+    """
+    out = rows.new_empty(*place.shape[:2], num_relations * rows.size(2)) if out is None else out
+    _choose(rows, impl).table_split_sum(rows, place, weight, relation, num_relations, gate, out)
+    return out
+
+
+def gated_column_sum(rows: Tensor, gate: Tensor | None = None, *, impl: str | None = None) -> Tensor:
+    """Sums of columns, of the numbers whose gate is positive: (K, N, F) -> (K, F)."""
+    out: Tensor = _choose(rows, impl).gated_column_sum(rows, gate)
+    return out
+
+
+def _choose(rows: Tensor, impl: str | None) -> ModuleType:
+    name = impl or ("triton" if rows.is_cuda and "triton" in IMPLEMENTATIONS else "reference")
+    if name not in IMPLEMENTATIONS:
+        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
+    return IMPLEMENTATIONS[name]
