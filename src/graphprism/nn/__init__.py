@@ -10,11 +10,12 @@ from graphprism.nn.conv import (
     MRSSAGEConv,
     RelationalWeight,
 )
-from graphprism.nn.models import MRSGNN
+from graphprism.nn.models import MRSGNN, DirGNN
 
 __all__ = [
     "MRSGNN",
     "DirConv",
+    "DirGNN",
     "MRSConv",
     "MRSGATConv",
     "MRSGCNConv",

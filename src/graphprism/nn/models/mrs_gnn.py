@@ -7,14 +7,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import JumpingKnowledge
+from torch_geometric.nn import BatchNorm, JumpingKnowledge
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.resolver import aggregation_resolver, normalization_resolver
 
 from graphprism._checks import check_positive
+from graphprism.nn.conv import MRSGCNConv
+from graphprism.nn.conv.batch_norm import batch_norm
 from graphprism.nn.conv.operands import to_adj
 from graphprism.nn.models.convolutions import make_conv
 from graphprism.nn.models.type_encoder import TypeEncoder
+from graphprism.ops import TableAdj, relational_stack
 
 
 class MRSGNN(torch.nn.Module):
@@ -44,7 +47,8 @@ class MRSGNN(torch.nn.Module):
 
     Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
     (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without
-    readout; ``edge_index`` may be a `RelationalAdj`.
+    readout; ``edge_index`` may be a `RelationalAdj` or a `TableAdj`, ``batch`` a matrix (G, N) that reads out each
+    graph.
 
     Example:
         >>> model = MRSGNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
@@ -77,7 +81,12 @@ class MRSGNN(torch.nn.Module):
         if jk not in (None, "cat", "max"):
             raise ValueError(f'`jk` must be None, "cat" or "max", got {jk!r}')
         edge_dim = hidden_channels if num_edge_types else None
-        self.residual, self.dropout, self.pe_channels = residual, dropout, pe_channels
+        self.hidden_channels, self.residual, self.dropout, self.pe_channels = (
+            hidden_channels,
+            residual,
+            dropout,
+            pe_channels,
+        )
         self.encoder = _encoder("x", in_channels, hidden_channels - pe_channels, num_node_types)
         convs = [make_conv(conv, hidden_channels, num_relations, edge_dim) for _ in range(num_layers)]
         self.convs = torch.nn.ModuleList(convs)
@@ -109,6 +118,20 @@ class MRSGNN(torch.nn.Module):
         h = self._encode(x, pe)
         graph = self._graph(h, edge_index, edge_type, edge_weight)
         e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        states = self._stack(h, graph) if self._is_stack(graph) else self._layers(h, e, graph)
+        h = states[-1] if self.jk is None else self.jk(states)
+        out: Tensor = self.head(h if self.readout is None else self._read_out(h, batch))
+        return out
+
+    def _read_out(self, h: Tensor, batch: Tensor | None) -> Tensor:
+        if batch is not None and batch.dim() == 2:  # a matrix, in the type that the sums should have
+            return batch @ h.to(batch.dtype)
+        assert self.readout is not None  # `forward` has looked
+        out: Tensor = self.readout(h, batch)
+        return out
+
+    def _layers(self, h: Tensor, e: Tensor | None, graph: Any) -> list[Tensor]:
+        """The states after each layer."""
         states = []
         for conv, norm in zip(self.convs, self.norms, strict=True):
             if e is None:
@@ -116,13 +139,29 @@ class MRSGNN(torch.nn.Module):
             else:
                 new, new_e = conv(h, graph, edge_attr=e, return_edge_attr=True)
                 e = new_e.relu() + e if self.residual else new_e.relu()
-            new = torch.nn.functional.dropout(norm(new).relu(), self.dropout, self.training)
+            new = self._normalise(norm, new, graph).relu()
+            new = torch.nn.functional.dropout(new, self.dropout, self.training) if self.dropout else new
             h = h + new if self.residual else new
             states.append(h)
-        h = h if self.jk is None else self.jk(states)
-        h = h if self.readout is None else self.readout(h, batch)
-        out: Tensor = self.head(h)
+        return states
+
+    @staticmethod
+    def _normalise(norm: torch.nn.Module, x: Tensor, graph: Any) -> Tensor:
+        if isinstance(graph, TableAdj) and isinstance(norm, BatchNorm):
+            return batch_norm(norm.module, x, graph.is_node)
+        out: Tensor = norm(x)
         return out
+
+    def _is_stack(self, graph: Any) -> bool:
+        """Whether the layers are what `relational_stack` does at once."""
+        plain = not self.dropout and all(isinstance(norm, torch.nn.Identity) for norm in self.norms)
+        return isinstance(graph, TableAdj) and plain and all(_is_plain_gcn(conv) for conv in self.convs)
+
+    def _stack(self, h: Tensor, graph: TableAdj) -> list[Tensor]:
+        convs = [conv for conv in self.convs if isinstance(conv, MRSGCNConv)]
+        weights = [conv.lin.weight for conv in convs]
+        biases = [conv.bias for conv in convs if conv.bias is not None]
+        return list(relational_stack(h, graph.normalized("sym"), weights, biases, self.residual))
 
     def _encode(self, x: Tensor, pe: Tensor | None) -> Tensor:
         h: Tensor = self.encoder(x)
@@ -143,6 +182,10 @@ class MRSGNN(torch.nn.Module):
             if getattr(edge_index, "num_relations", 1) > 1:
                 edge_index, edge_weight = edge_index.edge_index, edge_index.edge_weight
         return to_adj(h, edge_index, edge_type, edge_weight, num_relations)
+
+
+def _is_plain_gcn(conv: torch.nn.Module) -> bool:
+    return isinstance(conv, MRSGCNConv) and conv.normalize is None and conv.bias is not None
 
 
 def _encoder(name: str, in_channels: int, channels: int, types: int | Sequence[int] | None) -> torch.nn.Module:

@@ -8,6 +8,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from graphprism.ops import type_rows
+
 
 class TypeEncoder(torch.nn.Embedding):
     """Adds up one learned row for each column of types; one table holds the rows of all columns.
@@ -41,5 +43,5 @@ class TypeEncoder(torch.nn.Embedding):
             count = "one integer type" if columns == 1 else f"{columns} integer types"
             raise ValueError(f"`{self.name}` must hold {count} in each row, got {came}")
         if columns == 1:
-            return super().forward(types.view(-1))
-        return super().forward(types + self.first).sum(dim=-2)
+            return type_rows(types.flatten(), self.weight)
+        return type_rows(types + self.first, self.weight).sum(dim=-2)

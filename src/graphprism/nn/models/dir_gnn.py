@@ -1,0 +1,123 @@
+"""A network for the nodes of one graph, directed or not: convolutions, jumping knowledge and head."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.dense import Linear
+
+from graphprism._checks import check_positive
+from graphprism.nn.conv.operands import to_adj
+from graphprism.nn.models.larger import larger
+from graphprism.nn.models.node_convolutions import make_node_conv, relations_of_conv
+from graphprism.nn.models.relu_normalize import relu_normalize
+
+
+class DirGNN(torch.nn.Module):
+    r"""Dir-GNN with any convolution of `NODE_CONVOLUTIONS`: plain or MRS, along the edges or in both directions.
+
+    Every layer is a convolution, ReLU, dropout and, with ``normalize``, a division of each row by its length. With
+    ``jk`` the outputs of all layers are joined and a linear map follows; without it the last convolution gives the
+    output as it is. All layers share one prepared graph, and both directions share the relations of the original one.
+
+    Args:
+        conv: a name of `NODE_CONVOLUTIONS`; ``"mlp"`` takes no graph.
+        in_channels: size of a node feature, ``-1`` to take it from the first input.
+        hidden_channels: width of every layer.
+        out_channels: size of an output row.
+        num_layers: number of convolutions.
+        num_relations: number of relations R, for MRS convolutions.
+        alpha: share of the nodes that a node points to, for directed convolutions.
+        jk: `None`, ``"cat"`` or ``"max"``: what to make of the outputs of all layers.
+        normalize: whether to scale the rows of every layer's output to length one.
+        dropout: share of channels dropped after ReLU in training.
+        share_init: all relations of a layer start from the same weights.
+
+    Shapes: ``x`` (N, F), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,) -> (N, F_out);
+    ``edge_index`` may be a `RelationalAdj`. A generator, where it is given, decides what is dropped.
+
+    Example:
+        >>> model = DirGNN("mrs-dir-gcn", 8, 16, 5, num_layers=4, jk="max", normalize=True)
+        >>> edges, types = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 1, 2])
+        >>> model(torch.randn(3, 8), edges, types).shape
+        torch.Size([3, 5])
+    """
+
+    def __init__(
+        self,
+        conv: str,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        num_relations: int = 3,
+        alpha: float = 0.5,
+        jk: str | None = None,
+        normalize: bool = False,
+        dropout: float = 0.0,
+        share_init: bool = False,
+    ) -> None:
+        super().__init__()
+        check_positive("num_layers", num_layers)
+        if jk not in (None, "cat", "max"):
+            raise ValueError(f'`jk` must be None, "cat" or "max", got {jk!r}')
+        self.conv, self.jk, self.normalize, self.dropout = conv, jk, normalize, dropout
+        self.num_relations = relations_of_conv(conv, num_relations)
+        last = out_channels if jk is None else hidden_channels
+        widths = [in_channels, *[hidden_channels] * (num_layers - 1), last]
+        made = (make_node_conv(conv, *sizes, num_relations, alpha, share_init) for sizes in pairwise(widths))
+        self.convs = torch.nn.ModuleList(made)
+        joined = hidden_channels * (num_layers if jk == "cat" else 1)
+        self.head = None if jk is None else Linear(joined, out_channels)
+
+    def reset_parameters(self) -> None:
+        """Draws new weights in every part."""
+        for part in (*self.convs, self.head):
+            if part is not None:
+                part.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any = None,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Runs the whole network; see the class for shapes."""
+        graph = self._graph(x, edge_index, edge_type, edge_weight)
+        h = x
+        joined: list[Tensor] = []
+        for number, conv in enumerate(self.convs, start=1):
+            h = conv(h, *graph)
+            if self.head is not None or number < len(self.convs):
+                h = self._activate(h, generator)
+            joined = self._join(joined, h)
+        if self.head is None:
+            return h
+        out: Tensor = self.head(torch.cat(joined, dim=-1))
+        return out
+
+    def _join(self, joined: list[Tensor], h: Tensor) -> list[Tensor]:
+        """What the head needs of the layers so far; the maximum is taken at once, so that no layer is kept for it."""
+        if self.jk == "cat":
+            return [*joined, h]
+        return [larger(joined[0], h)] if self.jk == "max" and joined else [h]
+
+    def _graph(self, x: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> list[Any]:
+        """What the convolutions take beside their input: nothing, or one `RelationalAdj` for all of them."""
+        if self.conv == "mlp":
+            return []
+        if edge_index is None:
+            raise ValueError(f"`edge_index` must be given with {self.conv}, got None")
+        types = edge_type if self.num_relations > 1 else None  # a plain layer takes a split graph as if it was not
+        return [to_adj(x, edge_index, types, edge_weight, self.num_relations)]
+
+    def _activate(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
+        if self.training and self.dropout > 0:  # before ReLU it is the same, and ReLU and the lengths are one step
+            kept = torch.empty_like(h, dtype=torch.bool).bernoulli_(1 - self.dropout, generator=generator)
+            h = h * kept / (1 - self.dropout)
+        return relu_normalize(h) if self.normalize else h.relu()
