@@ -21,7 +21,7 @@ ARROWS = {
     "ops": {"_checks"},
     "nn": {"nn.conv", "nn.models"},
     "nn.conv": {"_checks", "ops"},
-    "nn.models": {"_checks", "nn.conv"},
+    "nn.models": {"_checks", "nn.conv", "ops"},
     "transforms": {"_checks", "splitting", "ops"},
     "analysis": {"_checks", "packed", "splitting", "ops"},
     "testing": {"_checks", "splitting", "ops"},

@@ -18,10 +18,15 @@ def build_model(run: Run, dataset: PackedDataset) -> MRSGNN:
     >>> sum(weight.numel() for weight in build_model(Run(model="gcn", layers=8), molecules(10)).parameters())
     497212
     """
-    width = run.width or fit_width(run.budget, lambda width: parameters_of(run, dataset, width), smallest=run.pe + 1)
+    width = width_of(run, dataset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         return make_network(run, dataset, width)
+
+
+def width_of(run: Run, dataset: PackedDataset) -> int:
+    """Channels of a hidden layer: what the run says, or the most that its budget allows."""
+    return run.width or fit_width(run.budget, lambda width: parameters_of(run, dataset, width), smallest=run.pe + 1)
 
 
 def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:

@@ -1,0 +1,50 @@
+"""A function that is recorded once and then replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+# Kernels are compiled and libraries open their workspaces in the first calls, which cannot be recorded.
+_WARM_UP = 3
+
+
+class Captured:
+    """Calls a function that works on tensors in place; on a GPU it is captured in a CUDA graph by the first call.
+
+    A replay starts all kernels at once: what a step of small kernels costs Python is gone.
+
+    Args:
+        function: It may read and write only tensors that stay where they are, and may not wait for the device.
+        state: Tensors that it changes, which the first calls must leave as they were.
+    """
+
+    def __init__(self, function: Callable[[], None], state: Iterable[Tensor] = ()) -> None:
+        self._function, self._state = function, list(state)
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        """Does what the function does."""
+        if self._graph is None and torch.cuda.is_available() and any(each.is_cuda for each in self._state):
+            self._capture()
+        if self._graph is None:
+            self._function()
+        else:
+            self._graph.replay()
+
+    def _capture(self) -> None:
+        kept = [each.clone() for each in self._state]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UP):
+                self._function()
+                for tensor, value in zip(self._state, kept, strict=True):
+                    tensor.copy_(value)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._function()
+        self._graph = graph

@@ -1,0 +1,71 @@
+"""K networks of one shape, run as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphprism.datasets import PackedDataset
+from graphprism.training.build_model import build_model, make_network
+from graphprism.training.lockstep.stacked_parameters import StackedParameters
+from graphprism.training.lockstep.table_dataset import Inputs, TableDataset
+from graphprism.training.run import Run
+
+# Channels are filled up to a multiple of this: below, matrix units are not used at all.
+_CHANNELS = 16
+
+
+class Networks:
+    """The networks of runs that differ only in seed and optimiser, with their parameters stacked.
+
+    Their outputs are those of the networks alone: `torch.vmap` runs the one code of the layers over all of them.
+
+    Args:
+        runs: The runs.
+        dataset: What they train on.
+        data: The same as tables.
+        device: Where they run.
+    """
+
+    def __init__(self, runs: Sequence[Run], dataset: PackedDataset, data: TableDataset, device: torch.device) -> None:
+        networks = [build_model(run, dataset) for run in runs]
+        run, self.width = runs[0], networks[0].hidden_channels
+        wide = -(-self.width // _CHANNELS) * _CHANNELS
+        if run.precision == "float64":
+            networks = [network.double() for network in networks]
+        with torch.random.fork_rng(devices=[]):
+            template = make_network(run, dataset, wide)
+        self._template = template.to(device, networks[0].head.weight.dtype)
+        low = torch.bfloat16 if run.precision == "bf16" else None
+        self.count = sum(parameter.numel() for parameter in networks[0].parameters())
+        self.parameters = StackedParameters(networks, self._template, run.pe, device, low)
+        self._data = data
+
+    def __call__(self, leaves: dict[str, Tensor], inputs: Inputs, training: bool) -> Tensor:
+        """Outputs of all networks, (K, B, T); batch norms of training take note of what they saw."""
+        self._template.train(training)
+        in_dims = (0, 0, *(None if each is None else 0 for each in inputs.tensors()))
+        batched: Any = torch.vmap(self._one, in_dims=in_dims, randomness="different")
+        out: Tensor = batched(leaves, self.parameters.buffers, *inputs.tensors())
+        return out
+
+    def _one(
+        self,
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        x: Tensor,
+        numbers: Tensor,
+        weights: Tensor,
+        readout: Tensor,
+        is_node: Tensor | None,
+        edge_attr: Tensor | None,
+        pe: Tensor | None,
+    ) -> Tensor:
+        edges = None if edge_attr is None else edge_attr.flatten(0, 1)
+        named = {"batch": readout, "edge_attr": edges, "pe": pe}
+        adj = self._data.adj(numbers, weights, is_node)
+        out: Tensor = torch.func.functional_call(self._template, (parameters, buffers), (x, adj), named)
+        return out

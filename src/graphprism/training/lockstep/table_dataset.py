@@ -1,0 +1,142 @@
+"""A data set as tables on the device, from which batches of one shape are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from graphprism.datasets import PackedDataset
+from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.training.graph_input import edge_needs, positions, split_graph
+from graphprism.training.run import Run
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which nodes K batches are made of: rows of the data set, one after another, filled up to one length.
+
+    Attributes:
+        node: (..., N) the row of the data set, that of a node without edges where there is none.
+        owner: (..., N) the graph of the batch that the node belongs to, -1 where there is none.
+    """
+
+    node: Tensor
+    owner: Tensor
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What K networks are called with, a dimension for runs in front; see `graphprism.nn.MRSGNN`."""
+
+    x: Tensor
+    numbers: Tensor
+    weights: Tensor
+    readout: Tensor
+    is_node: Tensor | None
+    edge_attr: Tensor | None
+    pe: Tensor | None
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """In the order of the fields."""
+        return self.x, self.numbers, self.weights, self.readout, self.is_node, self.edge_attr, self.pe
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
+        """The same with every tensor replaced by what the function makes of it."""
+        return Inputs(*(None if each is None else function(each) for each in self.tensors()))  # type: ignore[arg-type]
+
+    def unflatten(self, sizes: Sequence[int]) -> Inputs:
+        """The first dimension as several."""
+        return self.map(lambda each: each.unflatten(0, tuple(sizes)))
+
+    def cut(self, length: int) -> Inputs:
+        """The first ``length`` nodes of every batch, (S, K, N, ...)."""
+        return replace(self.map(lambda each: each[:, :, :length]), readout=self.readout[..., :length])
+
+
+class TableDataset:
+    """All graphs of a data set in the form that lockstep runs read, on one device.
+
+    Args:
+        run: Split, model, positional features and precision count.
+        dataset: Graphs with targets.
+        device: Where it will be.
+        dtype: Type of weights, positions and features.
+    """
+
+    def __init__(self, run: Run, dataset: PackedDataset, device: torch.device, dtype: torch.dtype) -> None:
+        whole = dataset.batch(torch.arange(len(dataset)))
+        norm, takes_edge_attr = edge_needs(run, dataset)
+        adj = split_graph(run, whole)
+        table = TableAdj.build(adj, norm, dtype)
+        self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
+        self.mean_readout = dataset.name.startswith("peptides")
+        # one more row: a node without edges, which fills up batches
+        self._numbers = _one_more(table.relative().numbers).to(device)
+        self._weights = _one_more(table.weights).to(device)
+        self._x = _one_more(whole.x.to(dtype) if whole.x.is_floating_point() else whole.x).to(device)
+        edges = _one_more(_by_entry(adj, whole.edge_attr, table)) if takes_edge_attr else None
+        self._edge_attr = None if edges is None else edges.to(device)
+        self._pe = _one_more(positions(dataset, run.pe).to(dtype)).to(device) if run.pe else None
+        self._base = table.base.to(device)
+        # batch norms must know which rows are nodes
+        self._tells_nodes = run.norm is not None or "gated" in run.model
+        self.ptr = whole.ptr.to(device)
+        self.sizes = torch.cat([whole.ptr.diff(), torch.zeros(1, dtype=torch.long)]).to(device)
+        y = whole.y.to(dtype) if whole.y.is_floating_point() else whole.y
+        self.y = _one_more(y).to(device)
+
+    @property
+    def no_graph(self) -> int:
+        """The number of a graph without nodes, which fills up the last batch."""
+        return self.sizes.numel() - 1
+
+    def rows(self, graphs: Tensor, length: int) -> Rows:
+        """Rows of batches of graphs, (..., B) -> (..., N); the graphs of each must have at most ``length`` nodes."""
+        end = self.sizes[graphs].cumsum(-1)
+        place = torch.arange(length, device=graphs.device).expand(*graphs.shape[:-1], length).contiguous()
+        owner = torch.searchsorted(end, place, right=True)
+        inside = owner < graphs.size(-1)
+        owner = owner.clamp(max=graphs.size(-1) - 1)
+        graph = graphs.gather(-1, owner)
+        first = self.ptr[graph] - (end.gather(-1, owner) - self.sizes[graph])
+        node = torch.where(inside, first + place, self._x.size(0) - 1)
+        return Rows(node.to(torch.int32), torch.where(inside, owner, -1).to(torch.int16))
+
+    def inputs(self, rows: Rows, num_graphs: int) -> Inputs:
+        """What the networks take, (K, N) rows; nothing waits for the device."""
+        node = rows.node.long()
+        place = torch.arange(node.size(-1), device=node.device, dtype=torch.int32)
+        graph = torch.arange(num_graphs, device=node.device)
+        readout = (rows.owner[:, None, :] == graph[:, None]).to(self._weights.dtype)
+        if self.mean_readout:
+            readout = readout / readout.sum(-1, keepdim=True).clamp(min=1)
+        return Inputs(
+            x=self._x[node],
+            numbers=self._numbers[node] + place[:, None] * self._base,
+            weights=self._weights[node],
+            readout=readout,
+            is_node=rows.owner >= 0 if self._tells_nodes else None,
+            edge_attr=None if self._edge_attr is None else self._edge_attr[node],
+            pe=None if self._pe is None else self._pe[node],
+        )
+
+    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None) -> TableAdj:
+        """The graph of one run."""
+        return TableAdj(numbers, weights, self.num_relations, self.norm, is_node)
+
+
+def _one_more(tensor: Tensor) -> Tensor:
+    return torch.cat([tensor, tensor.new_zeros(1, *tensor.shape[1:])])
+
+
+def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: TableAdj) -> Tensor:
+    """Types of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
+    start, order = adj.incoming.node_rowptr.long(), adj.incoming.order.long()
+    row = torch.repeat_interleave(torch.arange(start.numel() - 1), start.diff())
+    slot = torch.arange(row.numel()) - start[row]
+    found = edge_attr.new_zeros(table.size[0], table.num_slots, edge_attr.size(1))
+    found[row, slot] = edge_attr[order]
+    return found

@@ -1,0 +1,70 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from graphprism.datasets import molecules
+from graphprism.training.node.node_data import NodeData
+from tests.training.node.node_sets import small_run, small_set
+
+CPU = torch.device("cpu")
+
+
+def edges_of(data):
+    return sorted(zip(*data.adj.edge_index.tolist(), strict=True))
+
+
+def make(**options):
+    dataset = replace(small_set(), edge_index=torch.tensor([[0, 0, 1, 2], [1, 2, 1, 0]]))
+    return NodeData.prepare(small_run(**options), dataset, CPU)
+
+
+def test_the_graph_as_it_is():
+    data = make(model="gcn")
+    assert edges_of(data) == [(0, 1), (0, 2), (1, 1), (2, 0)]
+    assert data.adj.num_relations == 1
+
+
+def test_relations_follow_the_out_degree_of_the_original_graph():
+    data = make(model="mrs-dir-gcn")
+    # out-degrees are 2, 1, 1
+    assert data.adj.edge_type.tolist() == [1, 1, 2, 0]
+
+
+def test_both_ways_and_loops_come_before_the_split():
+    data = make(model="mrs-gcn", undirected=True, self_loops=True)
+    found = dict(zip(zip(*data.adj.edge_index.tolist(), strict=True), data.adj.edge_type.tolist(), strict=True))
+    assert {edge: found[edge] for edge in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 1), (5, 5)]} == {
+        # out-degrees with the way back and the loop: 3, 2, 2
+        (0, 1): 1, (1, 0): 0, (0, 2): 1, (2, 0): 0, (1, 1): 2, (5, 5): 2,
+    }  # fmt: skip
+    assert len(found) == 4 + 48
+
+
+def test_features_add_up_to_one_where_asked():
+    torch.testing.assert_close(make().x.sum(1), torch.ones(48, dtype=torch.double))
+    torch.testing.assert_close(make(row_normalise=False).x, small_set().x.double())
+    assert make(precision="float32").x.dtype == torch.float32
+
+
+def test_a_network_without_edges_gets_none():
+    assert make(model="mlp").adj is None
+
+
+def test_runs_that_differ_in_training_alone_share_their_data():
+    keys = {
+        NodeData.key(small_run(**options)) for options in ({}, {"lr": 1.0}, {"fold": 2}, {"layers": 9}, {"seed": 3})
+    }
+    assert len(keys) == 1
+    others = [{"model": "gcn"}, {"model": "mlp"}, {"split": "ppr"}, {"undirected": True}, {"self_loops": True}]
+    others += [{"row_normalise": False}, {"precision": "float32"}]
+    assert len({NodeData.key(small_run(**options)) for options in others} | keys) == len(others) + 1
+
+
+def test_sets_that_do_not_fit():
+    with pytest.raises(ValueError, match="must have classes of nodes, got PackedDataset"):
+        NodeData.prepare(small_run(), molecules(10), CPU)
+    with pytest.raises(ValueError, match=r"`fold` must be in \[0, 3\), the official splits of small, got 3"):
+        NodeData.prepare(small_run(fold=3), small_set(), CPU)
+    with pytest.raises(ValueError, match="must have masks"):
+        NodeData.prepare(small_run(), replace(small_set(), val_mask=None), CPU)
