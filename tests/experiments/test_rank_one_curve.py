@@ -37,8 +37,7 @@ def test_equals_dense_products_and_the_definition(model):
     dense[types, target, source] = (degree[source] * degree[target]).rsqrt()
     for distance in curve.tolist():
         conv.reset_parameters()
-        weights = conv.lin.weight if model == "mrs-gcn" else conv.lin.weight.t()[None]
-        x = sum(a @ x @ w for a, w in zip(dense, weights, strict=False)).relu()
+        x = sum(a @ x @ w for a, w in zip(dense, conv.lin.weight, strict=False)).relu()
         assert distance == pytest.approx(nuclear_distance(x.numpy()), abs=1e-12)
 
 

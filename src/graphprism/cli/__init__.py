@@ -8,6 +8,9 @@ import sys
 def main() -> None:
     """Runs ``graphprism``; where the packages for it are missing it says which to install."""
     try:
+        # Commands print with rich and load it when they are called, which is too late to say that it is missing.
+        import rich  # noqa: F401
+
         from graphprism.cli.app import app
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from graphprism import __version__
-from graphprism.cli import data, figure, inspect, reproduce
+from graphprism.cli.lazy_group import LazyGroup
 
 app = typer.Typer(
     name="graphprism",
+    cls=LazyGroup,
     help="Split the edges of a graph into relations and keep deep graph networks from collapsing to one signal.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command(name="inspect")(inspect.inspect)
-app.add_typer(reproduce.app, name="reproduce")
-app.add_typer(figure.app, name="figure")
-app.add_typer(data.app, name="data")
 
 
 def _print_version(wanted: bool) -> None:
@@ -35,3 +32,51 @@ def options(
     ] = False,
 ) -> None:
     """Options before the command; typer prints the help of `app` instead of this line."""
+
+
+@app.command()
+def inspect() -> Any:
+    """Say which splits keep the nodes of a graph or a dataset apart, and what is proven about them."""
+    from graphprism.cli.inspect import inspect
+
+    return inspect
+
+
+@app.command()
+def train() -> Any:
+    """Train models on a set of graphs and compare each MRS model with its plain partner."""
+    from graphprism.cli.train import train
+
+    return train
+
+
+@app.command()
+def reproduce() -> Any:
+    """Compute a figure or table of the paper."""
+    from graphprism.cli.reproduce import app
+
+    return app
+
+
+@app.command()
+def figure() -> Any:
+    """Draw a figure of the theory."""
+    from graphprism.cli.figure import app
+
+    return app
+
+
+@app.command()
+def data() -> Any:
+    """Find, fetch, pack and check data sets."""
+    from graphprism.cli.data import app
+
+    return app
+
+
+@app.command()
+def report() -> Any:
+    """Make one HTML page of all results: tables beside the paper's, loss curves and every run."""
+    from graphprism.cli.report import report
+
+    return report

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from graphprism.datasets import DATA_VARIABLE
+# `graphprism.datasets.DATA_VARIABLE`, which would load torch; a test holds the two together.
+DATA_VARIABLE = "GRAPHPRISM_DATA"
 
 GraphName = Annotated[
     str,

@@ -26,13 +26,22 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda word: bar.update(task, advance=1, description=word)
 
 
+def is_due(done: int, total: int, lines: int) -> bool:
+    """Whether to print a line now, so that there are at most ``lines`` of them, evenly, and one at the end.
+
+    >>> [done for done in range(1, 11) if is_due(done, 10, 4)]
+    [3, 5, 8, 10]
+    """
+    return done * lines // total > (done - 1) * lines // total
+
+
 def _lines(total: int) -> Callable[[str], None]:
     done = 0
 
     def advance(word: str) -> None:
         nonlocal done
         done += 1
-        if done * _LINES // total > (done - 1) * _LINES // total:
+        if is_due(done, total, _LINES):
             typer.echo(f"{done} of {total} runs done", err=True)
 
     return advance

@@ -13,8 +13,8 @@ from graphprism.experiments.figure_2_result import Figure2Result
 from graphprism.experiments.graphs_by_seed import graphs_by_seed
 from graphprism.experiments.rank_one_curve import rank_one_curve
 from graphprism.experiments.specs import Figure2Spec
-from graphprism.experiments.versions import versions
 from graphprism.nn.models import CONVOLUTIONS
+from graphprism.training.versions import versions
 
 
 def run_figure_2(

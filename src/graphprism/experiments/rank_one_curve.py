@@ -42,7 +42,7 @@ def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
     x: Tensor = torch.nn.Linear(graph.x.size(1), spec.channels, dtype=torch.float64)(graph.x)
     # In evaluation mode the batch norms of GatedGCN are the identity: they would otherwise depend on the graph's size.
     conv = make_conv(model, spec.channels, split.num_relations or 1).double().eval()
-    edges = _edges(graph, split(graph), getattr(conv, "num_relations", 1))
+    edges = _edges(graph, split(graph), int(conv.num_relations))  # type: ignore[arg-type]  # a number, not a module
     states = x.new_empty(spec.layers, *x.shape)
     for state in states:
         conv.reset_parameters()  # type: ignore[operator]  # weights are not shared between iterations
@@ -51,10 +51,10 @@ def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
     return states
 
 
-def _edges(graph: Graph, edge_type: Tensor, num_relations: int) -> Tensor | RelationalAdj:
-    if num_relations == 1:
-        return graph.edge_index
-    return RelationalAdj(graph.edge_index, edge_type, num_relations=num_relations, num_nodes=graph.num_nodes)
+def _edges(graph: Graph, edge_type: Tensor, num_relations: int) -> RelationalAdj:
+    """The graph, prepared once for all iterations; a plain convolution has one relation."""
+    types = edge_type if num_relations > 1 else None
+    return RelationalAdj(graph.edge_index, types, num_relations=num_relations, num_nodes=graph.num_nodes)
 
 
 def _in_range(x: Tensor) -> Tensor:

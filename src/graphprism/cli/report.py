@@ -1,0 +1,47 @@
+"""``graphprism report``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphprism.analysis.figures import write_atomically
+from graphprism.cli.errors import one_sentence
+from graphprism.cli.report_inputs import read_figures, read_tables
+from graphprism.experiments import Ledger
+from graphprism.report import page
+from graphprism.report.formats import counted
+from graphprism.results import RunResult
+
+LEDGER = Path("outputs/ledger.jsonl")
+TABLES = Path("outputs/tables")
+
+
+def report(
+    ledger: Annotated[Path, typer.Option(metavar="FILE", help="Results of runs, one a line.")] = LEDGER,
+    tables: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Tables, NAME.json; figures are looked for beside it.")
+    ] = TABLES,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("outputs/report.html"),
+) -> None:
+    """Make one HTML page of all results: tables beside the paper's, loss curves and every run."""
+    with one_sentence():
+        for path, usual in ((ledger, LEDGER), (tables, TABLES)):
+            if path != usual and not path.exists():
+                raise FileNotFoundError(f"{path}: there is no such file or folder")
+        found, runs, figures = read_tables(tables), _read_runs(ledger), read_figures(tables.parent)
+        write_atomically(out, page(found, runs, figures).encode())
+    typer.echo(f"The report of {counted(runs, 'run')} and {counted(found, 'table')} is in {out}.")
+
+
+def _read_runs(ledger: Path) -> list[RunResult]:
+    """All lines that are whole; what is wrong with the others is said in a line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        runs = Ledger(ledger).read()
+    for warning in caught:
+        typer.echo(f"warning: {warning.message}", err=True)
+    return runs

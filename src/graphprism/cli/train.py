@@ -1,0 +1,57 @@
+"""``graphprism train``; what needs torch is imported when the options are known to be well-formed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from graphprism.cli import train_options as option
+from graphprism.cli.arguments import Data
+from graphprism.cli.errors import one_sentence
+
+
+def train(
+    context: typer.Context,  # holds all of the options below by name, which `train_runs` turns into runs
+    dataset: option.Dataset = "molecules",
+    model: option.Models = "gcn,mrs-gcn",
+    split: option.Split = None,
+    layers: option.Layers = None,
+    width: option.Width = None,
+    budget: option.Budget = None,
+    residual: option.Residual = False,
+    jk: option.Jk = None,
+    pe: option.Pe = None,
+    norm: option.Norm = None,
+    dropout: option.Dropout = None,
+    optimizer: option.Optimizer = None,
+    lr: option.Lr = None,
+    weight_decay: option.WeightDecay = None,
+    clip: option.Clip = None,
+    schedule: option.Schedule = None,
+    warmup: option.Warmup = None,
+    batch_size: option.BatchSize = None,
+    epochs: option.Epochs = None,
+    seeds: option.Seeds = "0",
+    precision: option.Precision = None,
+    data: Data = None,
+    out: option.Out = Path("outputs"),
+    accelerator: option.Accelerator = "auto",
+    devices: option.Devices = 1,
+    nodes: option.Nodes = 1,
+    engine: option.Engine = "auto",
+    fresh: option.Fresh = False,
+) -> None:
+    """Train models on a set of graphs and compare each MRS model with its plain partner.
+
+    Without options: gcn and mrs-gcn on generated molecules, about a minute. Results are added to FOLDER/ledger.jsonl.
+    A run that was stopped goes on, a finished one is read from the ledger. Exit code 1 if a run diverged.
+    """
+    try:
+        from graphprism.cli.run_training import run_training
+
+        with one_sentence():
+            run_training(context.params)
+    except KeyboardInterrupt:
+        typer.echo("stopped before an epoch was finished; the same command begins at the same place", err=True)
+        raise typer.Exit(130) from None

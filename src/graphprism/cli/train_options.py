@@ -1,0 +1,78 @@
+"""The options of ``graphprism train``; loads no torch, so that help and errors come at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphprism.cli.train_defaults import PROTOCOL, shown_default
+
+
+def _network(name: str, help: str, metavar: str | None = None) -> Any:
+    return _setting(name, help, metavar, "Network")
+
+
+def _training(name: str, help: str, metavar: str | None = None) -> Any:
+    return _setting(name, help, metavar, "Training")
+
+
+def _setting(name: str, help: str, metavar: str | None, panel: str) -> Any:
+    """An option that is None where it is not given, because its default depends on the data set."""
+    default = shown_default(name) if name in PROTOCOL else False
+    return typer.Option(help=help, metavar=metavar, show_default=default, rich_help_panel=panel)
+
+
+_WHERE = "Where and how it runs"
+
+Dataset = Annotated[str, typer.Option(metavar="NAME", help="A name that `graphprism data list` shows, or FILE.npz.")]
+Models = Annotated[
+    str, typer.Option(metavar="NAMES", help="Between commas: gcn, sage, gat, gin, gated-gcn, and each as mrs-NAME.")
+]
+
+Split = Annotated[str | None, _network("split", "What MRS models order nodes by, such as degree or degree,ppr.")]
+Layers = Annotated[int | None, _network("layers", "Number of convolutions.")]
+Width = Annotated[int | None, _network("width", "Channels of a layer; without it the most that --budget allows.")]
+Budget = Annotated[int | None, _network("budget", "Parameters at most, which makes models comparable.")]
+Residual = Annotated[bool, typer.Option("--residual", help="A layer adds its input.", rich_help_panel="Network")]
+Jk = Annotated[str | None, _network("jk", "Read out all layers; without it the last one.", "cat|max")]
+Pe = Annotated[int | None, _network("pe", "Number of Laplacian positional features.")]
+Norm = Annotated[str | None, _network("norm", "A PyG normalisation before ReLU: batch, layer, ...; none without it.")]
+Dropout = Annotated[float | None, _network("dropout", "Share of channels dropped in training.")]
+
+Optimizer = Annotated[str | None, _training("optimizer", "What takes the steps.", "adamw|adam")]
+Lr = Annotated[str | None, _training("lr", "Largest learning rate; a run for each of several.", "NUMBERS")]
+WeightDecay = Annotated[float | None, _training("weight_decay", "Of the optimiser.")]
+Clip = Annotated[float | None, _training("clip", "Largest norm of the gradient; 0 does not clip.")]
+Schedule = Annotated[str | None, _training("schedule", "Of the learning rate.", "cosine|constant")]
+Warmup = Annotated[int | None, _training("warmup", "Epochs in which the learning rate grows from 0.")]
+BatchSize = Annotated[int | None, _training("batch_size", "Graphs in a batch.")]
+Epochs = Annotated[int | None, _training("epochs", "Passes over the training set.")]
+Precision = Annotated[str | None, _training("precision", "Of the numbers.", "float32|bf16|float64")]
+Seeds = Annotated[
+    str,
+    typer.Option(
+        metavar="NUMBERS",
+        help="A run for each: 0, or 0..8 (both ends are in it), or 0,1,5.",
+        rich_help_panel="Training",
+    ),
+]
+
+Out = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="Gets ledger.jsonl and the checkpoints.", rich_help_panel=_WHERE)
+]
+Accelerator = Annotated[
+    str, typer.Option(metavar="auto|cpu|cuda|mps", help="The kind of device.", rich_help_panel=_WHERE)
+]
+Devices = Annotated[int, typer.Option(min=1, help="Devices of a machine that share a run.", rich_help_panel=_WHERE)]
+Nodes = Annotated[int, typer.Option(min=1, help="Machines that share a run.", rich_help_panel=_WHERE)]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|eager|lockstep", help="One run after another, or all at once on a GPU.", rich_help_panel=_WHERE
+    ),
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Forget checkpoints and finished runs: begin anew.", rich_help_panel=_WHERE)
+]

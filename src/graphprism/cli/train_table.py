@@ -1,0 +1,62 @@
+"""Results of ``graphprism train`` as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rich.table import Table
+
+from graphprism.results import RunResult, Score
+
+
+def train_table(results: Sequence[RunResult]) -> Table:
+    """One row for each model and learning rate: parameters, scores as a mean over seeds, time of all of them.
+
+    ``train`` is the smallest training loss; ``val`` and ``test`` are scores at the epoch of best validation.
+    """
+    metric = results[0].metric
+    columns = ("parameters", "train loss", f"val {metric}", f"test {metric}", "time")
+    table = Table("model", title=f"{results[0].run['dataset']}: {_seeds(results)}")
+    for column in columns:
+        table.add_column(column, justify="right")
+    with_rate = len({result.run["lr"] for result in results}) > 1
+    for group in by_setting(results):
+        name = group[0].run["model"] + (f", lr {group[0].run['lr']:g}" if with_rate else "")
+        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), f"{sum(r.seconds for r in group):.0f} s")
+    return table
+
+
+def by_setting(results: Sequence[RunResult]) -> list[list[RunResult]]:
+    """The results that differ in nothing but their seed, together."""
+
+    def setting(result: RunResult) -> tuple[str, float]:
+        return result.run["model"], result.run["lr"]
+
+    return [list(group) for _, group in groupby(results, setting)]
+
+
+def mean_at_best(group: Sequence[RunResult], column: str) -> Score | None:
+    """The score of a column at the epoch of best validation; None where a run diverged or none was taken."""
+    values = [result.at_best(column) for result in group if result.status == "finished"]
+    return Score.of([each for each in values if each is not None]) if len(values) == len(group) else None
+
+
+def _scores(group: Sequence[RunResult]) -> list[str]:
+    diverged = sum(result.status == "diverged" for result in group)
+    if diverged:
+        return [f"{diverged} of {len(group)} diverged" if len(group) > 1 else "diverged", "", ""]
+    losses = [loss for result in group if (loss := result.smallest("train_loss")) is not None]
+    return [_words(Score.of(losses)), *(_words(mean_at_best(group, column)) for column in ("val", "test"))]
+
+
+def _words(score: Score | None) -> str:
+    if score is None:
+        return "none"
+    # With a deviation beside it a fourth digit says nothing, and the table would not fit into 80 columns.
+    return f"{score.mean:.4f}" if score.deviation is None else f"{score.mean:.3f} ± {score.deviation:.3f}"
+
+
+def _seeds(results: Sequence[RunResult]) -> str:
+    seeds = list(dict.fromkeys(result.run["seed"] for result in results))
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"mean and deviation of {len(seeds)} seeds"

@@ -1,0 +1,96 @@
+"""All results there are, one line each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from graphprism.experiments.file_lock import lock
+from graphprism.results import RunResult
+
+
+class Ledger:
+    """A file of results that only grows: one `RunResult` in JSON per line, as ``pandas.read_json(lines=True)`` reads.
+
+    Many processes may append at once. A line that a killed writer left unfinished is closed by the next one and is
+    skipped when reading.
+
+    Args:
+        path: The file; it and its folders are made by the first `append`.
+
+    >>> Ledger("no/such/file.jsonl").read()
+    []
+    """
+
+    def __init__(self, path: str | Path = Path("outputs/ledger.jsonl")) -> None:
+        self.path = Path(path)
+
+    def append(self, result: RunResult) -> None:
+        """Adds a line that is on the disk when this returns; where that fails, the file stays as it was.
+
+        Raises:
+            OSError: The file cannot be written, in one sentence.
+        """
+        line = result.to_json().encode() + b"\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Opened for appending and unbuffered: the line goes out in one write, behind whatever others have written.
+            with self.path.open("ab+", buffering=0) as file:
+                lock(file)
+                _append(file, line)
+        except OSError as error:
+            problem = error.strerror or str(error)
+            raise OSError(f"{self.path}: a result could not be added to the ledger: {problem}") from error
+
+    def read(self) -> list[RunResult]:
+        """All results, the oldest first; a damaged line is skipped with a warning that names file and line."""
+        return [result for number, line in self._lines() if (result := self._parse(number, line)) is not None]
+
+    def find(self, key: str) -> RunResult | None:
+        """The latest result of a run, a finished one before one that diverged; None where there is none."""
+        marked = ((number, line) for number, line in self._lines() if key.encode() in line)
+        found = [result for number, line in marked if (result := self._parse(number, line)) and result.key == key]
+        finished = [result for result in found if result.status == "finished"]
+        return next(reversed(finished or found), None)
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line
+
+    def _parse(self, number: int, line: bytes) -> RunResult | None:
+        try:
+            result = RunResult.from_json(line.decode())
+            if not isinstance(result.key, str) or not isinstance(result.history, dict):
+                raise ValueError("a line of the ledger must have a key and a history")
+        except (ValueError, TypeError):
+            warnings.warn(f"{self.path}, line {number}: skipped, it does not hold a whole result", stacklevel=3)
+            return None
+        return result
+
+
+def _append(file: IO[bytes], line: bytes) -> None:
+    size = file.seek(0, os.SEEK_END)
+    if size and _last_byte(file, size) != b"\n":
+        line = b"\n" + line
+    try:
+        left = memoryview(line)
+        while left:  # one write, unless the disk takes only a part
+            left = left[file.write(left) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with contextlib.suppress(OSError):
+            file.truncate(size)
+        raise
+
+
+def _last_byte(file: IO[bytes], size: int) -> bytes:
+    file.seek(size - 1)
+    return file.read(1)

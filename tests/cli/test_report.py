@@ -1,0 +1,92 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from graphprism.cli.app import app
+from graphprism.experiments import Ledger
+from tests.report.document import read
+from tests.report.samples import depth_runs, depth_table
+
+
+def report(*arguments):
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+@pytest.fixture
+def outputs(tmp_path, monkeypatch):
+    """A folder with runs, a table and a figure, as commands leave them; the working folder holds it."""
+    monkeypatch.chdir(tmp_path)
+    runs, folder = depth_runs()[:6], tmp_path / "outputs"
+    for run in runs:
+        Ledger(folder / "ledger.jsonl").append(run)
+    (folder / "tables").mkdir()
+    (folder / "tables" / "depth.json").write_text(depth_table(runs).to_json())
+    (folder / "figure-2").mkdir()
+    (folder / "figure-2" / "figure-2.svg").write_text("<svg/>")
+    spec = {"seeds": 3, "layers": 16, "graphs": "molecules", "split": "degree"}
+    (folder / "figure-2" / "figure-2.json").write_text(json.dumps({"spec": spec}))
+    return folder
+
+
+def test_page_of_all_that_is_there(outputs):
+    run = report()
+    assert run.exit_code == 0, run.output
+    assert run.stdout == f"The report of 6 runs and 1 table is in {Path('outputs/report.html')}.\n"
+    document = read((outputs / "report.html").read_text("utf-8"))
+    assert len(document.one("section", id="runs").one("tbody").all("tr")) == 6
+    assert document.one("section", id="table-depth")
+    assert document.one("figcaption").text == "Figure 2: 3 seeds, 16 layers, molecules, split by degree"
+
+
+def test_other_places(outputs, tmp_path):
+    moved = outputs.rename(tmp_path / "moved")
+    run = report("--ledger", moved / "ledger.jsonl", "--tables", moved / "tables", "--out", tmp_path / "new" / "a.html")
+    assert run.exit_code == 0, run.output
+    assert "6 runs and 1 table" in run.stdout
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.html"]
+
+
+def test_nothing_yet(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert report().exit_code == 0
+    assert "graphprism reproduce --help" in (tmp_path / "outputs" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ledger", "nowhere.jsonl"], "nowhere.jsonl: there is no such file"),
+        (["--tables", "nowhere"], "nowhere: there is no such file or folder"),
+        ([], "bad.json: not a table; run its command again or remove the file"),
+    ],
+)
+@pytest.mark.parametrize("bad", ["{", "[]", '{"cells": [1]}', '{"cells": [], "rows": []}'])
+def test_wrong_input_is_one_sentence_and_writes_nothing(outputs, arguments, words, bad):
+    (outputs / "tables" / "bad.json").write_text(bad)
+    run = report(*arguments)
+    assert run.exit_code == 2
+    assert words in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+    assert not (outputs / "report.html").exists()
+
+
+def test_torn_line_of_the_ledger_is_said_and_skipped(outputs):
+    with (outputs / "ledger.jsonl").open("a") as ledger:
+        ledger.write('{"key": "to')
+    run = report()
+    assert run.exit_code == 0, run.output
+    assert "6 runs" in run.stdout
+    assert run.stderr.startswith("warning: ")
+    assert "line 7: skipped" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_old_page_stays_where_the_new_one_cannot_be_written(outputs):
+    (outputs / "report.html").mkdir()
+    (outputs / "report.html" / "in the way").touch()
+    run = report()
+    assert run.exit_code == 2
+    assert run.stderr.startswith("error: ")
+    assert [path.name for path in outputs.iterdir() if path.name.endswith(".tmp")] == []

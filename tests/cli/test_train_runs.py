@@ -1,0 +1,97 @@
+from dataclasses import fields
+
+import pytest
+
+from graphprism.cli.train_defaults import MODELS, OF_DATASET, PROTOCOL, shown_default
+from graphprism.cli.train_runs import parse_seeds, train_runs
+from graphprism.datasets import DATASETS
+from graphprism.nn.models import CONVOLUTIONS
+from graphprism.training import Run
+
+
+def options(**said):
+    return {"model": "gcn,mrs-gcn", "seeds": "0", "dataset": "molecules", **said}
+
+
+def test_defaults_in_the_help_are_those_of_a_run():
+    assert {name: value for name, value in Run().to_dict().items() if name in PROTOCOL} == PROTOCOL
+    assert tuple(CONVOLUTIONS) == MODELS
+    assert set(OF_DATASET) <= set(DATASETS)
+    assert all(set(values) <= set(PROTOCOL) for values in OF_DATASET.values())
+
+
+def test_nothing_said_on_molecules():
+    plain, mrs = train_runs(options())
+    assert (plain.model, mrs.model) == ("gcn", "mrs-gcn")
+    assert plain == Run(model="gcn", **OF_DATASET["molecules"])
+    assert plain.epochs == 8
+
+
+def test_nothing_said_elsewhere_is_the_protocol_of_the_paper():
+    assert train_runs(options(dataset="zinc12k", model="gcn")) == [Run("zinc12k", "gcn")]
+    (peptides,) = train_runs(options(dataset="peptides-func", model="gcn"))
+    assert (peptides.batch_size, peptides.epochs, peptides.layers) == (200, 250, 8)
+
+
+def test_what_is_said_counts_also_where_it_is_zero():
+    (run,) = train_runs(options(model="sage", clip=0.0, warmup=0, epochs=3, residual=True, width=7, layers=None))
+    told = {"clip": 0.0, "warmup": 0, "epochs": 3, "residual": True, "width": 7}
+    assert run == Run(model="sage", **{**OF_DATASET["molecules"], **told})
+
+
+def test_one_run_for_each_model_rate_and_seed():
+    runs = train_runs(options(lr="1e-3, 3e-4", seeds="0..1"))
+    assert [(run.model, run.lr, run.seed) for run in runs] == [
+        (model, lr, seed) for model in ("gcn", "mrs-gcn") for lr in (1e-3, 3e-4) for seed in (0, 1)
+    ]
+
+
+def test_what_a_run_does_not_have_is_left_out():
+    (run,) = train_runs(options(model="gcn", out="x", fresh=True, engine="auto"))
+    assert run.to_dict().keys() == {each.name for each in fields(Run)}
+
+
+def test_twice_the_same_is_one_run():
+    assert len(train_runs(options(model="gcn,gcn", lr="0.001,0.001", seeds="3,3,2..3"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("0", [0]), ("0..3", [0, 1, 2, 3]), ("0,1,5", [0, 1, 5]), ("7..7", [7]), ("4, 0..1", [4, 0, 1])]
+)
+def test_seeds(text, seeds):
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "a", "-1", "1.5", "3..1", "0..", "0...2", "1,,2", "²"])
+def test_wrong_seeds(text):
+    with pytest.raises(ValueError, match="`seeds` must be"):
+        parse_seeds(text)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"model": "mrs-gnc"}, "got 'mrs-gnc'; did you mean mrs-gcn?"),
+        ({"model": "GCN"}, "did you mean gcn?"),
+        ({"model": "gcn,"}, "`model` must be one or several between commas"),
+        ({"model": "xyz"}, "mrs-gated-gcn-9, got 'xyz'"),
+        ({"lr": "fast"}, "`lr` must be numbers between commas, got 'fast'"),
+        ({"lr": "0.1,-1"}, "`lr` must be above 0"),
+        ({"layers": 0}, "`layers` must be at least 1"),
+        ({"precision": "int8"}, "`precision` must be one of"),
+    ],
+)
+def test_wrong_values_are_named(said, words):
+    with pytest.raises(ValueError, match="must be") as caught:
+        train_runs(options(**said))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_close_is_not_suggested():
+    with pytest.raises(ValueError, match=r"got 'transformer'$"):
+        train_runs(options(model="transformer"))
+
+
+def test_shown_default_names_every_data_set_with_its_own():
+    assert shown_default("epochs") == "400; 8 on molecules; 500 on zinc; 250 on peptides-func; 250 on peptides-struct"

@@ -1,0 +1,109 @@
+import pytest
+from rich.console import Console
+
+from graphprism.cli.compare_partners import compare_partners
+from graphprism.cli.train_table import train_table
+from graphprism.results import RunResult
+from graphprism.training import Run
+
+
+def result(model, test, val=None, lr=0.001, seed=0, parameters=90_000, **fields):
+    run = Run(model=model, lr=lr, seed=seed)
+    history = {"train_loss": [0.9, 0.1], "val": [9.0, test if val is None else val], "test": [8.0, test]}
+    values = {"status": "finished", "metric": "mae", "larger_is_better": False, "history": history, "best_epoch": 2}
+    sizes = {"parameters": parameters, "width": 9, "step_ms": 1.0, "seconds": 20.0, "engine": "eager"}
+    return RunResult(**{"key": run.key, "run": run.to_dict(), **values, **sizes, **fields})
+
+
+def diverged(model, seed=0):
+    return result(model, 0.0, seed=seed, status="diverged", history={}, best_epoch=None)
+
+
+def shown(results):
+    console = Console(width=150)
+    with console.capture() as captured:
+        console.print(train_table(results))
+    rows = [line.strip("│").split("│") for line in captured.get().splitlines() if line.startswith("│")]
+    return captured.get(), [[cell.strip() for cell in row] for row in rows]
+
+
+def test_one_seed():
+    text, rows = shown([result("gcn", 0.5, parameters=89_999), result("mrs-gcn", 0.25)])
+    assert rows == [
+        ["gcn", "89,999", "0.1000", "0.5000", "0.5000", "20 s"],
+        ["mrs-gcn", "90,000", "0.1000", "0.2500", "0.2500", "20 s"],
+    ]
+    assert "molecules: seed 0" in text
+    assert "test mae" in text
+
+
+def test_several_seeds_and_rates():
+    results = [result("gcn", 0.1 * seed, lr=lr, seed=seed) for lr in (0.1, 0.2) for seed in (1, 3)]
+    text, rows = shown(results)
+    assert [row[0] for row in rows] == ["gcn, lr 0.1", "gcn, lr 0.2"]
+    assert rows[0][4:] == ["0.200 ± 0.141", "40 s"]
+    assert "mean and deviation of 2 seeds" in text
+
+
+def test_table_of_several_seeds_fits_into_eighty_columns():
+    results = [result(model, 0.1, seed=seed, seconds=150.0) for model in ("gcn", "mrs-gcn") for seed in (0, 1)]
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(train_table(results))
+    assert captured.get().count("±") == 6
+    assert "│ mrs-gcn │     90,000 │ 0.100 ± 0.000 │" in captured.get()
+
+
+def test_diverged_runs_have_no_score():
+    _, rows = shown([diverged("gcn"), result("gcn", 0.5, seed=1), diverged("mrs-gcn"), diverged("mrs-gcn", 1)])
+    assert [row[2:5] for row in rows] == [["1 of 2 diverged", "", ""], ["2 of 2 diverged", "", ""]]
+    assert shown([diverged("gcn")])[1][0][2] == "diverged"
+
+
+@pytest.mark.parametrize(
+    ("plain", "mrs", "words"),
+    [
+        ({"test": 0.5}, {"test": 0.39}, "mrs-gcn's error is 22 % below gcn's at equal parameters."),
+        ({"test": 0.5}, {"test": 0.6}, "mrs-gcn's error is 20 % above gcn's at equal parameters."),
+        (
+            {"test": 0.5, "parameters": 1000},
+            {"test": 0.39, "parameters": 3000},
+            "mrs-gcn's error is 22 % below gcn's with 3,000 against 1,000 parameters.",
+        ),
+        (
+            {"test": 0.5, "metric": "ap", "larger_is_better": True},
+            {"test": 0.6, "metric": "ap", "larger_is_better": True},
+            "mrs-gcn's ap is 20 % above gcn's at equal parameters.",
+        ),
+    ],
+)
+def test_sentence(plain, mrs, words):
+    assert compare_partners([result("gcn", **plain), result("mrs-gcn", **mrs)]) == [words]
+
+
+def test_best_rate_by_validation_not_by_test():
+    plain = [result("gcn", 0.4, val=0.9, lr=0.1), result("gcn", 0.5, val=0.8, lr=0.2)]
+    mrs = [result("mrs-gcn", 0.1, val=0.7, lr=0.1), result("mrs-gcn", 0.25, val=0.6, lr=0.2)]
+    assert compare_partners([*plain, *mrs]) == ["mrs-gcn's error is 50 % below gcn's at equal parameters."]
+
+
+def test_best_rate_where_more_is_better():
+    fields = {"metric": "ap", "larger_is_better": True}
+    mrs = [result("mrs-gcn", 0.6, val=0.9, lr=0.1, **fields), result("mrs-gcn", 0.1, val=0.2, lr=0.2, **fields)]
+    assert "20 % above" in compare_partners([result("gcn", 0.5, **fields), *mrs])[0]
+
+
+def test_mean_over_seeds():
+    plain = [result("gcn", 0.4), result("gcn", 0.6, seed=1)]
+    mrs = [result("mrs-gcn", 0.1), result("mrs-gcn", 0.3, seed=1)]
+    assert "60 % below" in compare_partners([*plain, *mrs])[0]
+
+
+def test_no_sentence_without_a_partner_that_finished():
+    assert compare_partners([result("mrs-gcn", 0.5), result("sage", 0.5)]) == []
+    assert compare_partners([result("mrs-gcn", 0.5), diverged("gcn")]) == []
+    assert compare_partners([result("mrs-gcn", 0.5), diverged("gcn"), result("gcn", 0.5, seed=1)]) == []
+
+
+def test_partner_of_nine_maps():
+    assert len(compare_partners([result("gated-gcn", 0.5), result("mrs-gated-gcn-9", 0.4)])) == 1

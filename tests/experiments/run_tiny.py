@@ -1,0 +1,31 @@
+"""Workers side by side: ``python run_tiny.py DATA OUT SEEDS EPOCHS WORKERS`` runs the small table in each.
+
+Every epoch of training is a line ``PID KEY EPOCH``; who reads them may kill a worker in the middle of a run.
+"""
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from graphprism.experiments import Listener, Reproduction, Settings
+from tests.experiments.tiny_table import TINY
+
+
+def work(data: str, out: str, seeds: int, epochs: int) -> None:
+    settings = Settings(seeds=seeds, epochs=epochs, engine="eager")
+    listener = Listener(on_epoch=lambda report: print(os.getpid(), report.run.key, report.epoch, flush=True))
+    Reproduction.of(TINY, settings, Path(data), Path(out)).run(listener)
+
+
+if __name__ == "__main__":
+    for slow in ("lightning.fabric", "torchmetrics.functional"):  # before the fork, so that each worker need not
+        import_module(slow)
+    data, out, (seeds, epochs, workers) = sys.argv[1], sys.argv[2], map(int, sys.argv[3:])
+    pids = []
+    for _ in range(workers):  # forked: each would else load torch again
+        if not (pid := os.fork()):
+            work(data, out, seeds, epochs)
+            os._exit(0)
+        pids.append(pid)
+    sys.exit(sum(os.waitpid(pid, 0)[1] != 0 for pid in pids))

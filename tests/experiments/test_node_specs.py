@@ -1,0 +1,99 @@
+import pytest
+
+from graphprism.datasets import DATASETS, save
+from graphprism.experiments import Settings
+from graphprism.experiments.plan import plan, runs_to_do
+from graphprism.experiments.reproduce import Reproduction
+from graphprism.experiments.specs import DIRECTED, HOMOPHILIC
+from graphprism.results import Score
+from graphprism.training import Run
+from tests.training.node.node_sets import small_run, small_set
+
+QUOTED = {"H2GCN", "GPR-GNN", "LINKX", "FSGNN", "ACM-GCN", "GloGNN", "Gradient Gating", "DiGCN", "MagNet"}
+
+
+def cell(spec, row, column):
+    return next(cell for cell in spec.cells if (cell.row, cell.column) == (row, column))
+
+
+def test_rows_that_we_run_and_rows_that_are_quoted():
+    assert {each.row for each in DIRECTED.cells if each.best is None} == QUOTED
+    assert set(DIRECTED.rows) - QUOTED == {"MLP", "GCN", "Dir-GNN", "MRS-Dir-GNN"}
+    assert {each.best.dataset for spec in (DIRECTED, HOMOPHILIC) for each in spec.cells if each.best} <= set(DATASETS)
+    memory = {(each.row, each.column) for each in DIRECTED.cells if each.note == "out of memory"}
+    assert memory == {
+        ("H2GCN", "Snap-Patents"),
+        ("DiGCN", "Arxiv-Year"),
+        ("DiGCN", "Snap-Patents"),
+        ("MagNet", "Snap-Patents"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "row", "column", "score"),
+    [
+        (DIRECTED, "MLP", "Squirrel", Score(28.77, 1.56, 10)),
+        (DIRECTED, "MagNet", "Arxiv-Year", Score(60.29, 0.27, 5)),
+        (DIRECTED, "Dir-GNN", "Roman-Empire", Score(91.23, 0.32, 10)),
+        (DIRECTED, "MRS-Dir-GNN", "Snap-Patents", Score(74.72, 0.05, 5)),
+        (DIRECTED, "MRS-Dir-GNN", "Chameleon (filtered)", None),
+        (HOMOPHILIC, "MRS-GCN", "CiteSeer", Score(62.8, 1.7)),
+    ],
+)
+def test_published_scores(spec, row, column, score):
+    assert cell(spec, row, column).paper == score
+
+
+@pytest.mark.parametrize(
+    ("spec", "row", "column", "expected"),
+    [
+        (DIRECTED, "Dir-GNN", "Squirrel", ("dir-gcn", 0.01, 4, 0.0, 128, 1.0, "max", True, 400)),
+        (DIRECTED, "MRS-Dir-GNN", "Squirrel", ("mrs-dir-gcn", 0.001, 6, 0.0, 128, 1.0, "max", True, 400)),
+        (DIRECTED, "MRS-Dir-GNN", "Chameleon", ("mrs-dir-gcn", 0.005, 6, 0.2, 128, 1.0, "max", True, 400)),
+        (DIRECTED, "MRS-Dir-GNN", "Arxiv-Year", ("mrs-dir-gcn", 0.005, 5, 0.6, 256, 0.5, "cat", False, 200)),
+        (DIRECTED, "MRS-Dir-GNN", "Snap-Patents", ("mrs-dir-gcn", 0.01, 6, 0.0, 32, 0.5, "max", True, 200)),
+        (DIRECTED, "MRS-Dir-GNN", "Roman-Empire", ("mrs-dir-sage", 0.005, 6, 0.2, 256, 0.5, "cat", False, 200)),
+        (HOMOPHILIC, "GCN", "PubMed", ("gcn", 0.01, 4, 0.6, 64, 1.0, None, False, 200)),
+    ],
+)
+def test_hyper_parameters(spec, row, column, expected):
+    run = cell(spec, row, column).best
+    names = ("model", "lr", "layers", "dropout", "width", "alpha", "jk", "normalize", "patience")
+    assert tuple(getattr(run, name) for name in names) == expected
+
+
+def test_a_mean_is_over_the_official_splits():
+    (planned,) = [
+        each for each in plan(DIRECTED, Settings(seeds=10)) if each.spec == cell(DIRECTED, "Dir-GNN", "Chameleon")
+    ]
+    assert [(run.fold, run.seed) for run in planned.configurations[0]] == [(fold, 0) for fold in range(10)]
+    (planned,) = [
+        each for each in plan(DIRECTED, Settings(seeds=7)) if each.spec == cell(DIRECTED, "Dir-GNN", "Arxiv-Year")
+    ]
+    assert [(run.fold, run.seed) for run in planned.configurations[0]][3:] == [(3, 0), (4, 0), (0, 1), (1, 1)]
+    (planned,) = [each for each in plan(HOMOPHILIC, Settings(seeds=3)) if each.spec == HOMOPHILIC.cells[0]]
+    assert [(run.fold, run.seed) for run in planned.configurations[0]] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_number_of_runs():
+    assert len(runs_to_do(plan(DIRECTED, Settings(seeds=10)))) == 4 * 7 * 10
+    assert len(runs_to_do(plan(HOMOPHILIC, Settings(seeds=10, grid="full")))) == 6 * 90 * 10
+
+
+@pytest.mark.parametrize("engine", ["auto", "eager"])
+def test_a_cell_is_trained_and_written(tmp_path, engine):
+    save(small_set(), tmp_path / "cora.npz")
+    settings = Settings(rows=("GCN",), columns=("Cora",), seeds=2, epochs=3, engine=engine)
+    table = Reproduction.of(HOMOPHILIC, settings, tmp_path, tmp_path / "out").run()
+    found = table.cell("GCN", "Cora")
+    assert found.ours.count == 2
+    assert 0 <= found.ours.mean <= 100
+    assert found.paper == Score(81.1, 0.9)
+
+
+def test_only_runs_on_nodes_are_trained_by_their_engine(tmp_path):
+    with pytest.raises(TypeError, match=r"`run` must be a graphprism.training.NodeRun, got Run"):
+        DIRECTED.train(Run(), small_set(), tmp_path, lambda report: None)
+    assert (
+        DIRECTED.train(small_run(epochs=2), small_set(), tmp_path, lambda report: None).key == small_run(epochs=2).key
+    )

@@ -1,0 +1,169 @@
+import json
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from graphprism.datasets import load
+from graphprism.experiments import CellSpec, Ledger, Listener, Reproduction, Settings, TableSpec
+from graphprism.experiments.claim import claim
+from graphprism.experiments.run_missing import run_missing
+from graphprism.results import TableResult
+from graphprism.training import Run, train
+from tests.experiments.processes import ROOT, start
+from tests.experiments.results_zoo import make_result
+from tests.experiments.tiny_table import TINY, save_tiny
+
+WORKERS = ROOT / "tests" / "experiments" / "run_tiny.py"
+EAGER = Settings(seeds=2, engine="eager")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    return out, Reproduction.of(TINY, EAGER, data, out).run()
+
+
+def test_table_has_the_numbers_of_real_runs(finished, data):
+    out, table = finished
+    alone = train(replace(TINY.cells[0].best, seed=1), load("tiny", data))
+    results = {result.key: result for result in Ledger(out / "ledger.jsonl").read()}
+    assert results[alone.key].history["test"] == alone.history["test"]
+    assert {result.status for result in results.values()} == {"finished"}
+    cell = table.cell("GCN", "Test")
+    assert cell.ours.count == 2
+    assert cell.ours.mean == pytest.approx(sum(results[key].at_best("test") for key in cell.runs) / 2)
+    assert table.cell("Others", "Test").note == "quoted"
+
+
+def test_writes_the_table_and_cleans_up(finished):
+    out, table = finished
+    assert TableResult.from_json((out / "tables" / "tiny.json").read_text("utf-8")) == table
+    assert list((out / "locks").iterdir()) == []
+
+
+def test_second_time_nothing_is_trained(finished, data):
+    out, table = finished
+    before = (out / "ledger.jsonl").read_bytes()
+    heard = []
+    spec = replace(TINY, train=lambda *arguments: pytest.fail("must not train"))
+    again = Reproduction.of(spec, EAGER, data, out).run(Listener(on_run=heard.append))
+    assert again == table
+    assert len(heard) == 4
+    assert (out / "ledger.jsonl").read_bytes() == before
+
+
+def test_cells_that_are_not_asked_for_show_what_the_ledger_has(finished, data, tmp_path):
+    out, table = finished
+    few = Reproduction.of(TINY, replace(EAGER, rows=("GCN",)), data, out).run()
+    assert few == table
+    fresh = Reproduction.of(TINY, replace(EAGER, rows=("GCN",)), data, tmp_path).run()
+    assert fresh.cell("MRS-GCN", "Test").note == "quoted; not run"
+    assert fresh.cell("GCN", "Test").ours is not None
+
+
+def test_estimate_counts_what_is_left(finished, data, tmp_path):
+    out, _ = finished
+    found = Reproduction.of(TINY, EAGER, data, tmp_path, fetch=False).estimate()
+    assert (found.runs, found.finished, found.steps, found.unknown) == (4, 0, 4 * 4 * 2, 4)  # 40 graphs are two batches
+    found = Reproduction.of(TINY, replace(EAGER, seeds=5), data, out).estimate()
+    assert (found.runs, found.finished, found.unknown) == (10, 4, 0)
+    assert found.seconds > 0
+
+
+def test_estimate_of_another_machine_is_unknown(finished, data, tmp_path):
+    out, _ = finished
+    for result in Ledger(out / "ledger.jsonl").read():
+        Ledger(tmp_path / "ledger.jsonl").append(replace(result, hardware={"name": "another"}))
+    found = Reproduction.of(TINY, replace(EAGER, seeds=5), data, tmp_path).estimate()
+    assert (found.finished, found.unknown, found.seconds) == (4, 6, 0.0)
+
+
+def test_diverged_run_is_a_line_and_stops_no_other(data, tmp_path):
+    wild = Run("tiny", "gcn", layers=2, width=8, epochs=3, warmup=0, lr=1e30, clip=0)
+    spec = TableSpec("t", "", "", (CellSpec("wild", "Test", best=wild), *TINY.cells))
+    table = Reproduction.of(spec, replace(EAGER, seeds=1), data, tmp_path).run()
+    assert table.cell("wild", "Test").note == "quoted; 1 of 1 runs diverged"
+    assert table.cell("GCN", "Test").ours is not None
+    assert [line.status for line in Ledger(tmp_path / "ledger.jsonl").read()] == ["diverged", "finished", "finished"]
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+    Reproduction.of(spec, replace(EAGER, seeds=1), data, tmp_path).run()
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+
+
+def test_missing_data_of_some_cells_is_said_and_of_all_an_error(data, tmp_path):
+    gone = CellSpec("gone", "Test", best=Run("nowhere"))
+    table = Reproduction.of(TableSpec("t", "", "", (gone, *TINY.cells)), replace(EAGER, seeds=1), data, tmp_path).run()
+    assert table.cell("gone", "Test").note == "quoted; no data"
+    assert any("nowhere: no data set of that name" in note for note in table.notes)
+    with pytest.raises(FileNotFoundError, match="nowhere: no data set of that name"):
+        Reproduction.of(TableSpec("t", "", "", (gone,)), EAGER, data, tmp_path)
+
+
+def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
+    given = []
+
+    def train_many(runs, dataset, *, folder, on_epoch):
+        given.append([run.seed for run in runs])
+        return [make_result(run, engine="lockstep") for run in runs]
+
+    runs = [replace(TINY.cells[0].best, seed=seed) for seed in range(5)]
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.append(make_result(runs[0]))
+    waits = []
+
+    def finish_elsewhere(count):
+        waits.append(count)
+        ledger.append(make_result(runs[1]))
+        other.__exit__(None, None, None)
+
+    other = claim(tmp_path / "locks" / f"{runs[1].key}.lock")
+    assert other.__enter__()
+    spec = replace(TINY, train_many=train_many)
+    run_missing(spec, runs, {"tiny": None}, ledger, tmp_path, listener=Listener(on_wait=finish_elsewhere))
+    assert given == [[2, 3, 4]]
+    assert waits == [1]
+    assert sorted(result.key for result in ledger.read()) == sorted(run.key for run in runs)
+
+
+def kill_in_the_middle(workers):
+    """Kills the first worker that has finished the second epoch of a run; gives its number and what was said so far."""
+    said = []
+    for line in workers.stdout:
+        said.append(line.split())
+        if said[-1][2] == "2":
+            os.kill(int(said[-1][0]), signal.SIGKILL)
+            return said
+    raise AssertionError(workers.stderr.read())
+
+
+def test_two_processes_train_each_run_once_and_one_that_is_killed_is_replaced(data, tmp_path):
+    workers = start(WORKERS, data, tmp_path, 2, 8, 2)
+    before = kill_in_the_middle(workers)
+    killed, key, _ = before[-1]
+    said, errors = workers.communicate(timeout=120)
+    assert workers.returncode == 1, f"one of two was killed: {errors}"
+    after = [line.split() for line in said.splitlines()]
+    assert len({pid for pid, _, _ in before + after}) == 2, "both had a part of the work"
+    epochs = {}
+    for pid, run, epoch in before + after:
+        epochs.setdefault(run, []).append((pid == killed, int(epoch)))
+    for run, trained in epochs.items():
+        mine = [epoch for by_killed, epoch in trained if by_killed == (run == key)]
+        whole = list(range(1, 9))
+        assert mine == (whole[: len(mine)] if run == key else whole)
+    assert epochs[key][-1] == (False, 8)
+    keys = [result.key for result in Ledger(tmp_path / "ledger.jsonl").read()]
+    assert len(keys) == 4
+    assert set(keys) == set(epochs)
+    table = json.loads((tmp_path / "tables" / "tiny-8-epochs.json").read_text("utf-8"))
+    again = Reproduction.of(TINY, Settings(seeds=2, epochs=8, engine="eager"), data, tmp_path).run()
+    assert json.loads(again.to_json()) == table
+    alone = train(replace(TINY.cells[0].best, epochs=8), load("tiny", data))
+    assert Ledger(tmp_path / "ledger.jsonl").find(alone.key).history["test"] == alone.history["test"]
