@@ -1,0 +1,69 @@
+"""Runs that differ in the seed alone, together."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphprism.report.formats import short
+from graphprism.report.words import REPETITION, splits, words
+from graphprism.results import RunResult
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration and its runs.
+
+    Attributes:
+        label: Tells it from the others on its data set.
+        runs: One for each seed, finished or not.
+    """
+
+    label: str
+    runs: tuple[RunResult, ...]
+
+    @property
+    def family(self) -> tuple[str, str]:
+        """Model and split, which people compare first."""
+        run = self.runs[0].run
+        return str(run.get("model")), str(run["split"]) if splits(run) else ""
+
+    @property
+    def diverged(self) -> int:
+        """Number of its runs that did not finish."""
+        return sum(run.status != "finished" for run in self.runs)
+
+
+def configurations(runs: Iterable[RunResult]) -> list[Configuration]:
+    """Those of one data set, in the order of their first run."""
+    groups: dict[str, list[RunResult]] = defaultdict(list)
+    for run in runs:
+        groups[json.dumps(_fields(run), sort_keys=True, default=str)].append(run)
+    labels = _labels(groups.values())
+    return [Configuration(label, tuple(group)) for label, group in zip(labels, groups.values(), strict=True)]
+
+
+def _fields(run: RunResult) -> dict[str, Any]:
+    return {name: value for name, value in run.run.items() if name not in REPETITION}
+
+
+def _labels(groups: Iterable[Sequence[RunResult]]) -> list[str]:
+    """Few words where they are enough, and beside equal ones the fields that differ."""
+    fields = [_fields(group[0]) for group in groups]
+    alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for each in fields:
+        alike[words(each)].append(each)
+    differing = {label: _differing(same) for label, same in alike.items()}
+    return [", ".join([words(each), *_named(each, differing[words(each)])]) for each in fields]
+
+
+def _differing(fields: Sequence[dict[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for each in fields for name in each)
+    return [name for name in names if len({json.dumps(each.get(name), default=str) for each in fields}) > 1]
+
+
+def _named(fields: dict[str, Any], names: Iterable[str]) -> list[str]:
+    return [f"{name} {short(fields[name])}" for name in names if fields.get(name) is not None]

@@ -1,0 +1,94 @@
+"""One HTML page of all results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphprism.report import assets
+from graphprism.report.curves import curves
+from graphprism.report.figures import figures as figures_section
+from graphprism.report.markup import Html, join, tag
+from graphprism.report.overview import overview
+from graphprism.report.places import places
+from graphprism.report.run_list import run_list
+from graphprism.report.sections import section
+from graphprism.report.summary import summary, warnings
+from graphprism.report.tables import tables as tables_section
+from graphprism.results import RunResult, TableResult
+
+# Every table has a heading of its own, to which the overview links.
+PARTS = {
+    "overview": "At a glance",
+    "figures": "Figures",
+    "curves": "Loss curves",
+    "runs": "Runs",
+    "places": "What was run where",
+}
+COMMANDS = (
+    ("graphprism reproduce --help", "names the tables and figures of the paper; each is one command"),
+    ("graphprism train --help", "trains a model on your own data"),
+    ("graphprism report", "makes this page again"),
+)
+
+
+def page(
+    tables: Sequence[TableResult],
+    runs: Sequence[RunResult],
+    figures: Mapping[str, str] | None = None,
+    title: str = "graphprism report",
+) -> str:
+    """The whole page, which needs no network and no other file; equal results give equal pages.
+
+    Args:
+        tables: In the order to show.
+        runs: All runs, also those that no table names.
+        figures: SVG texts by their titles.
+        title: Heading of the page.
+    """
+    counted = _counted(runs)
+    parts = {
+        "overview": overview(tables),
+        "tables": tables_section(tables, {run.key: run for run in counted}) or None,
+        "figures": figures_section(figures or {}),
+        "curves": curves(counted),
+        "runs": run_list(runs),
+        "places": places(runs),
+    }
+    main = tag("main", *(parts.values() if any(parts.values()) else [_nothing()]))
+    header = tag("header", tag("h1", title), summary(tables, runs), warnings(runs), _contents(parts))
+    return _document(title, join(header, main))
+
+
+def _counted(runs: Sequence[RunResult]) -> list[RunResult]:
+    """Each run once: the latest of its results, a finished one before one that diverged."""
+    found: dict[str, RunResult] = {}
+    for run in runs:
+        if run.key not in found or run.status == "finished" or found[run.key].status != "finished":
+            found[run.key] = run
+    return list(found.values())
+
+
+def _contents(parts: Mapping[str, Html | None]) -> Html | None:
+    links = [tag("a", name, href=f"#{part}") for part, name in PARTS.items() if parts[part]]
+    return tag("nav", *links, aria_label="Parts of this page") if links else None
+
+
+def _nothing() -> Html:
+    """What to run where there is nothing to show."""
+    commands = [tag("li", tag("code", command), f" {what}") for command, what in COMMANDS]
+    lead = tag("p", "The ledger has no runs and there are no tables. To fill this page:")
+    return section("nothing", "Nothing has run yet", lead, tag("ul", *commands))
+
+
+def _document(title: str, body: Html) -> str:
+    style, script = assets.style(), assets.script()
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=assets.policy(style, script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Html(style)),
+    )
+    return f"<!doctype html>\n{tag('html', head, tag('body', body, tag('script', Html(script))), lang='en')}\n"

@@ -1,0 +1,66 @@
+"""What all parts of the page are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from graphprism.report.markup import Html, join, tag
+
+
+def section(name: str, heading: str, *children: str | None) -> Html:
+    """A part of the page with a heading that can be linked to."""
+    label = f"{name}-heading"
+    return tag("section", tag("h2", heading, id=label), *children, id=name, aria_labelledby=label)
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], class_: str = "plain", numbers: Iterable[int] = ()
+) -> Html:
+    """A table in a box of its own that scrolls sideways, so that a narrow page never does.
+
+    Args:
+        caption: Says what it shows.
+        head: Names of columns.
+        rows: Cells; the first is the head of its row.
+        class_: Its class in the style sheet.
+        numbers: Columns that hold numbers and stand at the right.
+    """
+    right = set(numbers)
+    kinds = ["number" if at in right else None for at in range(len(head))]
+    headings = (tag("th", name, scope="col", class_=kind) for name, kind in zip(head, kinds, strict=True))
+    body = (tag("tr", _cells(row, kinds)) for row in rows)
+    return scroll(
+        caption,
+        tag("table", caption_of(caption), tag("thead", tag("tr", *headings)), tag("tbody", *body), class_=class_),
+    )
+
+
+def caption_of(*texts: str | None) -> Html:
+    """The caption of a table, which stays in sight where the table scrolls sideways."""
+    return tag("caption", tag("span", *texts))
+
+
+def scroll(label: str, content: Html, class_: str = "scroll") -> Html:
+    """A box that scrolls, by keyboard as well."""
+    return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=label)
+
+
+def unseen(text: str) -> Html:
+    """For readers who hear the page."""
+    return tag("span", text, class_="unseen")
+
+
+def identifier(name: str) -> str:
+    """A name as part of an address within the page.
+
+    >>> identifier("Figure 2 (a)")
+    'figure-2-a'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _cells(row: Sequence[str], kinds: Sequence[str | None]) -> Html:
+    first, *rest = row
+    cells = (tag("td", text, class_=kind) for text, kind in zip(rest, kinds[1:], strict=True))
+    return join(tag("th", first, scope="row", class_=kinds[0]), *cells)

@@ -1,0 +1,104 @@
+"""Tables as the paper prints them, with our numbers in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from graphprism.report.best_cells import best_cells
+from graphprism.report.formats import counted, duration, fixed, score, signed
+from graphprism.report.look_up import LookUp, look_up
+from graphprism.report.markup import Html, join, tag
+from graphprism.report.overview import badge
+from graphprism.report.sections import caption_of, identifier, scroll, section, unseen
+from graphprism.report.verdict import Verdict, verdict
+from graphprism.results import Cell, RunResult, Score, TableResult
+
+Best = Mapping[str, set[tuple[str, str]]]
+
+
+def tables(results: Sequence[TableResult], runs: Mapping[str, RunResult]) -> Html:
+    """Every table as a section of its own; ``runs`` by key are those that cells name."""
+    return join(*(_table(result, runs) for result in results))
+
+
+def _table(result: TableResult, runs: Mapping[str, RunResult]) -> Html:
+    best = {side: best_cells(result, side) for side in ("ours", "paper")}
+    head = tag("tr", tag("td", result.unit, class_="unit"), *(tag("th", name, scope="col") for name in result.columns))
+    body = [tag("tr", tag("th", row, scope="row"), *_row(result, row, best, runs)) for row in result.rows]
+    caption = caption_of(_direction(result), f" Quoted from: {result.source}" if result.source else None)
+    drawn = tag("table", caption, tag("thead", head), tag("tbody", *body), class_="paper")
+    notes = tag("ul", *(tag("li", note) for note in result.notes), class_="notes") if result.notes else None
+    return section(f"table-{identifier(result.name)}", result.title, scroll(result.title, drawn), notes)
+
+
+def _direction(result: TableResult) -> str:
+    if result.larger_is_better is None:
+        return f"{result.unit}." if result.unit else ""
+    return f"{result.unit or 'Score'}, {'larger' if result.larger_is_better else 'smaller'} is better."
+
+
+def _row(result: TableResult, row: str, best: Best, runs: Mapping[str, RunResult]) -> list[Html]:
+    cells = (result.cell(row, column) for column in result.columns)
+    return [_cell(cell, result, best, runs) if cell else tag("td", "—", unseen("no number")) for cell in cells]
+
+
+def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunResult]) -> Html:
+    kind = verdict(cell, result)
+    place, digits = (cell.row, cell.column), result.digits
+    lines = [
+        _score("", cell.ours, digits, place in best["ours"], "ours"),
+        _gap(cell, kind, digits),
+        _score("quoted ", cell.paper, digits, place in best["paper"], "quoted"),
+        _behind(cell),
+        _warning(cell, runs, digits),
+        _note(cell),
+    ]
+    return tag("td", *lines, class_=f"cell {kind.css}")
+
+
+def _score(word: str, value: Score | None, digits: int, is_best: bool, css: str) -> Html | None:
+    if value is None:
+        return None
+    mean, space, rest = score(value, digits).partition(" ")
+    return tag("div", word, tag("b", mean, unseen(" (best)")) if is_best else mean, space + rest, class_=css)
+
+
+def _gap(cell: Cell, kind: Verdict, digits: int) -> Html:
+    return tag("div", badge(kind, "" if cell.gap is None else signed(cell.gap, digits)))
+
+
+def _behind(cell: Cell) -> Html | None:
+    """Number of seeds, as a link to their runs, and the time they took."""
+    if cell.ours is None:
+        return None
+    count = cell.ours.count or len(cell.runs)
+    text = counted(count, "seed" if cell.runs else "repeat") if count else ""
+    label = f"behind {cell.row}, {cell.column}"
+    keys = " ".join(cell.runs)
+    seeds = tag("a", text, href="#runs", data_runs=keys, data_label=label) if keys else text
+    time = duration(cell.seconds)
+    return tag("div", seeds, " · " if text and time else None, time, class_="small")
+
+
+def _note(cell: Cell) -> Html | None:
+    """Without the words that the verdict says already."""
+    parts = [part for part in cell.note.split("; ") if part not in ("", "quoted", Verdict.NOT_RUN.word)]
+    return tag("div", "; ".join(parts), class_="small note") if parts else None
+
+
+def _warning(cell: Cell, runs: Mapping[str, RunResult], digits: int) -> Html | None:
+    """The look-up of the runs behind a cell, and a warning where it comes close in any of them."""
+    found = [each for key in cell.runs if key in runs and (each := look_up(runs[key]))]
+    if not found or cell.ours is None:
+        return None
+    mean = math.fsum(each.lookup for each in found) / len(found)
+    text = f"look-up {fixed(mean * _scale(cell.ours, found), digits)}"
+    if not any(each.close for each in found):
+        return tag("div", text, class_="small")
+    return tag("div", tag("span", f"⚠ {text}, close", class_="badge warning"))
+
+
+def _scale(ours: Score, found: Sequence[LookUp]) -> float:
+    """A table may print shares in percent."""
+    return 100.0 if ours.mean > 1 and all(max(each.score, each.lookup) <= 1 for each in found) else 1.0

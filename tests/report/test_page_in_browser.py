@@ -1,0 +1,239 @@
+"""The page in a real browser: it draws, sorts and filters, asks for nothing, and fits."""
+
+from dataclasses import replace
+
+import pytest
+
+from graphprism.report import page
+from graphprism.results import Cell, Score, TableResult
+from tests.report.browser import Browser, find_browser
+from tests.report.samples import depth_runs, depth_table, directed_table, node_runs, run
+
+PROGRAM = find_browser()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs chromium or google-chrome, and neither is on the path")
+# An image that would load from elsewhere and run code, were it not loaded as an image.
+FIGURE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" onload="document.title=1">'
+    '<script>fetch("http://192.0.2.1/")</script><image href="http://192.0.2.1/a.png"/></svg>'
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    found = Browser(PROGRAM, tmp_path_factory.mktemp("browser"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    depth, node = depth_runs(), node_runs()
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page([depth_table(depth), directed_table(node)], depth + node, {"Figure": FIGURE}), "utf-8")
+    return path.as_uri()
+
+
+def column(tab, number):
+    """The shown values of a column of the list of runs."""
+    rows = "Array.from(document.querySelectorAll('table.runs tbody tr')).filter((row) => !row.hidden)"
+    return tab.run(f"{rows}.map((row) => row.cells[{number}].textContent)")
+
+
+def heading(number):
+    return f"table.runs thead th:nth-child({number + 1}) button"
+
+
+def fits(tab):
+    """Whether the page scrolls in one direction alone."""
+    return tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_fits_and_is_silent(browser, address, width, scheme):
+    with browser.page(address, width, scheme=scheme) as tab:
+        assert tab.complaints() == []
+        assert [url for url in tab.requests() if not url.startswith(("file:", "data:"))] == []
+        assert fits(tab)
+        assert tab.run("innerWidth") == width
+        assert tab.run("document.title") == "graphprism report"
+        assert tab.run("document.querySelector('figure img').naturalWidth") == 40
+
+
+# The smallest contrast of text to what lies behind it.
+CONTRAST = """(() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => {
+    const [red, green, blue] = colour.slice(0, 3).map((value) => linear(value / 255));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = numbers(getComputedStyle(each).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const contrast = (element) => {
+    const pair = [numbers(getComputedStyle(element).color), behind(element)].map(light).sort((a, b) => b - a);
+    return (pair[0] + 0.05) / (pair[1] + 0.05);
+  };
+  const all = document.querySelectorAll(".badge, .small, .quoted, caption, h1, h2, td, th, a, dt, .warnings li");
+  return Math.min(...Array.from(all, contrast));
+})()"""
+
+
+@pytest.mark.parametrize(("scheme", "page_is_light"), [("light", True), ("dark", False)])
+def test_both_colour_schemes_can_be_read(browser, address, scheme, page_is_light):
+    with browser.page(address, scheme=scheme) as tab:
+        colour = tab.run("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        assert (min(colour) > 200) is page_is_light
+        assert tab.run(CONTRAST) >= 4.5
+
+
+def test_sorting_by_numbers_and_words(browser, address):
+    with browser.page(address) as tab:
+        tab.click(heading(13))
+        scores = [float(text.partition("look-up")[0]) for text in column(tab, 13) if text]
+        assert scores == sorted(scores)
+        assert column(tab, 13)[-1] == ""  # the run that diverged has none
+        tab.click(heading(13))
+        assert [float(text.partition("look-up")[0]) for text in column(tab, 13) if text] == scores[::-1]
+        assert column(tab, 13)[-1] == ""
+        assert tab.run(f"document.querySelector('{heading(13)}').parentElement.ariaSort") == "descending"
+        tab.click(heading(15))  # times are words, sorted as the numbers behind them
+        assert (column(tab, 15)[0], column(tab, 15)[-1]) == ("1 min 30 s", "1 h 00 min")
+        tab.click(heading(2))
+        assert column(tab, 2) == sorted(column(tab, 2))
+
+
+def test_filter_by_words_and_choices(browser, address):
+    with browser.page(address) as tab:
+        tab.type("#filter", "MRS-gcn res")
+        assert len(column(tab, 0)) == 18
+        assert tab.run("document.getElementById('filter-count').textContent") == "18 of 62 runs"
+        tab.click("#filter-clear")
+        assert len(column(tab, 0)) == 62
+        choose = "const s = document.querySelector('select[data-column=\"1\"]'); s.value = 'squirrel';"
+        tab.run(f"(() => {{ {choose} s.dispatchEvent(new Event('change')); }})()")
+        assert column(tab, 1) == ["squirrel"] * 4
+        tab.type("#filter", "diverged")
+        assert column(tab, 0) == []
+
+
+def test_a_cell_leads_to_its_runs(browser, address):
+    with browser.page(address) as tab:
+        tab.click("#table-depth tbody tr:nth-child(2) td:nth-child(3) a")
+        assert {(row, layers) for row, layers in zip(column(tab, 2), column(tab, 4), strict=True)} == {("mrs-gcn", "2")}
+        assert tab.run("document.getElementById('filter-count').textContent") == "3 of 62 runs, behind MRS-GCN, 2"
+        assert tab.run("location.hash") == "#runs"
+
+
+def test_whole_run_opens(browser, address):
+    with browser.page(address) as tab:
+        assert tab.run("document.querySelector('table.runs pre').checkVisibility()") is False
+        tab.click("table.runs summary")
+        assert tab.run("document.querySelector('table.runs pre').checkVisibility()") is True
+
+
+def drawn(tab, chart=0):
+    """Paths of the lines of a chart."""
+    lines = f"document.querySelectorAll('.chart')[{chart}].querySelectorAll('.line')"
+    return tab.run(f"Array.from({lines}, (line) => line.getAttribute('d'))")
+
+
+def test_curves_are_drawn_and_can_be_chosen(browser, address):
+    with browser.page(address) as tab:
+        assert [len(drawn(tab, chart)) for chart in range(6)] == [12, 12, 2, 2, 2, 2]
+        assert all(path.startswith("M") and path.count("L") == 59 and "NaN" not in path for path in drawn(tab))
+        lines = "Array.from(document.querySelectorAll('.chart')[0].querySelectorAll('.line'))"
+        look = "(line) => getComputedStyle(line).stroke + getComputedStyle(line).strokeDasharray"
+        styles = tab.run(f"{lines}.map({look})")
+        assert len(set(styles)) == 12
+        tab.click(".curve-list li:nth-child(13) input")
+        assert [len(drawn(tab, chart)) for chart in (0, 1, 2)] == [13, 13, 2]
+        tab.click(".curve-list li:first-child input")
+        assert len(drawn(tab)) == 12
+        tab.click(".choose button")
+        assert drawn(tab) == []
+        assert tab.complaints() == []
+
+
+def heights(tab):
+    """Where the numbers of the first axis stand."""
+    found = "Array.from(document.querySelectorAll('.chart')[0].querySelectorAll('text[text-anchor=end]'))"
+    pairs = tab.run(f"{found}.map((text) => [text.textContent, Number(text.getAttribute('y'))])")
+    return {float(text): height for text, height in pairs if text != "epoch"}
+
+
+def test_logarithmic_axis_is_a_choice(browser, address):
+    with browser.page(address) as tab:
+        logarithmic, accuracy, places = drawn(tab), drawn(tab, 3), heights(tab)
+        assert places[0.1] - places[1] == pytest.approx(places[0.01] - places[0.1])
+        tab.click(".choose input[type=checkbox]")
+        linear, places = drawn(tab), heights(tab)
+        assert places[0.2] - places[0.4] == pytest.approx(places[0.6] - places[0.8])
+        assert len(linear) == 12
+        assert linear != logarithmic
+        tab.click(".choose input[type=checkbox]")
+        assert drawn(tab) == logarithmic
+        tab.run("document.querySelectorAll('.choose input[type=checkbox]')[1].click()")
+        assert drawn(tab, 3) == accuracy  # where larger is better a logarithm shows nothing
+
+
+def test_pointing_brings_a_curve_out(browser, address):
+    with browser.page(address) as tab:
+        tab.hover(".curve-list li:nth-child(2)")
+        assert tab.run("document.querySelectorAll('.chart.picked').length") == 2
+        assert tab.run("document.querySelectorAll('.chart g.on').length") == 2
+        tab.hover(".chart svg")
+        readout = tab.run("document.querySelector('.readout').textContent")
+        assert readout.startswith("epoch ")
+        assert tab.run("document.querySelectorAll('.chart.picked').length") == 2
+        assert "±" in readout
+        titles = tab.run("Array.from(document.querySelectorAll('.chart title'), (title) => title.textContent)")
+        assert titles[0].startswith("gcn, 1 layer, lr 0.0003 (3 runs): best ")
+        tab.hover("h1")
+        assert tab.run("document.querySelectorAll('.chart.picked').length") == 0
+
+
+def test_finding_a_configuration(browser, address):
+    with browser.page(address) as tab:
+        tab.type(".choose input[type=search]", "res 32")
+        left = tab.run(
+            "Array.from(document.querySelectorAll('.curve-list')[0].children).filter((li) => !li.hidden).length"
+        )
+        assert left == 1
+
+
+def test_policy_stops_what_is_not_ours(browser, address):
+    with browser.page(address) as tab:
+        stopped = (
+            "new Promise((done) => document.addEventListener('securitypolicyviolation', (e) => done(e.blockedURI)))"
+        )
+        tab.run(f"(() => {{ window.stopped = {stopped}; new Image().src = 'http://192.0.2.1/a.png'; }})()")
+        assert tab.run("window.stopped").startswith("http://192.0.2.1/")
+        added = "const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s);"
+        tab.run(f"(() => {{ {added} }})()")
+        assert tab.run("window.ran") is None
+
+
+def test_empty_page(browser, tmp_path):
+    path = tmp_path / "empty.html"
+    path.write_text(page([], []), "utf-8")
+    with browser.page(path.as_uri(), 400) as tab:
+        assert tab.complaints() == []
+        assert "Nothing has run yet" in tab.run("document.body.innerText")
+
+
+def test_long_names_do_not_widen_a_narrow_page(browser, tmp_path):
+    long = "x" * 200
+    result = run(model=long, dataset=long)
+    result = replace(result, metric=long, hardware={"name": long}, versions={long: long}, commit=long)
+    cell = Cell(long, long, Score(1.0, 0.1, 1), Score(1.0), 1.0, long, (result.key,))
+    table = TableResult("a", long, long, (long,), (long,), (cell,), long, notes=(long,))
+    path = tmp_path / "long.html"
+    path.write_text(page([table], [result], {long: FIGURE}, title=long), "utf-8")
+    with browser.page(path.as_uri(), 400) as tab:
+        assert fits(tab)
