@@ -1,0 +1,140 @@
+"""One epoch of MRS-Dir-GCN on a graph of the size of Snap-Patents: time and peak memory.
+
+python benchmarks/bench_snap.py                    # this machine's CPU, two threads; takes 10 GB and some minutes
+python benchmarks/bench_snap.py --device cuda      # a GPU, with the published formulation beside ours
+
+An epoch is a training step (forward, backward, Adam) and the scores after it. The network has six layers, 32 channels,
+both directions, jumping knowledge by max and rows of length one: the paper's best on Snap-Patents. On a small graph
+both formulations have to give the same outputs and gradients before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from layer_contenders import published
+from layer_graphs import PATENTS, Size, make_edges
+from measure import about, save
+from torch import Tensor
+
+from graphprism.datasets import PackedDataset
+from graphprism.nn import DirGNN
+from graphprism.ops import RelationalAdj
+from graphprism.training.node import NodeRun, build_node_model
+from graphprism.training.node.captured_step import CapturedStep
+from graphprism.training.node.node_data import NodeData
+from graphprism.training.node.node_step import NodeStep
+
+FEATURES, CLASSES, WIDTH = 269, 5, 32
+RUN = NodeRun("snap-patents", "mrs-dir-gcn", layers=6, width=WIDTH, alpha=0.5, dropout=0.0, lr=0.01)
+SMALL = Size("small", 500, 4_000, WIDTH, 0.5)
+
+
+def make_dataset(size: Size) -> PackedDataset:
+    """Random classes, a tenth of the features set, half of the nodes for training."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.empty(size.num_nodes, FEATURES, dtype=torch.uint8)
+    for part in x.split(1 << 18):
+        part.copy_(torch.rand(part.shape, generator=generator) < 0.1)
+    split = torch.randint(4, (size.num_nodes, 1), generator=generator)
+    return PackedDataset(
+        name="snap-patents", level="node", task="multiclass", metric="accuracy", x=x, edge_index=make_edges(size),
+        y=torch.randint(CLASSES, (size.num_nodes,), generator=generator), node_ptr=torch.tensor([0, size.num_nodes]),
+        edge_ptr=torch.tensor([0, size.num_edges]), train_mask=split <= 1, val_mask=split == 2, test_mask=split == 3,
+        directed=True, num_classes=CLASSES,
+    )  # fmt: skip
+
+
+class PublishedDirGNN(torch.nn.Module):
+    """The weights of ours in the published formulation: masks, gathers and a scatter in every layer."""
+
+    def __init__(self, model: DirGNN) -> None:
+        super().__init__()
+        self.convs, self.head = model.convs, model.head
+
+    def forward(self, x: Tensor, adj: RelationalAdj, generator: torch.Generator | None = None) -> Tensor:
+        adj = adj.normalized("dir", x.dtype)
+        h, states = x, []
+        for conv in self.convs:
+            ways = ((conv.conv_out, adj.transpose(), conv.alpha), (conv.conv_in, adj, 1 - conv.alpha))
+            h = sum(share * (published(h, way, layer.lin.weight) + layer.bias) for layer, way, share in ways)
+            h = torch.nn.functional.normalize(h.relu(), dim=1)
+            states.append(h)
+        return self.head(torch.stack(states, dim=-1).max(dim=-1)[0])
+
+
+def check(device: torch.device) -> None:
+    """Refuses to time a wrong answer: outputs and gradients of both formulations on a small graph."""
+    dataset = make_dataset(SMALL)
+    data, model = NodeData.prepare(RUN, dataset, device), build_node_model(RUN, dataset).to(device)
+    outputs = [network(data.x, data.adj) for network in (model, PublishedDirGNN(model))]
+    grads = [torch.autograd.grad(out.square().sum(), list(model.parameters())) for out in outputs]
+    for ours, theirs in [tuple(outputs), *zip(*grads, strict=True)]:
+        error = float((ours - theirs).detach().norm() / theirs.detach().norm())
+        if not error < 1e-4:
+            raise SystemExit(f"both formulations must agree to 1e-4, got a relative error of {error}")
+
+
+def measure(step: Callable[[int], None], device: torch.device, epochs: int) -> dict[str, float]:
+    """Median time of an epoch after one to warm up, and the peak of memory."""
+    times = []
+    for epoch in range(epochs + 1):
+        if epoch == 1 and device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        begin = time.perf_counter()
+        step(epoch)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    if device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated()
+    else:  # in kilobytes, and of the whole process: the data set, its preparation and all epochs
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"epoch_ms": round(1e3 * statistics.median(times[1:]), 2), "peak_gb": round(peak / 1e9, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--epochs", type=int, help="timed, after one that is not: 1, on a GPU 10")
+    parser.add_argument("--skew", type=float, default=0.5, help="0 is uniform, 0.9 has large hubs")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    device = torch.device(options.device)
+    epochs = options.epochs or (10 if device.type == "cuda" else 1)
+    check(device)
+    dataset = make_dataset(Size("patents", *PATENTS, WIDTH, options.skew))
+    begin = time.perf_counter()
+    data = NodeData.prepare(RUN, dataset, device)
+    found: dict[str, Any] = {"prepare_s": round(time.perf_counter() - begin, 2)}
+    print(f"prepared in {found['prepare_s']} s", flush=True)
+    model = build_node_model(RUN, dataset)
+    steps = {"graphprism": lambda: NodeStep(RUN, model, data)}
+    if device.type == "cuda":
+        steps["graphprism, captured"] = lambda: CapturedStep(NodeStep(RUN, build_node_model(RUN, dataset), data))
+        steps["published"] = lambda: NodeStep(RUN, PublishedDirGNN(build_node_model(RUN, dataset)), data)
+    for name, make in steps.items():
+        found[name] = measure(make(), device, epochs)
+        if "captured" in name:  # its memory was taken before, when it was captured
+            del found[name]["peak_gb"]
+        print(f"{name}: {json.dumps(found[name])}", flush=True)
+    if "published" in found:
+        ours, theirs = found["graphprism"], found["published"]
+        found["ratio"] = {key: round(theirs[key] / ours[key], 2) for key in ours}
+        print(f"published / graphprism: {json.dumps(found['ratio'])}")
+    if options.out is not None:
+        save(options.out, {"about": about(device), "skew": options.skew, **found})
+
+
+if __name__ == "__main__":
+    main()

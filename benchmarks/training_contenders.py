@@ -1,0 +1,128 @@
+"""GCN and MRS-GCN on molecules as they are written with PyG alone: its loader, its layers, its readout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GCNConv, global_add_pool
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from graphprism.datasets import PackedDataset
+from graphprism.nn import MRSGNN
+from graphprism.splitting import by_order
+
+
+class PygGCN(torch.nn.Module):
+    """Embedding, GCN layers without self-loops, sum over nodes, a linear map."""
+
+    def __init__(self, width: int, layers: int, num_types: int) -> None:
+        super().__init__()
+        self.encoder = torch.nn.Embedding(num_types, width)
+        self.convs = torch.nn.ModuleList(GCNConv(width, width, add_self_loops=False) for _ in range(layers))
+        self.head = torch.nn.Linear(width, 1)
+
+    def forward(self, data: Batch) -> Tensor:
+        h = self.encoder(data.x.view(-1))
+        for conv in self.convs:
+            h = conv(h, data.edge_index).relu()
+        return self.head(global_add_pool(h, data.batch))
+
+
+class PygMRSGCN(torch.nn.Module):
+    """The same with one `GCNConv` for each relation; the edges are split and normalised before training."""
+
+    def __init__(self, width: int, layers: int, num_types: int) -> None:
+        super().__init__()
+        self.encoder = torch.nn.Embedding(num_types, width)
+        self.convs = torch.nn.ModuleList(
+            torch.nn.ModuleList(GCNConv(width, width, normalize=False, bias=r == 0) for r in range(3))
+            for _ in range(layers)
+        )
+        self.head = torch.nn.Linear(width, 1)
+
+    def forward(self, data: Batch) -> Tensor:
+        h = self.encoder(data.x.view(-1))
+        masks = [data.edge_type == r for r in range(3)]
+        parts = [(data.edge_index[:, mask], data.edge_weight[mask]) for mask in masks]
+        for relations in self.convs:
+            h = sum(conv(h, *part) for conv, part in zip(relations, parts, strict=True)).relu()
+        return self.head(global_add_pool(h, data.batch))
+
+
+def copy_weights(ours: MRSGNN, theirs: PygGCN | PygMRSGCN) -> None:
+    """Gives PyG's network the weights of ours."""
+    with torch.no_grad():
+        theirs.encoder.weight.copy_(ours.encoder.weight)
+        for mine, other in zip(ours.convs, theirs.convs, strict=True):
+            relations = other if isinstance(other, torch.nn.ModuleList) else [other]
+            for conv, weight in zip(relations, mine.lin.weight, strict=True):
+                conv.lin.weight.copy_(weight.t())
+            relations[0].bias.copy_(mine.bias)
+        theirs.head.load_state_dict(ours.head.state_dict())
+
+
+def weights_of(network: torch.nn.Module) -> list[Tensor]:
+    """All weights in one order and one form, whichever network it is."""
+    convs = []
+    for conv in network.convs:
+        relations = conv if isinstance(conv, torch.nn.ModuleList) else [conv]
+        ours = hasattr(conv, "num_relations")
+        weight = conv.lin.weight if ours else torch.stack([each.lin.weight.t() for each in relations])
+        convs += [weight, conv.bias if ours else relations[0].bias]
+    return [network.encoder.weight, *convs, *network.head.parameters()]
+
+
+def pyg_graphs(
+    dataset: PackedDataset, chosen: Tensor, relations: bool, dtype: torch.dtype = torch.float32
+) -> list[Data]:
+    """Graphs one by one, as PyG's loader takes them; with ``relations`` split by degree and normalised beforehand."""
+    split, graphs = by_order("degree"), [dataset.graph(number) for number in chosen.tolist()]
+    for graph in graphs:
+        graph.y = graph.y.to(dtype)
+        if relations:
+            graph.edge_type = split(graph)
+            norm = gcn_norm(graph.edge_index, None, graph.num_nodes, add_self_loops=False, dtype=dtype)
+            graph.edge_weight = norm[1]
+    return graphs
+
+
+class PygTrainer:
+    """The usual loop: PyG's loader shuffles and makes batches, one step on each."""
+
+    def __init__(self, network: torch.nn.Module, graphs: list[Data], batch_size: int, lr: float, device: torch.device):
+        self.network, self.device = network.to(device), device
+        self.loader = DataLoader(graphs, batch_size=batch_size, shuffle=True)
+        self.optimizer = torch.optim.AdamW(network.parameters(), lr=lr, weight_decay=0.0)
+        self.loaded = self.load()
+
+    def load(self) -> list[Batch]:
+        """The batches of an epoch, on the device."""
+        return [batch.to(self.device) for batch in self.loader]
+
+    def train_epoch(self) -> float:
+        """One epoch with loading; gives the mean loss of its steps, as any training loop wants it."""
+        return self._mean([self.step(batch.to(self.device)) for batch in self.loader])
+
+    def train_loaded(self) -> float:
+        """One epoch over batches that are on the device already."""
+        return self._mean([self.step(batch) for batch in self.loaded])
+
+    def step(self, batch: Batch) -> Tensor:
+        """Forward, L1 loss, backward, clipping, AdamW."""
+        self.optimizer.zero_grad()
+        loss = torch.nn.functional.l1_loss(self.network(batch), batch.y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        return loss.detach()
+
+    @staticmethod
+    def _mean(losses: list[Tensor]) -> float:
+        return float(torch.stack(losses).mean())
+
+
+NETWORKS: dict[str, Callable[[int, int, int], PygGCN | PygMRSGCN]] = {"gcn": PygGCN, "mrs-gcn": PygMRSGCN}
