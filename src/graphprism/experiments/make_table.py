@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from graphprism.experiments.any_run import AnyRun
+from graphprism.experiments.baseline_rows import baseline_rows, doubtful_columns
 from graphprism.experiments.plan import PlannedCell
 from graphprism.experiments.readings import READINGS, Reading
 from graphprism.experiments.settings import Settings
@@ -35,7 +36,13 @@ def make_table(
     """
     missing = missing or {}
     made = tuple(_cell(planned, results, missing) for planned in cells)
+    baselines = baseline_rows(made, results)
     notes = [f"Not run: {reason}." for reason in missing.values()]
+    if doubtful := doubtful_columns(made, baselines):
+        notes.append(
+            f"Doubtful: on {', '.join(doubtful)} a look-up without parameters comes within ten points of a model: it "
+            "copies the class of a training node with the same out-neighbours, else takes the majority class."
+        )
     other = settings.epochs is not None and any(NOT_PUBLISHED in cell.note for cell in made)
     if other:
         notes.insert(
@@ -45,9 +52,9 @@ def make_table(
         name=spec.name if settings.epochs is None else f"{spec.name}-{settings.epochs}-epochs",
         title=spec.title,
         source=spec.source,
-        rows=spec.rows,
+        rows=(*spec.rows, *dict.fromkeys(cell.row for cell in baselines)),
         columns=spec.columns,
-        cells=made,
+        cells=(*made, *baselines),
         unit=spec.unit,
         larger_is_better=spec.larger_is_better,
         digits=spec.digits,

@@ -14,7 +14,7 @@ from graphprism.ops.table_sum import table_split_sum, table_sum
 def read_senders(h: Tensor, adj: TableAdj) -> Tensor:
     """What the sender of every entry has prepared for its relation, or for all: (N, R, ...) or (N, ...) -> (N D, ...).
 
-    A tensor of two dimensions has one row for each node. Empty entries get some row.
+    A tensor of two dimensions has one row for each node. Empty entries get some row, and take no gradient.
     """
     per_relation = h.dim() > 2
     rows = h.flatten(0, 1) if per_relation else h

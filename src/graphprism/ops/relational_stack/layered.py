@@ -57,26 +57,28 @@ class _Stack(torch.autograd.Function):
         ctx: Any, x: Tensor, numbers: Tensor, table: Tensor, residual: bool, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
         num_layers = len(parameters) // 2
-        weights, biases = parameters[:num_layers], parameters[num_layers:]
+        # (K, F, R F'): copied once for both passes, or not at all where they are stored so
+        matrices, biases = [side_by_side(weight) for weight in parameters[:num_layers]], parameters[num_layers:]
         columns = Columns(numbers, table)
         states = x.new_empty(num_layers + 1, *x.shape)
         states[0] = x
         # with residuals what a layer adds is not the state: it is kept as the gate of the ReLU
         gates = x.new_empty(num_layers, *x.shape) if residual else states[1:]
-        for before, gate, after, weight, bias in zip(states, gates, states[1:], weights, biases, strict=False):
-            h = torch.bmm(before, side_by_side(weight)).view(x.size(0), -1, weight.size(3))
+        for before, gate, after, matrix, bias in zip(states, gates, states[1:], matrices, biases, strict=False):
+            h = torch.bmm(before, matrix).view(x.size(0), -1, bias.size(1))
             table_sum(h, columns.sender_pair, columns.weight, bias, relu=True, out=gate)
             if residual:
                 torch.add(before, gate, out=after)
-        ctx.save_for_backward(numbers, table, states, gates, *weights)
+        ctx.save_for_backward(numbers, table, states, gates, *matrices)
         ctx.residual = residual
         ctx.set_materialize_grads(False)
         return states[1:].unbind()
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | None, ...]:
-        numbers, table, states, gates, *weights = ctx.saved_tensors
-        columns, (num_relations, _, channels) = Columns(numbers, table), weights[0].shape[1:]
+        numbers, table, states, gates, *matrices = ctx.saved_tensors
+        columns, channels = Columns(numbers, table), states.size(-1)
+        num_relations = matrices[0].size(2) // channels
         num_layers, *shape = gates.shape
         arrived = torch.empty_like(gates)  # gradients of the states
         back = gates.new_empty(num_layers, *shape[:2], num_relations * channels)
@@ -86,7 +88,7 @@ class _Stack(torch.autograd.Function):
             total, target = arrived[layer], arrived[layer - 1] if layer else grad_x
             sent = columns.receiver, columns.sent_weight, columns.sent_relation
             table_split_sum(total, *sent, num_relations, gates[layer], out=back[layer])
-            torch.bmm(back[layer], side_by_side(weights[layer]).transpose(1, 2), out=target)
+            torch.bmm(back[layer], matrices[layer].transpose(1, 2), out=target)
             if ctx.residual:
                 target += total
             if layer and (more := given[layer - 1]) is not None:

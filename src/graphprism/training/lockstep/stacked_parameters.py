@@ -74,14 +74,16 @@ class StackedParameters:
 
     def load(self, number: int, state: dict[str, Tensor]) -> None:
         """Takes over the weights and buffers of one network of the own width."""
-        for name, target in self._stored(self.flat, number).items():
+        for name, target in self._stored(self.flat, self.buffers, number).items():
             if name in state:
                 target.zero_()
                 target[self._indices(name, target)] = state[name].to(target)
 
-    def extract(self, number: int, flat: Tensor | None = None) -> dict[str, Tensor]:
-        """The state of one network at its own width, on the CPU; of other weights of the same layout if given."""
-        stored = self._stored(self.flat if flat is None else flat, number)
+    def extract(
+        self, number: int, flat: Tensor | None = None, buffers: dict[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """The state of one network at its own width, on the CPU; of other tensors of the same layout if given."""
+        stored = self._stored(self.flat if flat is None else flat, self.buffers if buffers is None else buffers, number)
         return {name: stored[name][self._indices(name, stored[name])].cpu().clone() for name in self._own}
 
     def leaves(self) -> dict[str, Tensor]:
@@ -113,12 +115,12 @@ class StackedParameters:
         stored = gradient.transpose(1, 2) if place.transposed else gradient
         return stored.reshape(self.flat.size(0), -1)
 
-    def _stored(self, flat: Tensor, number: int) -> dict[str, Tensor]:
+    def _stored(self, flat: Tensor, buffers: dict[str, Tensor], number: int) -> dict[str, Tensor]:
         found = {
             name: _logical(flat[number : number + 1, place.begin : place.end], place)[0]
             for name, place in self._places.items()
         }
-        return {**found, **{name: buffer[number] for name, buffer in self.buffers.items()}}
+        return {**found, **{name: buffer[number] for name, buffer in buffers.items()}}
 
     def _indices(self, name: str, target: Tensor) -> tuple[Tensor, ...]:
         own = self._own[name]

@@ -103,7 +103,7 @@ class TableDataset:
         graph = graphs.gather(-1, owner)
         first = self.ptr[graph] - (end.gather(-1, owner) - self.sizes[graph])
         node = torch.where(inside, first + place, self._x.size(0) - 1)
-        return Rows(node.to(torch.int32), torch.where(inside, owner, -1).to(torch.int16))
+        return Rows(node.to(torch.int32), torch.where(inside, owner, -1).to(torch.int32))
 
     def inputs(self, rows: Rows, num_graphs: int) -> Inputs:
         """What the networks take, (K, N) rows; nothing waits for the device."""

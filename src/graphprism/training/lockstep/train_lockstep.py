@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_positive
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
 from graphprism.training.checkpoint import load_parts, save_parts
@@ -39,6 +40,8 @@ _KEPT_EVERY = 30.0
 
 # Neighbours of a node from which on a table of them is mostly empty: such runs are trained one by one.
 _MOST_SLOTS = 16
+# Normalisations that know which rows of a batch are nodes; others would count the rows that fill it up.
+_NORMS = (None, "batch")
 
 
 def lockstep_key(run: Run) -> str:
@@ -59,7 +62,8 @@ def train_lockstep(
 
     On a GPU a step of all runs is one captured graph of kernels; the data set lives on the device. Runs with equal
     `lockstep_key` go together, as many as fit into memory. One that diverges does not disturb the others. Called again
-    after being killed it goes on from the last checkpoint. Graphs with hubs are trained one by one, by `train`.
+    after being killed it goes on from the last checkpoint. Graphs with hubs and runs with another norm than that of
+    batches are trained one by one, by `train`.
 
     Args:
         runs: What to train.
@@ -80,12 +84,15 @@ def train_lockstep(
     check_task(dataset)
     check_metric(dataset.metric)
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if most_neighbours(dataset) > _MOST_SLOTS:
-        return [_alone(run, dataset, folder, where, on_epoch) for run in runs]
+    check_positive("at_once", 1 if at_once is None else at_once)
+    has_hubs = most_neighbours(dataset) > _MOST_SLOTS
+    found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(lockstep_key(run), []).append(run)
-    found: dict[str, RunResult] = {}
+        if has_hubs or run.norm not in _NORMS:
+            found[run.key] = _alone(run, dataset, folder, where, on_epoch)
+        else:
+            groups.setdefault(lockstep_key(run), []).append(run)
     with _matrix_units(), torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         for group in groups.values():
             dtype = torch.float64 if group[0].precision == "float64" else torch.float32
@@ -132,7 +139,7 @@ class _Training:
         self.group = LockstepGroup(runs, dataset, data, device, keep_outputs=dataset.metric != "mae")
         self.progress = [Progress(LARGER_IS_BETTER[dataset.metric]) for _ in runs]
         self.bad: list[tuple[int, int] | None] = [None] * len(runs)
-        self.best = self.group.networks.parameters.flat.clone()
+        self.best = {name: tensor.clone() for name, tensor in self._network_state().items()}
         self.epoch, self.steps = 0, -(-dataset.subset("train").numel() // runs[0].batch_size)
         self.path, self.identity = None, ""
         if folder is not None:
@@ -148,38 +155,52 @@ class _Training:
             begin = time.perf_counter()
             trained = self.group.train_epoch(self.epoch)
             step_ms = 1e3 * (time.perf_counter() - begin) / self.steps / len(self.runs)
-            self._add(trained, self._scores(trained), step_ms, begin)
+            self._add(trained, *self._scores(trained), step_ms, begin)
             self.epoch += 1
             if on_epoch:
                 self._report(on_epoch, step_ms)
             if time.monotonic() - kept_at > _KEPT_EVERY or self.epoch == self.runs[0].epochs:
                 self._keep()
                 kept_at = time.monotonic()
+        if self.path is not None:
+            self._keep_best(self.path.parents[1])
         return [self._result(number) for number in range(len(self.runs))]
 
-    def _scores(self, trained: LockstepEpoch) -> dict[str, list[float]]:
-        metric = self.dataset.metric
-        found = {}
+    def _network_state(self) -> dict[str, Tensor]:
+        """Weights and buffers of all networks, which change in place."""
+        parameters = self.group.networks.parameters
+        return {"weight": parameters.flat, **parameters.buffers}
+
+    def _scores(self, trained: LockstepEpoch) -> tuple[dict[str, list[float]], Tensor]:
+        """Scores of all runs, and the step in which each diverged, 0 where it did not."""
+        metric, found, bad = self.dataset.metric, {}, trained.bad_step
         for name in ("val", "test"):
             output, target = self.group.evaluate(name)
             found[name] = _score_all(metric, output, target.expand(len(self.runs), *target.shape))
+            # the last step of the epoch may have broken the weights: no loss of this epoch shows it
+            broken = ~output.isfinite().flatten(1).all(1).cpu()
+            bad = torch.where(broken & (bad == 0), self.steps, bad)
         if trained.output is None or trained.target is None:
-            return {"train": trained.loss.tolist(), **found}
-        return {"train": _score_all(metric, trained.output, trained.target), **found}
+            return {"train": trained.loss.tolist(), **found}, bad
+        return {"train": _score_all(metric, trained.output, trained.target), **found}, bad
 
-    def _add(self, trained: LockstepEpoch, scores: dict[str, list[float]], step_ms: float, begin: float) -> None:
+    def _add(
+        self, trained: LockstepEpoch, scores: dict[str, list[float]], bad_step: Tensor, step_ms: float, begin: float
+    ) -> None:
         better = torch.zeros(len(self.runs), dtype=torch.bool)
         share = (time.perf_counter() - begin) / len(self.runs)
         for number, run in enumerate(self.runs):
-            if self.bad[number] is None and trained.bad_step[number]:
-                self.bad[number] = self.epoch + 1, int(trained.bad_step[number])
+            if self.bad[number] is None and bad_step[number]:
+                self.bad[number] = self.epoch + 1, int(bad_step[number])
             if self.bad[number] is not None:  # it goes on as noise that nobody reads
                 continue
             numbers = {name: values[number] for name, values in scores.items()}
             known = {"lr": learning_rate(run, self.epoch), "train_loss": float(trained.loss[number])}
             better[number] = self.progress[number].add({**known, **numbers, "seconds": share}, step_ms)
-        chosen = better.to(self.device)[:, None]
-        self.best = torch.where(chosen, self.group.networks.parameters.flat, self.best)
+        better = better.to(self.device)
+        for name, tensor in self._network_state().items():
+            chosen = better.view(-1, *[1] * (tensor.dim() - 1))
+            self.best[name] = torch.where(chosen, tensor, self.best[name])
 
     def _report(self, on_epoch: Callable[[EpochReport], None], step_ms: float) -> None:
         for run, progress, bad in zip(self.runs, self.progress, self.bad, strict=True):
@@ -222,22 +243,21 @@ class _Training:
             "epoch": self.epoch,
             "runs": [run.key for run in self.runs],
             "state": {name: tensor.cpu() for name, tensor in self.group.state().items()},
-            "best": self.best.cpu(),
+            "best": {name: tensor.cpu() for name, tensor in self.best.items()},
             "bad": self.bad,
             "history": [progress.history for progress in self.progress],
             "step_ms": [progress.step_ms for progress in self.progress],
             "best_epoch": [progress.best_epoch for progress in self.progress],
         }
         save_parts(self.path, self.runs[0], self.identity, parts)
-        if self.epoch == self.runs[0].epochs:
-            self._keep_best(self.path.parents[1])
 
     def _keep_best(self, folder: Path) -> None:
         """The best weights of every run, where `load_best` looks for them."""
         for number, (run, progress) in enumerate(zip(self.runs, self.progress, strict=True)):
             if progress.best_epoch is not None:
                 (folder / run.key).mkdir(parents=True, exist_ok=True)
-                model = self.group.networks.parameters.extract(number, self.best)
+                buffers = {name: tensor for name, tensor in self.best.items() if name != "weight"}
+                model = self.group.networks.parameters.extract(number, self.best["weight"], buffers)
                 parts = {"epoch": progress.best_epoch, "model": model}
                 save_parts(folder / run.key / "best.pt", run, self.identity, parts)
 
@@ -248,7 +268,7 @@ class _Training:
         self.epoch, self.bad = parts["epoch"], [None if bad is None else (bad[0], bad[1]) for bad in parts["bad"]]
         for name, tensor in self.group.state().items():
             tensor.copy_(parts["state"][name])
-        self.best.copy_(parts["best"])
+        self.best = {name: tensor.to(self.device) for name, tensor in parts["best"].items()}
         for progress, history, step_ms, best in zip(
             self.progress, parts["history"], parts["step_ms"], parts["best_epoch"], strict=True
         ):

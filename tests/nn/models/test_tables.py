@@ -1,0 +1,68 @@
+"""Networks on tables against the same networks on a `RelationalAdj`."""
+
+import copy
+
+import pytest
+import torch
+
+from graphprism.nn import MRSGNN
+from graphprism.nn.models import CONVOLUTIONS
+from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.splitting import by_order
+from graphprism.testing import molecules
+from tests.ops.tables import to_entries
+
+OPTIONS = [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max", "pe_channels": 2}, {"norm": "batch"}]
+NORMS = {"gcn": "sym", "sage": "mean"}
+GRAPHS = molecules(3)
+SIZES = torch.tensor([graph.num_nodes for graph in GRAPHS])
+OWNER = torch.repeat_interleave(torch.arange(3), SIZES)
+READOUT = (torch.arange(3)[:, None] == OWNER).double()
+
+
+def make_inputs(name):
+    """The molecules in both forms, with types of edges where the network takes them."""
+    relations = 3 if name.startswith("mrs-") else 1
+    shifts = [0, *SIZES.cumsum(0).tolist()]
+    edges = torch.cat([graph.edge_index + shift for graph, shift in zip(GRAPHS, shifts, strict=False)], dim=1)
+    types = torch.cat([by_order("degree")(graph) for graph in GRAPHS]) if relations == 3 else None
+    adj = RelationalAdj(edges, types, num_relations=relations, num_nodes=int(SIZES.sum()))
+    table = TableAdj.build(adj, NORMS.get(name.removeprefix("mrs-"), "none"), torch.float64)
+    kinds = torch.arange(edges.size(1)) % 4 if "gated" in name else None
+    if kinds is None:
+        return adj, None, table, None
+    # an empty slot must hold some type, whichever
+    entries = to_entries(kinds.double(), adj, table).nan_to_num(nan=3.0).long()
+    return adj, kinds, table, entries
+
+
+def gradients(out, network):
+    found = torch.autograd.grad(out.square().sum(), list(network.parameters()), allow_unused=True)
+    return {name: grad for (name, _), grad in zip(network.named_parameters(), found, strict=True) if grad is not None}
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_tables_give_outputs_and_gradients_of_an_adjacency(name, options):
+    torch.manual_seed(0)
+    network = MRSGNN(name, 8, 1, 3, num_node_types=28, num_edge_types=4, readout="sum", **options).double()
+    x = torch.cat([graph.x.view(-1) for graph in GRAPHS])
+    pe = torch.randn(x.numel(), 2, dtype=torch.float64) if "pe_channels" in options else None
+    adj, kinds, table, entries = make_inputs(name)
+    other = copy.deepcopy(network)
+    theirs = other(x, adj, edge_attr=kinds, batch=OWNER, pe=pe)
+    ours = network(x, table, edge_attr=entries, batch=READOUT, pe=pe)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(network.state_dict(), other.state_dict())  # running statistics
+    torch.testing.assert_close(gradients(ours, network), gradients(theirs, other))
+
+
+def test_a_matrix_reads_out_in_its_own_type():
+    network = MRSGNN("gcn", 8, 2, 1, num_node_types=28, readout="sum")
+    x = torch.cat([graph.x.view(-1) for graph in GRAPHS])
+    adj = make_inputs("gcn")[0]
+    one, other = network(x, adj, batch=OWNER), network(x, adj, batch=READOUT.float())
+    torch.testing.assert_close(one, other)
+    mean = MRSGNN("gcn", 8, 2, 1, num_node_types=28, readout="mean")
+    mean.load_state_dict(network.state_dict())
+    torch.testing.assert_close(mean(x, adj, batch=OWNER), mean(x, adj, batch=(READOUT / SIZES[:, None]).float()))

@@ -1,0 +1,109 @@
+import pytest
+import torch
+
+from graphprism.ops import EDGE_NORMS, RelationalAdj, TableAdj
+from graphprism.ops.table_products import Columns
+from tests.ops.cases import GRAPHS
+from tests.ops.tables import both, both_of, entry_of_edge
+
+EDGES = torch.tensor([[0, 2, 1, 1], [1, 1, 0, 2]])
+ADJ = RelationalAdj(EDGES, torch.tensor([0, 1, 2, 0]), torch.tensor([0.5, 2.0, 3.0, 4.0]), num_relations=3, num_nodes=3)
+
+
+def test_by_hand():
+    table = TableAdj.build(ADJ, dtype=torch.float64)
+    assert (table.num_slots, table.size, table.num_relations, table.norm, table.is_node) == (2, (3, 3), 3, "none", None)
+    columns = Columns(table.numbers, table.weights)
+    # node 1 receives from 0 by relation 0 and from 2 by relation 1; empty slots name their own node
+    assert columns.sender_pair.tolist() == [[1 * 3 + 2, 0], [0 * 3 + 0, 2 * 3 + 1], [1 * 3 + 0, 2 * 3]]
+    assert columns.relation.tolist() == [[2, 0], [0, 1], [0, 0]]
+    assert columns.weight.tolist() == [[3, 0], [0.5, 2], [4, 0]]
+    assert columns.receiver.tolist() == [[1, 0], [2, 0], [1, 2]] or columns.receiver.tolist() == [
+        [1, 0],
+        [0, 2],
+        [1, 2],
+    ]
+    first = columns.receiver[1].tolist().index(0)  # which of its two edges a node sends first is not said
+    assert columns.sent_weight[1, first] == 3
+    assert columns.sent_weight[1, 1 - first] == 4
+    assert columns.sent_relation[1, first] == 2
+    assert columns.entry[1, first] == 0
+    assert columns.entry[1, 1 - first] == 4
+    assert columns.entry[2].tolist() == [3, 4]
+    assert table.is_entry.tolist() == [[True, False], [True, True], [True, False]]
+    assert table.entry_relation.tolist() == columns.relation.tolist()
+    assert table.edge_weight is None
+    assert table.numbers.dtype == torch.int32
+
+
+@pytest.mark.parametrize("norm", EDGE_NORMS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_holds_every_edge_once_in_both_directions(name, norm):
+    adj, table = both_of(name, norm)
+    columns = Columns(table.numbers.long(), table.weights)
+    entry = entry_of_edge(adj, table)
+    assert entry.unique().numel() == adj.src.numel()
+    assert columns.sender_pair.flatten()[entry].equal(adj.src * 3 + adj.relation)
+    assert columns.relation.flatten()[entry].equal(adj.relation.long())
+    assert columns.weight.flatten()[entry].equal(adj.edge_weight)
+    assert columns.weight.flatten().count_nonzero() == adj.edge_weight.count_nonzero()
+    # an edge that is sent becomes the entry it says, with the same relation, receiver and weight
+    held = torch.zeros(table.size[0] * table.num_slots, dtype=torch.bool).index_fill(0, entry, True)
+    sent = torch.zeros_like(columns.entry, dtype=torch.bool)
+    for node in range(table.size[0]):
+        sent[node, : int((adj.src == node).sum())] = True
+    becomes = columns.entry[sent]
+    assert becomes.sort().values.equal(held.nonzero().flatten())
+    assert columns.receiver[sent].equal(becomes // table.num_slots)
+    assert columns.sent_relation[sent].equal(columns.relation.flatten()[becomes])
+    assert columns.sent_weight[sent].equal(columns.weight.flatten()[becomes])
+    assert (sent.nonzero()[:, 0]).equal(columns.sender_pair.flatten()[becomes] // 3)
+    # empty slots name their own node and weigh nothing
+    own = torch.arange(table.size[0])[:, None].expand(-1, table.num_slots)
+    assert columns.receiver[~sent].equal(own[~sent])
+    assert not columns.sent_weight[~sent].any()
+    assert (columns.sender_pair // 3)[~held.view(own.shape)].equal(own[~held.view(own.shape)])
+    assert (columns.entry // table.num_slots)[~sent].equal(own[~sent])
+
+
+def test_one_slot_where_there_is_no_edge():
+    assert both_of("no-edges")[1].num_slots == 1
+    assert both_of("no-nodes")[1].size == (0, 0)
+
+
+def test_rows_of_a_relative_table_are_the_graph_wherever_it_stands():
+    _, whole = both(3)
+    _, first = both(1)
+    sizes = first.size[0]
+    relative = whole.relative()
+    place = torch.arange(sizes, dtype=torch.int32)[:, None]
+    assert (relative.numbers[:sizes] + place * relative.base).equal(whole.numbers[:sizes])
+    # molecules 1 and 2 alone, read from the rows where they stand in the whole
+    rows = slice(sizes, whole.size[0])
+    place = torch.arange(whole.size[0] - sizes, dtype=torch.int32)[:, None]
+    moved = relative.numbers[rows] + place * relative.base
+    assert (whole.numbers[rows] - moved).equal((sizes * whole.base).expand_as(moved))
+    assert moved.min() >= 0
+
+
+def test_to_moves_all_of_it():
+    table = TableAdj(*(both(1)[1].__dict__[name] for name in ("numbers", "weights")), 3, "sym", torch.ones(31))
+    there = table.to("meta")
+    assert {each.device.type for each in (there.numbers, there.weights, there.is_node)} == {"meta"}
+    assert (there.num_relations, there.norm) == (3, "sym")
+    assert both(1)[1].to("meta").is_node is None
+
+
+def test_asking_for_other_weights_is_an_error():
+    table = both(1)[1]
+    assert table.normalized("sym") is table
+    with pytest.raises(ValueError, match="`norm` must be 'sym', which the tables were built with, got 'mean'"):
+        table.normalized("mean")
+
+
+def test_bad_input():
+    soft = RelationalAdj(EDGES, torch.rand(4, 3), num_relations=3, num_nodes=3)
+    two_sides = RelationalAdj(EDGES, torch.zeros(4, dtype=torch.long), num_relations=3, num_nodes=(3, 4))
+    for adj in (soft, two_sides):
+        with pytest.raises(ValueError, match="`adj` must have one type per edge and as many sources as targets"):
+            TableAdj.build(adj)

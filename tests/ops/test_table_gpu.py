@@ -1,0 +1,166 @@
+"""The kernels behind tables against their references.
+
+`TRITON_INTERPRET=1` runs them on the CPU, where triton is installed.
+"""
+
+import os
+
+import pytest
+import torch
+
+from graphprism.ops.adam_step import adam_step
+from graphprism.ops.table_sum import IMPLEMENTATIONS, gated_column_sum, table_split_sum, table_sum
+from graphprism.testing import tolerance
+from tests.ops.tables import NOTHING
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
+
+NODES, SLOTS, RELATIONS = 37, 4, 3
+TYPES_OF_ADAM = [(torch.float64,) * 2, (torch.float32,) * 2, (torch.float32, torch.bfloat16)]
+DTYPES = [torch.float64, torch.float32, torch.bfloat16]
+
+
+@pytest.fixture
+def device():
+    if "triton" not in IMPLEMENTATIONS:
+        pytest.skip("triton is not installed beside this build of torch")
+    return "cpu" if INTERPRETED else "cuda"
+
+
+class Case:
+    """Tables of K graphs, in which only empty slots point to the last row of each, and that row is not a number."""
+
+    def __init__(self, runs, channels, dtype, device):
+        generator = torch.Generator().manual_seed(0)
+
+        def draw(*size):
+            return torch.randn(*size, generator=generator, dtype=torch.float64).to(dtype).to(device)
+
+        def numbers(stop):
+            return torch.randint(stop, (runs, NODES, SLOTS), generator=generator, dtype=torch.int32)
+
+        self.rows, self.gate = draw(runs, NODES, channels), draw(runs, NODES, channels).relu()
+        self.bias = draw(runs, channels)
+        # as in a `TableAdj`: columns of wider tables
+        wide = torch.cat([numbers(NODES - 1), numbers(RELATIONS)], dim=2)
+        weight = torch.rand(runs, NODES, 2 * SLOTS, generator=generator).to(dtype)
+        empty = torch.rand(runs, NODES, SLOTS, generator=generator) < 0.4
+        wide[..., :SLOTS][empty], weight[..., SLOTS:][empty] = NODES - 1, 0
+        self.place, self.relation = wide.to(device).split(SLOTS, dim=2)
+        self.weight = weight.to(device)[..., SLOTS:]
+        self.rows[:, -1] = NOTHING
+
+    def exact(self, function, *names, **more):
+        values = (None if name is None else getattr(self, name) for name in names)
+        wide = [each.double() if torch.is_tensor(each) and each.is_floating_point() else each for each in values]
+        return function(*wide, **more, impl="reference")
+
+    def found(self, function, width, *names, **more):
+        values = [None if name is None else getattr(self, name) for name in names]
+        out = self.rows.new_full((*self.place.shape[:2], width), NOTHING)  # all of it must be written
+        return function(*values, **more, out=out, impl="triton")
+
+
+def assert_near(ours, exact, dtype):
+    assert ours.dtype == dtype
+    torch.testing.assert_close(ours.double(), exact, **tolerance(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("channels", [21, 63, 144, 256])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_sums_equal_the_reference(runs, channels, dtype, device):
+    case = Case(runs, channels, dtype, device)
+    for bias in (None, "bias"):
+        for relu in (False, True):
+            names = ("rows", "place", "weight", bias)
+            found = case.found(table_sum, channels, *names, relu=relu)
+            assert_near(found, case.exact(table_sum, *names, relu=relu), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("channels", [21, 63, 144, 256])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_sums_by_relation_equal_the_reference(runs, channels, dtype, device):
+    case = Case(runs, channels, dtype, device)
+    for gate in (None, "gate"):
+        for relations in (1, RELATIONS):
+            names, more = ("rows", "place", "weight", "relation"), {"num_relations": relations}
+            more["gate"] = None if gate is None else case.gate
+            found = case.found(table_split_sum, relations * channels, *names, **more)
+            assert_near(found, case.exact(table_split_sum, *names, **more), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("channels", [1, 21, 63, 144, 256])
+@pytest.mark.parametrize(("runs", "nodes"), [(1, 37), (3, 300)])
+def test_sums_of_columns_equal_the_reference(runs, nodes, channels, dtype, device):
+    generator = torch.Generator().manual_seed(0)
+    rows, gate = torch.randn(2, runs, nodes, channels, generator=generator, dtype=torch.float64).to(dtype).to(device)
+    closed = torch.where(gate > 0, rows, NOTHING)
+    for values, given in ((rows, None), (closed, gate)):
+        ours = gated_column_sum(values, given, impl="triton")
+        exact = gated_column_sum(values.double(), given, impl="reference")
+        assert_near(ours / nodes**0.5, exact / nodes**0.5, dtype)
+
+
+@pytest.mark.parametrize("channels", [16, 48, 63, 256])
+def test_many_rows_are_cut_otherwise(channels, device, monkeypatch):
+    monkeypatch.setattr(IMPLEMENTATIONS["triton"], "_MANY", 1)
+    case = Case(2, channels, torch.float32, device)
+    names = ("rows", "place", "weight")
+    assert_near(case.found(table_sum, channels, *names), case.exact(table_sum, *names), torch.float32)
+    names, more = (*names, "relation"), {"num_relations": RELATIONS}
+    found = case.found(table_split_sum, RELATIONS * channels, *names, **more)
+    assert_near(found, case.exact(table_split_sum, *names, **more), torch.float32)
+
+
+def test_nan_stays_nan(device):
+    case = Case(1, 8, torch.float32, device)
+    case.weight[:] = 1
+    expected = (case.place == NODES - 1).any(-1)
+    assert expected.any()
+    out = table_sum(case.rows, case.place, case.weight, relu=True, impl="triton")
+    assert out.isnan().all(-1).equal(expected)
+
+
+def test_tables_that_a_kernel_cannot_read_are_an_error(device):
+    case = Case(3, 8, torch.float32, device)
+    turned = case.place.transpose(0, 1).contiguous().transpose(0, 1)
+    with pytest.raises(ValueError, match="a table must have its slots side by side and its runs in a row"):
+        table_sum(case.rows, turned, case.weight, impl="triton")
+
+
+@pytest.mark.parametrize(("dtype", "grad_dtype"), TYPES_OF_ADAM)
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_a_step_of_adam_equals_the_reference(decoupled, clip, dtype, grad_dtype, device):
+    generator = torch.Generator().manual_seed(0)
+    begin = torch.randn(3, 1540, generator=generator, dtype=torch.float64).to(dtype)
+    rates = {"lr": torch.tensor([1e-2, 1e-3, 1e-1]), "decay": torch.tensor([0.0, 0.1, 0.2])}
+    rates = {name: value.to(device, dtype) for name, value in rates.items()}
+    found = {}
+    for impl in ("reference", "triton"):
+        whole = [begin.clone().to(device), *torch.zeros(2, 3, 1540, dtype=dtype, device=device)]
+        inner = [each[:, 20:-20] for each in whole]
+        for step in range(1, 4):
+            grad = (step * begin[:, 20:-20].cos()).to(device, grad_dtype)
+            count, norm = torch.tensor(float(step), dtype=dtype, device=device), grad.to(dtype).norm(dim=1)
+            adam_step(inner[0], grad, *inner[1:], **rates, count=count, norm=norm, clip=clip, decoupled=decoupled,
+                      impl=impl)  # fmt: skip
+        assert whole[0][:, :20].cpu().equal(begin[:, :20])
+        assert whole[0][:, -20:].cpu().equal(begin[:, -20:])
+        found[impl] = whole
+    for ours, theirs in zip(found["triton"], found["reference"], strict=True):
+        torch.testing.assert_close(ours, theirs, **tolerance(dtype))
+
+
+def test_a_run_that_is_lost_stays_lost(device):
+    weight = torch.ones(2, 5, device=device)
+    grad, rate = torch.tensor([[NOTHING], [1.0]], device=device).repeat(1, 5), torch.ones(2, device=device)
+    first, second = torch.zeros(2, 2, 5, device=device)
+    adam_step(weight, grad, first, second, lr=rate, decay=rate, count=rate[0], norm=grad.norm(dim=1), clip=1.0,
+              impl="triton")  # fmt: skip
+    assert weight[0].isnan().all()
+    assert weight[1].isfinite().all()
