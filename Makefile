@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
-.PHONY: help demo test lint types check format clean
+.PHONY: help demo test lint types check format browser clean
 .DELETE_ON_ERROR:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict, on src"
 	@echo "make format  let ruff rewrite what it can"
+	@echo "make browser install Debian's Chromium, in which the tests then look at the report, too"
 	@echo "make clean   remove .venv and all caches"
 
 demo: $(READY)
@@ -46,6 +47,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) torch hatchling
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
+
+browser:
+	apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet --no-install-recommends chromium
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -71,19 +71,24 @@ def test_one_slot_where_there_is_no_edge():
     assert both_of("no-nodes")[1].size == (0, 0)
 
 
+def test_as_many_slots_as_the_busiest_sender_needs():
+    star = RelationalAdj(torch.tensor([[0, 0, 0], [1, 2, 3]]), num_relations=1, num_nodes=4)
+    for adj in (star, star.transpose()):
+        table = TableAdj.build(adj)
+        assert table.num_slots == 3
+        assert table.weights.sum() == 6
+
+
 def test_rows_of_a_relative_table_are_the_graph_wherever_it_stands():
-    _, whole = both(3)
-    _, first = both(1)
-    sizes = first.size[0]
-    relative = whole.relative()
-    place = torch.arange(sizes, dtype=torch.int32)[:, None]
-    assert (relative.numbers[:sizes] + place * relative.base).equal(whole.numbers[:sizes])
-    # molecules 1 and 2 alone, read from the rows where they stand in the whole
-    rows = slice(sizes, whole.size[0])
-    place = torch.arange(whole.size[0] - sizes, dtype=torch.int32)[:, None]
-    moved = relative.numbers[rows] + place * relative.base
-    assert (whole.numbers[rows] - moved).equal((sizes * whole.base).expand_as(moved))
-    assert moved.min() >= 0
+    nodes, types = 3, torch.tensor([0, 1, 2, 0])
+    twice = RelationalAdj(torch.cat([EDGES, EDGES + nodes], 1), types.repeat(2), num_relations=3, num_nodes=2 * nodes)
+    alone = TableAdj.build(RelationalAdj(EDGES, types, num_relations=3, num_nodes=nodes))
+    relative = TableAdj.build(twice).relative()
+    assert relative.base.tolist() == [3, 3, 1, 1, 2, 2, 0, 0, 0, 0]
+    place = torch.arange(nodes, dtype=torch.int32)[:, None]
+    for rows in (slice(nodes), slice(nodes, None)):
+        assert (relative.numbers[rows] + place * relative.base).equal(alone.numbers)
+        assert relative.weights[rows].equal(alone.weights)
 
 
 def test_to_moves_all_of_it():

@@ -111,6 +111,7 @@ def table_command(spec: TableSpec) -> Callable[..., None]:
         data: Data = None,
         out: Out = OUTPUTS,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and stop.")] = False,
+        resume: Annotated[bool, typer.Option("--resume", help="Go on where a call was stopped: always done.")] = True,
     ) -> None:
         options = dict(rows=rows, columns=columns, seeds=seeds, grid=grid, epochs=epochs, engine=engine)
         reproduce_table(spec, options, data, out, dry_run)

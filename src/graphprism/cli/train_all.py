@@ -12,7 +12,7 @@ from graphprism.cli.train_where import Where
 from graphprism.datasets import PackedDataset
 from graphprism.experiments import Ledger, Listener, TableSpec, run_missing
 from graphprism.results import RunResult
-from graphprism.training import Diverged, EpochReport, Run, train
+from graphprism.training import Diverged, EpochReport, Run, forget_lockstep, train
 
 
 def train_all(
@@ -32,6 +32,7 @@ def train_all(
     if fresh and where.is_first:
         for run in runs:
             shutil.rmtree(out / "checkpoints" / run.key, ignore_errors=True)
+        forget_lockstep(out / "checkpoints", runs)
     if where.processes > 1:
         return [_train_shared(run, dataset, out, where, ledger, progress) for run in runs]
     found: dict[str, RunResult] = {}

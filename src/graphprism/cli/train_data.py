@@ -21,6 +21,7 @@ def train_data(name: str, root: Path | None) -> PackedDataset:
     dataset = load(name, root)
     if dataset.level != "graph":
         raise ValueError(
-            f"{name} has a target for each node, and `graphprism train` takes sets with one for each graph"
+            f"{name} has a target for each node, and `graphprism train` takes sets with one for each graph; "
+            "`graphprism reproduce directed` and `homophilic`, or `graphprism.training.train_nodes`, train on nodes"
         )
     return dataset

@@ -8,7 +8,7 @@ from graphprism.training.epoch_report import EpochReport
 from graphprism.training.fit_width import fit_width
 from graphprism.training.learning_rate import learning_rate
 from graphprism.training.load_best import load_best
-from graphprism.training.lockstep import lockstep_key, train_lockstep
+from graphprism.training.lockstep import forget_lockstep, lockstep_key, train_lockstep
 from graphprism.training.node import LeakAudit, NodeRun, build_node_model, leak_audit, train_node, train_nodes
 from graphprism.training.prepared_dataset import PreparedDataset
 from graphprism.training.run import Run
@@ -26,6 +26,7 @@ __all__ = [
     "build_node_model",
     "epoch_order",
     "fit_width",
+    "forget_lockstep",
     "leak_audit",
     "learning_rate",
     "load_best",

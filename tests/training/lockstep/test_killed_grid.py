@@ -51,17 +51,15 @@ def test_a_grid_leaves_a_checkpoint_for_each_group_and_the_best_of_each_run(undi
 
 
 # Four steps and two evaluations an epoch. A file is made of: sync of the new file, replace, sync of the folder. The
-# first group writes four checkpoints, then the best of two runs; the second four, then the best of one.
+# first group writes two files after each of four epochs, then the best of two runs.
 MOMENTS = [
     [("step", 3)],
     [("step", 11)],
     [("evaluation", 6)],
-    [("fsync", 3)],
-    [("replace", 2)],
-    [("replace", 5)],  # all epochs are kept, the best networks are not
-    [("replace", 6)],
-    [("replace", 9), ("step", 2), ("replace", 1)],
-    [("fsync", 2), ("step", 14), ("replace", 3), ("evaluation", 1), ("step", 20)],
+    [("replace", 4)],
+    [("replace", 9), ("replace", 2)],  # all epochs are kept, the best networks are not, or one of them is not
+    [("replace", 13), ("step", 2), ("replace", 1)],
+    [("fsync", 2), ("step", 14), ("replace", 3), ("evaluation", 1), ("step", 2)],
 ]
 
 

@@ -23,6 +23,7 @@ from graphprism.training.diverged import Diverged
 from graphprism.training.epoch_report import EpochReport
 from graphprism.training.hardware import hardware
 from graphprism.training.learning_rate import learning_rate
+from graphprism.training.lockstep.forget import RUNS_FILE
 from graphprism.training.lockstep.lockstep_group import LockstepEpoch, LockstepGroup
 from graphprism.training.lockstep.runs_at_once import runs_at_once
 from graphprism.training.lockstep.table_dataset import TableDataset
@@ -33,6 +34,7 @@ from graphprism.training.score import LARGER_IS_BETTER, check_metric, score
 from graphprism.training.source_commit import source_commit
 from graphprism.training.train import train
 from graphprism.training.versions import versions
+from graphprism.training.write_whole import write_whole
 
 # Seconds between checkpoints of a group.
 _KEPT_EVERY = 30.0
@@ -239,6 +241,7 @@ class _Training:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path.with_name(RUNS_FILE), "\n".join(run.key for run in self.runs).encode())
         parts = {
             "epoch": self.epoch,
             "runs": [run.key for run in self.runs],

@@ -1,0 +1,55 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from graphprism.datasets import molecules
+from graphprism.nn.models import CONVOLUTIONS
+from graphprism.splitting import by_order, resolve_split
+from graphprism.training import Run
+from graphprism.training import graph_input as module
+from graphprism.training.graph_input import edge_needs, positions, split_graph
+from graphprism.transforms import LaplacianPE
+
+DATASET = molecules(12)
+WHOLE = DATASET.batch(torch.arange(12))
+
+
+@pytest.mark.parametrize("model", CONVOLUTIONS)
+def test_what_a_convolution_needs(model):
+    kind = model.removeprefix("mrs-").removesuffix("-9")
+    norm = {"gcn": "sym", "sage": "mean"}.get(kind, "none")
+    assert edge_needs(Run(model=model), DATASET) == (norm, kind == "gated-gcn")
+    assert edge_needs(Run(model=model), replace(DATASET, edge_attr=None, edge_types=())) == (norm, False)
+
+
+def test_asking_draws_no_numbers():
+    before = torch.get_rng_state()
+    edge_needs(Run(), DATASET)
+    assert torch.get_rng_state().equal(before)
+
+
+def test_the_whole_is_split_as_its_parts_are():
+    adj = split_graph(Run(split="degree"), WHOLE)
+    assert (adj.num_relations, adj.size, adj.edge_weight) == (3, (WHOLE.num_nodes,) * 2, None)
+    assert adj.edge_index.equal(WHOLE.edge_index)
+    parts = [by_order("degree")(DATASET.graph(number)) for number in range(12)]
+    assert adj.edge_type.equal(torch.cat(parts))
+    both = resolve_split("degree,ppr")
+    assert split_graph(Run(split="degree,ppr"), WHOLE).edge_type.equal(
+        torch.cat([both(DATASET.graph(number)) for number in range(12)])
+    )
+
+
+def test_models_of_one_relation_have_no_split():
+    adj = split_graph(Run(model="gcn", split="no such ordering"), WHOLE)
+    assert (adj.num_relations, adj.edge_type) == (1, None)
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 64])
+def test_positions_are_those_of_every_graph_alone(monkeypatch, at_once):
+    monkeypatch.setattr(module, "_POSITIONS_AT_ONCE", at_once)
+    found = positions(DATASET, 3)
+    assert found.shape == (WHOLE.num_nodes, 3)
+    expected = [LaplacianPE(3)(DATASET.graph(number).contiguous()).pe for number in range(12)]
+    torch.testing.assert_close(found, torch.cat(expected))
