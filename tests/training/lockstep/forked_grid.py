@@ -20,7 +20,7 @@ from graphprism.datasets import molecules
 from graphprism.training import Run, train_lockstep
 from graphprism.training.lockstep.lockstep_step import LockstepStep
 
-engine = sys.modules["graphprism.training.lockstep.train_lockstep"]
+engine = sys.modules["graphprism.training.lockstep.lockstep_training"]
 
 
 def die_at(call: str, count: int) -> None:

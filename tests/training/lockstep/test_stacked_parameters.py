@@ -100,7 +100,11 @@ def test_loading_another_network():
     networks, parameters = make(replace(RUN, norm="batch"))
     other = build_model(replace(RUN, norm="batch", seed=9), DATASET).double()
     other.norms[0].module.running_mean.fill_(3.0)
+    alignment = parameters.flat.size(1) - sum(leaf[0].numel() for leaf in parameters.leaves().values())
+    parameters.flat[0] = 7.0  # of which nothing is left
     parameters.load(0, other.state_dict())
+    own = sum(int(weight.count_nonzero()) for weight in other.parameters())
+    assert parameters.flat[0].count_nonzero() == own + alignment
     torch.testing.assert_close(parameters.extract(0), dict(other.state_dict()), rtol=0, atol=0)
     torch.testing.assert_close(parameters.extract(1), dict(networks[1].state_dict()), rtol=0, atol=0)
 

@@ -30,8 +30,7 @@ def _measure(module: torch.nn.BatchNorm1d, x: Tensor, chosen: Tensor) -> tuple[T
     number = chosen.sum()
     mean = (chosen * x).sum(dim=0) / number.clamp(min=1)
     square = (chosen * (x - mean).square()).sum(dim=0)
-    if module.training:
-        _update(module, mean.detach(), (square / (number - 1).clamp(min=1)).detach(), number != 0)
+    _update(module, mean.detach(), (square / (number - 1).clamp(min=1)).detach(), number != 0)
     return mean, square / number.clamp(min=1)
 
 

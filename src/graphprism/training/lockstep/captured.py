@@ -36,6 +36,7 @@ class Captured:
 
     def _capture(self) -> None:
         kept = [each.clone() for each in self._state]
+        random = torch.cuda.get_rng_state()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -47,4 +48,6 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._function()
+        # what the first calls drew must not move what the replays draw: a resumed run is captured in another epoch
+        torch.cuda.set_rng_state(random)
         self._graph = graph
