@@ -3,13 +3,17 @@
 import os
 from collections.abc import Callable
 
+# One thread, here and in the processes that tests start: their tensors are small, and on a busy machine threads that
+# wait for each other take ten times as long. It has to be said before torch is loaded.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import hypothesis
 import pytest
 import torch
 
 # Figures are drawn into files, also where a display exists.
 os.environ["MPLBACKEND"] = "Agg"
-torch.set_num_threads(min(2, torch.get_num_threads()))
+torch.set_num_threads(1)
 
 hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
 hypothesis.settings.load_profile("graphprism")
