@@ -2,6 +2,7 @@ import errno
 import os
 import resource
 import signal
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -33,36 +34,43 @@ def test_a_folder_that_is_read_only(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def small_files():
-    """Files of this process may not grow, as on a disk that is full."""
+@contextmanager
+def limited_files():
+    """Gives a function after which files of this process may not grow, as on a disk that is full.
+
+    The limit ends inside the test: pytest itself may be writing to a file.
+    """
     limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_disk_that_fills_up_leaves_the_last_checkpoint(tmp_path, small_files):
+def test_a_disk_that_fills_up_leaves_the_last_checkpoint(tmp_path):
     def fill(report):
         if report.epoch == 1:
-            small_files(1000)
+            limit(1000)
 
-    with pytest.raises(OSError, match=r"cannot write checkpoints there \(File too large\)") as caught:
+    words = r"cannot write checkpoints there \(File too large\)"
+    with limited_files() as limit, pytest.raises(OSError, match=words) as caught:
         train(RUN, DATASET, folder=tmp_path, accelerator="cpu", on_epoch=fill)
     assert caught.value.errno == errno.EFBIG
     assert len(parts_of(tmp_path, RUN)["history"]["val"]) == 1
     assert {path.name for path in (tmp_path / RUN.key).iterdir()} == {"checkpoint.pt", "best.pt", "lock"}
 
 
-def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path, small_files):
+def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path):
     path = tmp_path / "a"
     write_whole(path, b"old")
-    small_files(1000)
-    with pytest.raises(OSError, match="cannot write"):
-        write_whole(path, b"new" * 1000)
-    assert path.read_bytes() == b"old"
-    assert [each.name for each in tmp_path.iterdir()] == ["a"]
-    write_whole(path, b"new")
+    with limited_files() as limit:
+        limit(1000)
+        with pytest.raises(OSError, match="cannot write"):
+            write_whole(path, b"new" * 1000)
+        assert path.read_bytes() == b"old"
+        assert [each.name for each in tmp_path.iterdir()] == ["a"]
+        write_whole(path, b"new")
     assert path.read_bytes() == b"new"
 
 
