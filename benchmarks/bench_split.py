@@ -15,10 +15,10 @@ import sys
 import time
 
 import torch
-from measure import cpu_name
 from torch import Tensor
 
 from graphprism.splitting import Graph, by_order
+from graphprism.training.hardware import processor
 
 _CHECKED_EDGES = 16
 
@@ -55,7 +55,7 @@ def measure(num_nodes: int, num_edges: int, seed: int) -> dict[str, object]:
         "relations": torch.bincount(edge_type, minlength=3).tolist(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "cpu": cpu_name(),
+        "cpu": processor(),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from graphprism.analysis.figures import write_atomically
+from graphprism.training.hardware import processor
 
 _QUEUED = 10  # runs in the queue of a GPU at once, as the layers of a network are
 
@@ -79,21 +80,13 @@ def row(name: str, contender: str, times: list[float], memory: int | None, base:
     }
 
 
-def cpu_name() -> str:
-    """Name of the processor, where the system tells it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
 def about(device: torch.device) -> dict[str, str | int]:
     """Hardware, versions and commit."""
     import torch_geometric
 
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else cpu_name(),
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -17,6 +17,8 @@ ARROWS = {
     # The form of packed files, which `analysis` reads as one graph and `datasets` as a set with targets and splits.
     "packed": set(),
     "results": set(),
+    # Locks of files, which engines and the ledger take.
+    "file_lock": set(),
     "splitting": {"_checks"},
     "ops": {"_checks"},
     "nn": {"nn.conv", "nn.models"},
@@ -27,9 +29,20 @@ ARROWS = {
     "testing": {"_checks", "splitting", "ops"},
     "datasets": {"_checks", "packed"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
-    "training": {"_checks", "results", "nn", "transforms", "datasets", "splitting", "ops"},
+    "training": {"_checks", "results", "file_lock", "nn", "transforms", "datasets", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
-    "experiments": {"_checks", "training", "datasets", "analysis", "results", "nn", "ops", "splitting", "testing"},
+    "experiments": {
+        "_checks",
+        "file_lock",
+        "training",
+        "datasets",
+        "analysis",
+        "results",
+        "nn",
+        "ops",
+        "splitting",
+        "testing",
+    },
     "report": {"results"},
     "cli": {"experiments", "report", "training", "analysis", "datasets", "results"},
     "__main__": {"cli"},
@@ -40,6 +53,7 @@ CORE = TENSORS | {"torch_geometric"}
 AT_IMPORT = {
     "_checks": TENSORS,
     "results": set(),
+    "file_lock": set(),
     "packed": {"numpy"},
     "splitting": TENSORS,
     "ops": TENSORS,

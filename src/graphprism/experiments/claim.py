@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from graphprism.experiments.file_lock import try_lock
+from graphprism.file_lock import try_lock
 
 
 @contextmanager

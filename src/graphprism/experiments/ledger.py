@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from graphprism.experiments.file_lock import lock
+from graphprism.file_lock import lock
 from graphprism.results import RunResult
 
 

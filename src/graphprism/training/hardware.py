@@ -15,11 +15,12 @@ def hardware(device: torch.device, count: int, runs_at_once: int = 1) -> dict[st
     >>> hardware(torch.device("cpu"), 2)["count"]
     2
     """
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     return {"device": device.type, "name": name, "count": count, "runs_at_once": runs_at_once}
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Name of the processor, as far as the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
     except OSError:

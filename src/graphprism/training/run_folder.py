@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from graphprism.file_lock import try_lock
 from graphprism.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, save_parts
 from graphprism.training.run import Run
 from graphprism.training.write_whole import not_writable
@@ -15,7 +14,6 @@ from graphprism.training.write_whole import not_writable
 # A checkpoint is written so that it takes at most a fiftieth of the time, but after ten seconds at the latest.
 _SHARE = 50
 _LONGEST = 10.0
-_fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 
 
 class RunFolder:
@@ -81,12 +79,7 @@ class RunFolder:
             file = (self.path / "lock").open("ab")
         except OSError as error:
             raise not_writable(self.path, error) from error
-        try:
-            if _fcntl is not None:
-                _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(file):
             file.close()
-            raise ValueError(f"{self.path}: another process is training this run there; wait for it") from None
-        except OSError:  # a file system without locks
-            return file
+            raise ValueError(f"{self.path}: another process is training this run there; wait for it")
         return file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import datetime, timezone
 from typing import Any, NoReturn
 
 from torch import Tensor
@@ -15,13 +14,11 @@ from graphprism.training.checkpoint import Checkpoint
 from graphprism.training.diverged import Diverged
 from graphprism.training.engine import Engine, TrainedEpoch
 from graphprism.training.epoch_report import EpochReport
-from graphprism.training.hardware import hardware
 from graphprism.training.learning_rate import learning_rate
+from graphprism.training.origin import origin
 from graphprism.training.progress import Progress
 from graphprism.training.run_folder import RunFolder
 from graphprism.training.score import LARGER_IS_BETTER, score
-from graphprism.training.source_commit import source_commit
-from graphprism.training.versions import versions
 
 
 class Session:
@@ -87,10 +84,7 @@ class Session:
             step_ms=progress.median_step_ms,
             seconds=math.fsum(progress.history["seconds"]),
             engine="eager",
-            hardware=hardware(engine.fabric.device, engine.fabric.world_size),
-            versions=versions(),
-            commit=source_commit(),
-            finished_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **origin(engine.fabric.device, engine.fabric.world_size),
         )
 
     def _scores(self, trained: TrainedEpoch) -> dict[str, float]:

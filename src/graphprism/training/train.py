@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import torch
 
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
@@ -23,6 +21,7 @@ from graphprism.training.run import Run
 from graphprism.training.run_folder import RunFolder
 from graphprism.training.score import check_metric
 from graphprism.training.session import Session
+from graphprism.training.untouched import untouched
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -67,7 +66,7 @@ def train(
     check_metric(dataset.metric)
     check_processes(run, dataset, devices * nodes)
     fabric = make_fabric(run, accelerator, devices, nodes)
-    with _untouched(fabric.device), ExitStack() as at_end:
+    with untouched(fabric.device), ExitStack() as at_end:
         keeper, checkpoint = _open(fabric, run, dataset, folder, at_end)
         session = Session(Engine(fabric, run, dataset), dataset, keeper, checkpoint)
         _run_all(session, on_epoch if fabric.is_global_zero else None)
@@ -104,16 +103,3 @@ def _open(
 
     checkpoint = from_first(fabric, open_and_load)
     return (found[0] if found else None), checkpoint
-
-
-@contextmanager
-def _untouched(device: torch.device) -> Iterator[None]:
-    """Afterwards random states and the precision of products are what they were."""
-    on_gpu, before = device.type == "cuda", torch.get_float32_matmul_precision()
-    with torch.random.fork_rng(devices=[device] if on_gpu else []):
-        try:
-            if on_gpu:
-                torch.set_float32_matmul_precision("high")
-            yield
-        finally:
-            torch.set_float32_matmul_precision(before)

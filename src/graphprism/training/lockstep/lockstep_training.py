@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,14 @@ from graphprism.results import RunResult
 from graphprism.training.checkpoint import load_parts, save_parts
 from graphprism.training.data_identity import data_identity
 from graphprism.training.epoch_report import EpochReport
-from graphprism.training.hardware import hardware
 from graphprism.training.learning_rate import learning_rate
 from graphprism.training.lockstep.forget import RUNS_FILE
 from graphprism.training.lockstep.lockstep_group import LockstepEpoch, LockstepGroup
 from graphprism.training.lockstep.table_dataset import TableDataset
+from graphprism.training.origin import origin
 from graphprism.training.progress import Progress
 from graphprism.training.run import Run
 from graphprism.training.score import LARGER_IS_BETTER, score
-from graphprism.training.source_commit import source_commit
-from graphprism.training.versions import versions
 from graphprism.training.write_whole import write_whole
 
 # Seconds between checkpoints of a group.
@@ -73,7 +70,8 @@ class LockstepTraining:
                 kept_at = time.monotonic()
         if self.path is not None:
             self._keep_best(self.path.parents[1])
-        return [self._result(number) for number in range(len(self.runs))]
+        shared = origin(self.device, 1, len(self.runs))
+        return [self._result(number, shared) for number in range(len(self.runs))]
 
     def _network_state(self) -> dict[str, Tensor]:
         """Weights and buffers of all networks, which change in place."""
@@ -120,7 +118,7 @@ class LockstepTraining:
                 on_epoch(EpochReport(run, self.epoch, run.epochs, **last, steps_per_second=rate,
                                      remaining_seconds=remaining))  # fmt: skip
 
-    def _result(self, number: int) -> RunResult:
+    def _result(self, number: int, origin_of_all: dict[str, Any]) -> RunResult:
         run, progress = self.runs[number], self.progress[number]
         history: dict[str, list[float | None]] = {name: [*values] for name, values in progress.history.items()}
         bad = self.bad[number]
@@ -137,10 +135,7 @@ class LockstepTraining:
             step_ms=progress.median_step_ms,
             seconds=sum(progress.history["seconds"]),
             engine="lockstep",
-            hardware=hardware(self.device, 1, len(self.runs)),
-            versions=versions(),
-            commit=source_commit(),
-            finished_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **origin_of_all,
             extra={} if bad is None else {"diverged_epoch": bad[0], "diverged_step": bad[1]},
         )
 

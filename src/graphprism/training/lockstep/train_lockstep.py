@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from graphprism.training.loss import check_task
 from graphprism.training.run import Run
 from graphprism.training.score import check_metric
 from graphprism.training.train import train
+from graphprism.training.untouched import untouched
 
 # Neighbours of a node from which on a table of them is mostly empty: such runs are trained one by one.
 _MOST_SLOTS = 16
@@ -77,7 +77,7 @@ def train_lockstep(
             found[run.key] = _alone(run, dataset, folder, where, on_epoch)
         else:
             groups.setdefault(lockstep_key(run), []).append(run)
-    with _matrix_units(), torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+    with untouched(where):
         for group in groups.values():
             dtype = torch.float64 if group[0].precision == "float64" else torch.float32
             data = TableDataset(group[0], dataset, where, dtype)
@@ -106,14 +106,3 @@ def _alone(
         return train(run, dataset, folder=folder, accelerator=accelerator, on_epoch=on_epoch)
     except Diverged as error:
         return error.result
-
-
-@contextmanager
-def _matrix_units() -> Iterator[None]:
-    """Products of float32 in TF32, for as long as this lasts."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

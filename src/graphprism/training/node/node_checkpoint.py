@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import io
 import pickle
-import uuid
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,15 @@ from typing import Any
 import torch
 
 from graphprism.training.node.node_run import NodeRun
+from graphprism.training.write_whole import write_whole
 
 
 def save_node_checkpoint(path: Path, run: NodeRun, state: dict[str, Any]) -> None:
     """Writes the state whole or not at all; whoever is interrupted leaves the one before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half_written = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with half_written.open("xb") as file:
-            torch.save({"run": run.to_dict(), **state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(half_written, path)
-    finally:
-        half_written.unlink(missing_ok=True)
+    content = io.BytesIO()
+    torch.save({"run": run.to_dict(), **state}, content)
+    write_whole(path, content.getvalue())
 
 
 def load_node_checkpoint(path: Path, run: NodeRun, device: torch.device) -> dict[str, Any] | None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
 from graphprism.training.epoch_report import EpochReport
-from graphprism.training.hardware import hardware
 from graphprism.training.node.build_node_model import build_node_model
 from graphprism.training.node.captured_step import CapturedStep
 from graphprism.training.node.node_checkpoint import load_node_checkpoint, save_node_checkpoint
@@ -19,8 +17,6 @@ from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_progress import NodeProgress
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.node_step import NodeStep
-from graphprism.training.source_commit import source_commit
-from graphprism.training.versions import versions
 
 
 class NodeTraining:
@@ -83,7 +79,7 @@ class NodeTraining:
             **{name: column[-1] for name, column in progress.history.items()},
         )
 
-    def result(self, runs_at_once: int, extra: dict[str, float]) -> RunResult:
+    def result(self, runs_at_once: int, origin: dict[str, Any], extra: dict[str, float]) -> RunResult:
         """The line of the ledger."""
         progress, seconds = self.progress, self.progress.history["seconds"]
         return RunResult(
@@ -99,9 +95,6 @@ class NodeTraining:
             step_ms=1e3 * statistics.median(seconds),
             seconds=sum(seconds),
             engine="eager" if runs_at_once == 1 else "lockstep",
-            hardware=hardware(self.device, 1, runs_at_once),
-            versions=versions(),
-            commit=source_commit(),
-            finished_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **origin,
             extra=extra,
         )

@@ -17,6 +17,7 @@ from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.node_step import SLOTS
 from graphprism.training.node.node_training import NodeTraining
+from graphprism.training.origin import origin
 
 # Runs that share a device: more would not make better use of it, and each takes seconds to be captured.
 _AT_ONCE = 40
@@ -57,10 +58,11 @@ def train_nodes(
     def train_some() -> None:  # a function: what one wave holds of the device is free before the next
         wave = _start(runs[len(results) :], dataset, shared, folder, device)
         _train(wave, SLOTS if device.type == "cuda" else 1, on_epoch or _nobody, checkpoint_seconds)
+        shared_origin = origin(device, 1, len(wave))
         for each in wave:
             fold = each.run.fold
             audits[fold] = audits[fold] if fold in audits else leak_audit(dataset, fold)
-            results.append(each.result(len(wave), _baselines(audits[fold])))
+            results.append(each.result(len(wave), shared_origin, _baselines(audits[fold])))
 
     while len(results) < len(runs):
         train_some()
