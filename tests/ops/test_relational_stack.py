@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from graphprism.ops import TableAdj, relational_linear, relational_stack
 from graphprism.ops.relational_stack import IMPLEMENTATIONS
+from graphprism.ops.table_products import Columns
 from tests.ops.cases import GRAPHS, normal
 from tests.ops.tables import both, both_of, repeated
 
@@ -50,6 +53,28 @@ def test_equals_one_layer_after_another(name, impl, residual, used):
         for out in (ours, theirs)
     ]
     torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("used", [[2], [0, 2]], ids=str)
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_is_known_of_active_pairs_changes_nothing(name, residual, used):
+    _, table = both_of(name, "sym")
+    x, (weights, biases) = normal(table.size[0], 5), make_layers(3)
+    leaves, found = [x, *weights, *biases], []
+    for known in (table, replace(table, active=active_tiles(table))):
+        out = relational_stack(x, known, weights, biases, residual)
+        found.append([*out, *torch.autograd.grad(sum(out[each].square().sum() for each in used), leaves)])
+    torch.testing.assert_close(*found)
+
+
+def active_tiles(table):
+    sends = torch.zeros(table.size[0], 3, dtype=torch.bool)
+    columns = Columns(table.numbers, table.weights)
+    for relation in range(3):
+        sends[:, relation] = ((columns.sent_weight != 0) & (columns.sent_relation == relation)).any(1)
+    tiles = [part.any(0).int() @ torch.tensor([1, 2, 4], dtype=torch.int32) for part in sends.split(64) if len(part)]
+    return torch.tensor(tiles, dtype=torch.int32)
 
 
 @pytest.mark.parametrize("num_relations", [1, 3])

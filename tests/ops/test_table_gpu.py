@@ -8,7 +8,6 @@ import os
 import pytest
 import torch
 
-from graphprism.ops.adam_step import adam_step
 from graphprism.ops.table_sum import IMPLEMENTATIONS, gated_column_sum, table_split_sum, table_sum
 from graphprism.testing import tolerance
 from tests.ops.tables import NOTHING
@@ -17,7 +16,6 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 
 NODES, SLOTS, RELATIONS = 37, 4, 3
-TYPES_OF_ADAM = [(torch.float64,) * 2, (torch.float32,) * 2, (torch.float32, torch.bfloat16)]
 DTYPES = [torch.float64, torch.float32, torch.bfloat16]
 
 
@@ -130,37 +128,3 @@ def test_tables_that_a_kernel_cannot_read_are_an_error(device):
     turned = case.place.transpose(0, 1).contiguous().transpose(0, 1)
     with pytest.raises(ValueError, match="a table must have its slots side by side and its runs in a row"):
         table_sum(case.rows, turned, case.weight, impl="triton")
-
-
-@pytest.mark.parametrize(("dtype", "grad_dtype"), TYPES_OF_ADAM)
-@pytest.mark.parametrize("clip", [0.0, 1.0, 60.0])  # 60: some steps are clipped and some are not
-@pytest.mark.parametrize("decoupled", [True, False])
-def test_a_step_of_adam_equals_the_reference(decoupled, clip, dtype, grad_dtype, device):
-    generator = torch.Generator().manual_seed(0)
-    begin = torch.randn(3, 1540, generator=generator, dtype=torch.float64).to(dtype)
-    rates = {"lr": torch.tensor([1e-2, 1e-3, 1e-1]), "decay": torch.tensor([0.0, 0.1, 0.2])}
-    rates = {name: value.to(device, dtype) for name, value in rates.items()}
-    found = {}
-    for impl in ("reference", "triton"):
-        whole = [begin.clone().to(device), *torch.zeros(2, 3, 1540, dtype=dtype, device=device)]
-        inner = [each[:, 20:-20] for each in whole]
-        for step in range(1, 4):
-            grad = (step * begin[:, 20:-20].cos()).to(device, grad_dtype)
-            count, norm = torch.tensor(float(step), dtype=dtype, device=device), grad.to(dtype).norm(dim=1)
-            adam_step(inner[0], grad, *inner[1:], **rates, count=count, norm=norm, clip=clip, decoupled=decoupled,
-                      impl=impl)  # fmt: skip
-        assert whole[0][:, :20].cpu().equal(begin[:, :20])
-        assert whole[0][:, -20:].cpu().equal(begin[:, -20:])
-        found[impl] = whole
-    for ours, theirs in zip(found["triton"], found["reference"], strict=True):
-        torch.testing.assert_close(ours, theirs, **tolerance(dtype))
-
-
-def test_a_run_that_is_lost_stays_lost(device):
-    weight = torch.ones(2, 5, device=device)
-    grad, rate = torch.tensor([[NOTHING], [1.0]], device=device).repeat(1, 5), torch.ones(2, device=device)
-    first, second = torch.zeros(2, 2, 5, device=device)
-    adam_step(weight, grad, first, second, lr=rate, decay=rate, count=rate[0], norm=grad.norm(dim=1), clip=1.0,
-              impl="triton")  # fmt: skip
-    assert weight[0].isnan().all()
-    assert weight[1].isfinite().all()

@@ -1,6 +1,10 @@
+import os
+
+import pytest
 import torch
 
 from graphprism.ops import type_rows
+from graphprism.ops.type_rows import IMPLEMENTATIONS, read_rows, sum_types
 from tests.ops.cases import normal
 
 TYPES = torch.tensor([[3, 0, 3, 3, 1], [2, 2, 0, 1, 2]])
@@ -37,3 +41,32 @@ def test_types_that_all_runs_share():
     (found,) = torch.autograd.grad(ours.square().sum(), weight)
     (expected,) = torch.autograd.grad(weight[:, TYPES[0]].square().sum(), weight)
     torch.testing.assert_close(found, expected)
+
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@pytest.mark.parametrize("impl", ["reference", pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
+@pytest.mark.parametrize("number", [torch.int64, torch.int32, torch.uint8], ids=str)
+@pytest.mark.parametrize(("runs", "rows", "num_types", "channels"), [(2, 5, 4, 3), (3, 150, 28, 144), (1, 64, 119, 20)])
+def test_rows_and_their_sums(runs, rows, num_types, channels, number, impl):
+    if impl not in IMPLEMENTATIONS:
+        pytest.skip("triton is not installed beside this build of torch")
+    device = "cpu" if impl == "reference" or INTERPRETED else "cuda"
+    generator = torch.Generator().manual_seed(0)
+    # as in lockstep: columns of tensors that hold more
+    types = torch.randint(num_types, (runs, 2 * rows), generator=generator).to(device, number)[:, ::2]
+    weight = torch.randn(runs, 2, num_types, channels, generator=generator).to(device)[:, 1]
+    grad = torch.randn(runs, rows, channels, generator=generator).to(device)
+    found = read_rows(types, weight, impl=impl)
+    sums = sum_types(types, grad, num_types, impl=impl)
+    for run in range(runs):
+        assert found[run].equal(weight[run, types[run].long()])
+        for kind in range(num_types):
+            expected = grad[run, types[run] == kind].double().sum(0)
+            torch.testing.assert_close(sums[run, kind].double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_form_is_an_error():
+    with pytest.raises(ValueError, match=r"`impl` must be one of .*, got 'fast'"):
+        read_rows(TYPES, normal(2, 4, 3), impl="fast")

@@ -1,5 +1,6 @@
 """Pure functions over relational graphs; every op has a readable reference beside its faster forms."""
 
+from graphprism.ops.absolute_loss import absolute_loss
 from graphprism.ops.adam_step import adam_step
 from graphprism.ops.block_diagonal import Batches, BlockDiagonal
 from graphprism.ops.csr_sum import csr_sum
@@ -16,6 +17,7 @@ from graphprism.ops.relational_sum import relational_sum
 from graphprism.ops.relational_transform import relational_transform
 from graphprism.ops.select_graphs import select_graphs
 from graphprism.ops.table_adj import TableAdj
+from graphprism.ops.take_row import take_row
 from graphprism.ops.type_rows import type_rows
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "BlockDiagonal",
     "RelationalAdj",
     "TableAdj",
+    "absolute_loss",
     "adam_step",
     "at_receivers",
     "at_senders",
@@ -38,5 +41,6 @@ __all__ = [
     "relational_sum",
     "relational_transform",
     "select_graphs",
+    "take_row",
     "type_rows",
 ]

@@ -209,10 +209,11 @@ class RelationalAdj:
             return None
         if weight is not self.edge_weight or weight.requires_grad:
             return weight.detach().to(dtype).index_select(0, order)
+        kept = self._cache.setdefault("values", {})
         key = (order, dtype)  # the tensor, not its id: a copy of this graph must find the values of its own order
-        if key not in self._cache:
-            self._cache[key] = weight.to(dtype).index_select(0, order)
-        value: Tensor = self._cache[key]
+        if key not in kept:
+            kept[key] = weight.to(dtype).index_select(0, order)
+        value: Tensor = kept[key]
         return value
 
     def with_weight(self, edge_weight: Tensor | None) -> RelationalAdj:
@@ -246,6 +247,7 @@ class RelationalAdj:
                 self.prepare()
             swap = {"incoming": "outgoing", "outgoing": "incoming", "entries": "entries"}
             other._cache = {swap[key]: self._cache[key] for key in swap if key in self._cache}
+            other._cache["values"] = self._cache.setdefault("values", {})  # weights and orders are the same
             self._cache["transpose"] = other
         transposed: RelationalAdj = self._cache["transpose"]
         return transposed

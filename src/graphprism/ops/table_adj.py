@@ -30,6 +30,7 @@ class TableAdj:
         num_relations: R.
         norm: the `edge_norm` behind ``weights``.
         is_node: (N,) ones, and zeros for rows that fill up a batch; `None` where all rows are nodes.
+        active: (N / 64,) a bit for every relation that some node of each tile of 64 rows sends by; `None` if unknown.
     """
 
     numbers: Tensor
@@ -37,6 +38,7 @@ class TableAdj:
     num_relations: int
     norm: str = "none"
     is_node: Tensor | None = None
+    active: Tensor | None = None
 
     @staticmethod
     def build(adj: RelationalAdj, norm: str = "none", dtype: torch.dtype = torch.float32) -> TableAdj:
@@ -110,8 +112,9 @@ class TableAdj:
 
     def to(self, device: torch.device | str) -> TableAdj:
         """The same on another device."""
-        is_node = None if self.is_node is None else self.is_node.to(device)
-        return replace(self, numbers=self.numbers.to(device), weights=self.weights.to(device), is_node=is_node)
+        is_node, active = (None if each is None else each.to(device) for each in (self.is_node, self.active))
+        numbers, weights = self.numbers.to(device), self.weights.to(device)
+        return replace(self, numbers=numbers, weights=weights, is_node=is_node, active=active)
 
     def normalized(self, kind: str, dtype: torch.dtype | None = None) -> TableAdj:
         """Itself, which was built with the weights of one kind; another kind is an error."""

@@ -55,6 +55,17 @@ def side_by_side(weight: Tensor) -> Tensor:
     return weight.transpose(1, 2).flatten(2)
 
 
+def matrix_gradient(x: Tensor, back: Tensor, matrix: Tensor, num_relations: int) -> Tensor:
+    """The gradient of matrices side by side, in the order in which they are stored.
+
+    Shapes: ``x`` (K, N, F), ``back`` (K, N, R F'), ``matrix`` (K, F, R F') -> (K, R, F, F')
+    """
+    sizes = (num_relations, back.size(2) // num_relations)
+    if matrix.stride(2) == 1:
+        return torch.bmm(x.transpose(1, 2), back).view(x.size(0), -1, *sizes).transpose(1, 2)
+    return torch.bmm(back.transpose(1, 2), x).view(x.size(0), *sizes, -1).transpose(2, 3)
+
+
 class Columns:
     """The columns of a table by name, with a dimension for runs."""
 
@@ -157,7 +168,7 @@ class _Linear(torch.autograd.Function):
         columns, num_relations = Columns(numbers, weights), weight.size(1)
         back = table_split_sum(grad, columns.receiver, columns.sent_weight, columns.sent_relation, num_relations)
         grad_x = torch.bmm(back, side_by_side(weight).transpose(1, 2))
-        grad_weight = torch.bmm(x.transpose(1, 2), back).unflatten(2, (num_relations, -1)).transpose(1, 2)
+        grad_weight = matrix_gradient(x, back, side_by_side(weight), num_relations)
         return (grad_x[0], grad_weight[0], None, None) if one_run else (grad_x, grad_weight, None, None)
 
     @staticmethod

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphprism.nn import DirConv, MRSGCNConv, MRSSAGEConv
 from graphprism.ops import RelationalAdj
@@ -31,6 +32,53 @@ def test_mrs_dir_gcn_is_its_formula(graph, alpha):
         if alpha > 0:
             expected += alpha * matrices[r].t() @ example.x @ conv.conv_out.lin.weight[r]
     torch.testing.assert_close(example.run(conv), expected, **tolerance(torch.double))
+
+
+def with_biases(conv):
+    for name, weight in conv.named_parameters():  # they start at zero, where they would hide a mistake
+        if name.endswith("bias"):
+            torch.nn.init.normal_(weight)
+    return conv
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("bias", [False, True])
+def test_scaled_weights_give_what_scaled_rows_give(alpha, bias):
+    example = make_example(GRAPHS["random"])
+    conv = with_biases(DirConv(lambda: MRSGCNConv(IN, OUT, bias=bias), alpha)).double()
+    seen, found = [], [example.run(conv)]
+    for layer in filter(None, (conv.conv_out, conv.conv_in)):  # a layer that is watched is called as a whole
+        layer.register_forward_hook(lambda _layer, _args, out: seen.append(out))
+    found.append(example.run(conv))
+    assert len(seen) == (2 if 0 < alpha < 1 else 1)
+    shares = (alpha, 1 - alpha) if len(seen) == 2 else (1.0,)
+    expected = sum(share * out for share, out in zip(shares, seen, strict=True))
+    losses = [out.square().sum() for out in (*found, expected)]
+    grads = [torch.autograd.grad(loss, conv.parameters(), retain_graph=True) for loss in losses]
+    for out, grad in zip(found, grads[:2], strict=True):
+        torch.testing.assert_close(out, expected, **tolerance(torch.double))
+        torch.testing.assert_close(grad, grads[2], **tolerance(torch.double))
+
+
+class RowsThatAreScaled(TorchDispatchMode):
+    """Counts products of rows of nodes with a number, forward and backward."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        name = function.overloadpacket.__name__
+        self.count += name in ("mul", "mul_") and tuple(out.shape) == (12, OUT)
+        return out
+
+
+@pytest.mark.parametrize(("layer", "products"), [(MRSGCNConv, 0), (MRSSAGEConv, 4)])
+def test_no_row_is_scaled_where_a_weight_can_be(layer, products):
+    example, conv = make_example(GRAPHS["random"]), DirConv(lambda: layer(IN, OUT), 0.3).double()
+    example.run(conv)
+    with RowsThatAreScaled() as counted:
+        example.run(conv).sum().backward()
+    assert counted.count == products
 
 
 def test_mrs_dir_sage_takes_a_mean_in_each_direction():

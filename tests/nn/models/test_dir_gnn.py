@@ -1,4 +1,5 @@
 from functools import reduce
+from itertools import pairwise
 
 import pytest
 import torch
@@ -6,7 +7,6 @@ import torch
 from graphprism.nn import DirGNN
 from graphprism.nn.models import NODE_CONVOLUTIONS
 from graphprism.nn.models.larger import larger
-from graphprism.nn.models.relu_normalize import relu_normalize
 from graphprism.ops import RelationalAdj
 from graphprism.testing import tolerance
 from tests.nn.conv.cases import GRAPHS, IN, make_example
@@ -115,8 +115,9 @@ def test_relations_that_start_alike_start_as_the_plain_network(layer):
     assert not torch.allclose(make_model(f"mrs-{layer}", jk="cat")(*make_input()), plain(*make_input()))
 
 
-def test_a_generator_decides_what_is_dropped():
-    model, data = make_model("mrs-dir-gcn", jk="max", dropout=0.5), make_input()
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_generator_decides_what_is_dropped(normalize):
+    model, data = make_model("mrs-dir-gcn", jk="max", normalize=normalize, dropout=0.5), make_input()
 
     def run(seed):
         return model(*data, generator=torch.Generator().manual_seed(seed))
@@ -155,21 +156,33 @@ def test_the_larger_of_two_states_and_its_gradients():
     assert [float(state.grad) for state in tie] == [1, 0]
 
 
-def test_relu_and_length_in_one_step():
-    torch.manual_seed(0)
-    x = torch.randn(6, 4, dtype=torch.double)
-    x[0] = -x[0].abs()  # a row that ReLU takes to zero
-    x[1] = 1e-14  # shorter than what is divided by
-    x.requires_grad_()
-    expected = torch.nn.functional.normalize(x.relu(), dim=-1)
-    torch.testing.assert_close(relu_normalize(x), expected, **EXACT)
-    grad = torch.randn(6, 4, dtype=torch.double)
-    found, wanted = (torch.autograd.grad(out, x, grad)[0] for out in (relu_normalize(x), expected))
-    torch.testing.assert_close(found, wanted, **EXACT)
-    # a second derivative would be wrong, so it is refused
-    (once,) = torch.autograd.grad(relu_normalize(x).square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        once.sum().backward()
+@pytest.mark.parametrize("conv", ["mrs-gcn", "mrs-dir-gcn", "mrs-dir-sage", "mlp"])
+def test_a_layer_that_is_watched_shows_its_whole_output(conv):
+    model, data = make_model(conv, jk="max", normalize=True, alpha=0.3), make_input()
+    expected, seen = model(*data), []
+    for layer in model.convs:
+        layer.register_forward_hook(lambda _layer, args, out: seen.append((args[0], out)))
+    torch.testing.assert_close(model(*data), expected, **EXACT)
+    assert len(seen) == 3
+    for (_, out), (following, _) in pairwise(seen):
+        torch.testing.assert_close(torch.nn.functional.normalize(out.relu(), dim=-1), following, **EXACT)
+
+
+@pytest.mark.parametrize("conv", ["mrs-gcn", "mrs-dir-gcn", "mrs-dir-sage"])
+@pytest.mark.parametrize("jk", [None, "cat", "max"])
+def test_what_is_dropped_counts_as_if_it_was_scaled(conv, jk):
+    # the lengths take the scale of dropout out again: what was to be seen
+    model, data = make_model(conv, jk=jk, normalize=True, dropout=0.4), make_input()
+
+    def run(watched):
+        handles = [layer.register_forward_hook(lambda _, __, out: out / 0.6) for layer in model.convs[:-1] if watched]
+        out = model(*data, generator=torch.Generator().manual_seed(3))
+        for handle in handles:
+            handle.remove()
+        return out, torch.autograd.grad(out.square().sum(), model.parameters())
+
+    for plain, scaled in zip(*map(run, (False, True)), strict=True):
+        torch.testing.assert_close(plain, scaled, **EXACT)
 
 
 def test_reset_draws_new_weights():

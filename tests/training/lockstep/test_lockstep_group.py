@@ -18,7 +18,7 @@ def assert_eager(group, losses, dataset=DATASET):
     """All runs are where they are alone after as many epochs."""
     for number, run in enumerate(group.runs):
         network, expected = train_eagerly(run, dataset, epochs=len(losses))
-        assert [float(loss[number]) for loss in losses] == pytest.approx(expected, rel=1e-10)
+        assert [float(loss[number]) for loss in losses] == pytest.approx(expected, rel=1e-8)
         found = group.networks.parameters.extract(number)
         torch.testing.assert_close(found, dict(network.state_dict()), rtol=1e-6, atol=1e-6)
 
@@ -53,6 +53,13 @@ def test_batches_that_do_not_fit_the_first_shape(monkeypatch):
     for number, run in enumerate(runs):
         network, _ = train_eagerly(run, DATASET, epochs=6)
         torch.testing.assert_close(group.evaluate("val")[0][number], evaluate(network, run, DATASET, "val"))
+
+
+def test_what_follows_the_weights_is_taken_back_with_them():
+    # or the first step after a capture would read weights of low precision that the warm-up has moved
+    group = make_group([replace(run, precision="bf16") for run in RUNS], DATASET)
+    for captured in group._captured.values():
+        assert any(each is group.networks.parameters.low for each in captured._state)
 
 
 def test_evaluation_before_and_after_the_shape_grows(monkeypatch):

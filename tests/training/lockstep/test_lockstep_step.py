@@ -16,9 +16,10 @@ RUN = Run(layers=2, width=6, batch_size=3, precision="float64", norm="batch")
 RUNS = [RUN, replace(RUN, seed=1)]
 
 
-def make(dataset, length=120, steps=4):
-    data = TableDataset(RUN, dataset, CPU, torch.float64)
-    return LockstepStep(RUNS, Networks(RUNS, dataset, data, CPU), data, steps, length, dataset.task), data
+def make(dataset, length=120, steps=4, **change):
+    runs = [replace(run, **change) for run in RUNS]
+    data = TableDataset(runs[0], dataset, CPU, torch.float32 if change else torch.float64)
+    return LockstepStep(runs, Networks(runs, dataset, data, CPU), data, steps, length, dataset.task), data
 
 
 @pytest.mark.parametrize("task", ["regression", "multilabel", "multiclass"])
@@ -28,7 +29,8 @@ def test_the_loss_and_its_gradient_are_those_of_the_task(task):
     graphs = torch.tensor([[[4, 11, 7], [0, 1, data.no_graph]]])  # run 1 has two graphs
     step.fill(graphs)
     output = torch.randn(2, 3, dataset.num_outputs, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    loss, grad = step._loss(output)
+    _, target, share = step._now(120)
+    grad, loss = step._loss(output, target, share), step.losses[0]
     for number, count in enumerate((3, 2)):
         one = output[number].clone().requires_grad_()
         expected = loss_sum(task, one[:count], data.y[graphs[0, number, :count]]) / count
@@ -81,6 +83,25 @@ def test_the_state_is_all_that_a_step_changes():
         tensor.copy_(before[name])
     step.step(120)
     assert all(tensor.equal(after[name]) for name, tensor in step.state().items())
+
+
+def test_weights_of_low_precision_are_those_of_the_last_step():
+    found = []
+    for refreshed in (False, True):
+        step, _ = make(molecules(24), precision="bf16")
+        parameters = step._networks.parameters
+        step.lr.fill_(1e-2)
+        parameters.flat.mul_(0.9)  # as a checkpoint that is read
+        step.fill(torch.arange(12).view(2, 2, 3))
+        for _ in range(2):
+            if refreshed:
+                parameters.refresh()
+            step.step(120)
+        assert step.derived()[0] is parameters.low
+        found.append((parameters.flat, parameters.low))
+    assert found[0][1].equal(found[0][0].to(torch.bfloat16))
+    assert all(ours.equal(theirs) for ours, theirs in zip(*found, strict=True))
+    assert make(molecules(24))[0].derived() == []
 
 
 def test_channels_that_fill_up_stay_zero():

@@ -65,15 +65,21 @@ def test_positional_channels_stay_the_last():
     assert head[:, [*range(7), 13, 14, 15, *range(16, 23), 29, 30, 31]].equal(networks[0].head.weight)
 
 
-def test_gradients_are_gathered_where_their_weights_stand():
+def test_gradients_are_pieces_that_stand_where_their_weights_do():
     _, parameters = make(replace(RUN, model="mrs-gcn"))
-    leaves = parameters.leaves()
-    gathered = parameters.gather({name: leaf.detach() for name, leaf in leaves.items()})
-    assert gathered.equal(parameters.flat)
-    none = parameters.gather({**{name: leaf.detach() for name, leaf in leaves.items()}, "convs.0.lin.weight": None})
-    changed = (none != parameters.flat).sum(1)
-    assert changed.tolist() == [int(leaves["convs.0.lin.weight"][k].count_nonzero()) for k in range(2)]
-    assert none.shape == parameters.flat.shape
+    gradients = {name: leaf.detach() for name, leaf in parameters.leaves().items()}
+    for without in (None, "convs.0.lin.weight"):
+        pieces = parameters.pieces({name: None if name == without else each for name, each in gradients.items()})
+        gathered = torch.zeros_like(parameters.flat)
+        for begin, piece in zip(parameters.begins, pieces, strict=True):
+            gathered[:, begin : begin + piece.size(1)] = piece
+        changed = (gathered != parameters.flat).sum(1)
+        expected = gradients[without].flatten(1).count_nonzero(1) if without else torch.zeros(2)
+        assert changed.tolist() == expected.tolist()
+    # what autograd gives for the matrices of relations is stored as they are: no copy
+    stored = torch.zeros(2, 16, 3, 16, dtype=torch.float64)
+    pieces = parameters.pieces({**gradients, "convs.0.lin.weight": stored.transpose(1, 2)})
+    assert pieces[list(gradients).index("convs.0.lin.weight")].data_ptr() == stored.data_ptr()
 
 
 def test_low_precision_of_all_but_the_head():
@@ -82,6 +88,17 @@ def test_low_precision_of_all_but_the_head():
         assert leaf.dtype == (torch.float64 if name.startswith("head.") else torch.bfloat16)
     assert parameters.flat.dtype == torch.float64
     assert parameters.extract(0)["encoder.weight"].dtype == torch.float64
+
+
+def test_the_weights_of_low_precision_follow_the_others():
+    networks, parameters = make(RUN, low=torch.bfloat16)
+    assert parameters.low.equal(parameters.flat.to(torch.bfloat16))
+    parameters.load(0, networks[1].state_dict())
+    assert parameters.low.equal(parameters.flat.to(torch.bfloat16))
+    assert parameters.leaves()["encoder.weight"].data_ptr() == parameters.low.data_ptr()
+    parameters.flat.mul_(3)
+    parameters.refresh()
+    assert parameters.low.equal(parameters.flat.to(torch.bfloat16))
 
 
 def test_other_tensors_of_the_same_layout():

@@ -89,8 +89,69 @@ def test_the_first_nodes_of_every_batch():
     data = make(replace(RUN, pe=2))
     graphs = torch.tensor([[[1], [0]], [[2], [1]]])
     inputs = data.inputs(data.rows(graphs.flatten(0, 1), 6), 1).unflatten((2, 2))
-    for tensor, whole in zip(inputs.cut(3).tensors(), inputs.tensors(), strict=True):
+    for tensor, whole in zip(inputs.cut(3).tensors()[:-1], inputs.tensors()[:-1], strict=True):
         axis = 3 if whole is inputs.readout else 2
         assert tensor.size(axis) == 3
         assert tensor.equal(whole.narrow(axis, 0, 3))
     assert inputs.map(lambda each: each[0]).x.equal(inputs.x[0])
+
+
+def test_nodes_that_send_by_the_same_relations_stand_together():
+    data = make(replace(RUN, model="mrs-gcn"), molecules(30))
+    graphs = torch.tensor([[4, 29, 0, 11], [7, 7, 1, 2]])
+    rows = data.rows(graphs, 130)
+    sorted_rows = data.together(rows)
+    inputs = data.inputs(sorted_rows, 4)
+    columns = Columns(inputs.numbers, inputs.weights)
+    sends = torch.stack([((columns.sent_weight != 0) & (columns.sent_relation == r)).any(-1) for r in range(3)], -1)
+    for run in range(2):
+        # every set of relations is one block, nodes without edges are the last
+        blocks = torch.unique_consecutive(sends[run], dim=0).tolist()
+        assert len(blocks) == len({tuple(block) for block in blocks}) > 3
+        assert blocks[-1] == [False] * 3
+        assert sorted(sorted_rows.node[run].tolist()) == sorted(rows.node[run].tolist())
+        bits = [sum(1 << r for r in range(3) if part[:, r].any()) for part in sends[run].split(64)]
+        assert inputs.active[run].tolist() == bits
+
+
+def test_the_order_of_rows_changes_no_edge():
+    run, dataset = replace(RUN, model="mrs-gcn"), molecules(30)
+    data, graphs = make(run, dataset), torch.tensor([[4, 29, 0, 11], [7, 7, 1, 2]])
+    rows = data.rows(graphs, 130)
+    plain, ordered = data.inputs(rows, 4), data.inputs(data.together(rows), 4)
+    place = data.together(rows).place
+    assert plain.active is None
+    assert ordered.x.squeeze(-1).equal(plain.x.squeeze(-1).gather(1, place))
+    assert ordered.readout.equal(plain.readout.gather(2, place[:, None].expand(-1, 4, -1)))
+    for number in range(2):
+        found = []
+        for inputs, name in ((plain, torch.arange(130)), (ordered, place[number])):
+            table = Columns(inputs.numbers[number], inputs.weights[number])
+            slots = table.weight.size(1)
+            here, there = table.weight != 0, table.sent_weight != 0
+            own = name[:, None].expand(-1, slots)
+            received = {
+                (int(name[pair // 3]), int(pair % 3), int(node), float(weight))
+                for pair, node, weight in zip(table.sender_pair[here], own[here], table.weight[here], strict=True)
+            }
+            sent = {
+                (int(node), int(relation), int(name[to]), float(weight))
+                for node, relation, to, weight in zip(
+                    own[there], table.sent_relation[there], table.receiver[there], table.sent_weight[there], strict=True
+                )
+            }
+            entries = {
+                (int(node), int(name[entry // slots]), int(entry % slots))
+                for node, entry in zip(own[there], table.entry[there], strict=True)
+            }
+            assert len(received) == int(here.sum())
+            found.append((received, sent, entries))
+        assert found[0] == found[1]
+        assert found[0][0] == found[0][1]  # what is sent is received
+
+
+def test_a_plain_graph_keeps_its_order():
+    data = make(replace(RUN, model="gcn"))
+    rows = data.rows(torch.tensor([[1, 3, 0]]), 7)
+    assert data.together(rows) is rows
+    assert data.inputs(rows, 3).active is None

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
+from graphprism.nn.conv.is_watched import is_watched
+from graphprism.nn.conv.mrs_gcn_conv import MRSGCNConv
 from graphprism.nn.conv.operands import to_adj
 from graphprism.ops import RelationalAdj
 
@@ -70,16 +72,45 @@ class DirConv(torch.nn.Module):
         edge_weight: Tensor | None = None,
     ) -> Tensor:
         """One layer; see the class for shapes."""
+        out, second, bias = self.summands(x, edge_index, edge_type, edge_weight)
+        if second is not None:
+            out = out.add_(second)  # nobody else has it, and no gradient asks for it
+        return out if bias is None else out + bias
+
+    def summands(
+        self,
+        x: Tensor,
+        edge_index: Tensor | RelationalAdj,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """What `forward` adds up: one or two tensors of its shape, and a bias; for what adds them on the way."""
         layer = self.conv_in if self.conv_out is None else self.conv_out
         adj = to_adj(x, edge_index, edge_type, edge_weight, layer.num_relations)  # type: ignore
         if adj.edge_weight is None and layer.edge_norm == "sym":  # type: ignore
             adj = adj.normalized("dir", x.dtype)
+        if all(isinstance(part, MRSGCNConv) and not is_watched(part) for part in self.children()):
+            return self._scaled(x, adj)
+        return self._mixed(x, adj), None, None
+
+    def _mixed(self, x: Tensor, adj: RelationalAdj) -> Tensor:
+        """Both directions of any layer, each times its share."""
         out = torch.zeros((), dtype=x.dtype, device=x.device) if self.lin_root is None else self.lin_root(x)
         if self.conv_out is not None:
             out = out + self.alpha * self.conv_out(x, adj.transpose())
         if self.conv_in is not None:
             out = out + (1 - self.alpha) * self.conv_in(x, adj)
         return out
+
+    def _scaled(self, x: Tensor, adj: RelationalAdj) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Both directions of a layer that is linear: matrices and biases take the shares, not rows of nodes."""
+        ahead: MRSGCNConv | None = self.conv_in  # type: ignore[assignment]
+        back: MRSGCNConv | None = self.conv_out  # type: ignore[assignment]
+        if back is None or ahead is None:
+            layer, way = (ahead, adj) if back is None else (back, adj.transpose())
+            return layer.messages(x, way), None, layer.bias  # type: ignore[union-attr]
+        bias = None if back.bias is None else torch.lerp(ahead.bias, back.bias, self.alpha)  # type: ignore[arg-type]
+        return back.messages(x, adj.transpose(), self.alpha), ahead.messages(x, adj, 1 - self.alpha), bias
 
     def extra_repr(self) -> str:
         """The mix for ``print``."""

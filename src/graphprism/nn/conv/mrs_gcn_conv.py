@@ -71,12 +71,26 @@ class MRSGCNConv(torch.nn.Module):
         edge_weight: Tensor | None = None,
     ) -> Tensor:
         """One layer; see the class for shapes."""
-        adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        out, _, bias = self.summands(x, edge_index, edge_type, edge_weight)
+        return out if bias is None else out + bias
+
+    def summands(
+        self,
+        x: Nodes,
+        edge_index: Tensor | Prepared,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> tuple[Tensor, None, Tensor | None]:
+        """What `forward` adds up: messages, nothing else, and the bias; for what adds them on the way."""
+        return self.messages(x, to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)), None, self.bias
+
+    def messages(self, x: Nodes, adj: Prepared, share: float = 1.0) -> Tensor:
+        """The layer without its bias, times ``share``: as it is linear, its small matrices are scaled."""
         x_src, _ = split_nodes(x)
         if self.normalize or (self.normalize is None and adj.edge_weight is None):
             adj = adj.normalized(self.edge_norm, x_src.dtype)
-        out = relational_linear(x_src, adj, self.lin(x_src))
-        return out if self.bias is None else out + self.bias
+        weight = self.lin(x_src)
+        return relational_linear(x_src, adj, weight if share == 1 else share * weight)
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

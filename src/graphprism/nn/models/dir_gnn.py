@@ -10,10 +10,12 @@ from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
 from graphprism._checks import check_positive
+from graphprism.nn.conv import DirConv, MRSGCNConv
+from graphprism.nn.conv.is_watched import is_watched
 from graphprism.nn.conv.operands import to_adj
 from graphprism.nn.models.larger import larger
 from graphprism.nn.models.node_convolutions import make_node_conv, relations_of_conv
-from graphprism.nn.models.relu_normalize import relu_normalize
+from graphprism.ops.relu_normalize import relu_normalize
 
 
 class DirGNN(torch.nn.Module):
@@ -90,22 +92,34 @@ class DirGNN(torch.nn.Module):
         """Runs the whole network; see the class for shapes."""
         graph = self._graph(x, edge_index, edge_type, edge_weight)
         h = x
-        joined: list[Tensor] = []
-        for number, conv in enumerate(self.convs, start=1):
-            h = conv(h, *graph)
-            if self.head is not None or number < len(self.convs):
-                h = self._activate(h, generator)
-            joined = self._join(joined, h)
+        largest: Tensor | None = None
+        states: list[Tensor] = []
+        for conv in self.convs if self.head is not None else self.convs[:-1]:
+            h, largest = self._layer(conv, h, graph, largest if self.jk == "max" else None, generator)
+            states = [*states, h] if self.jk == "cat" else []
+        out: Tensor
         if self.head is None:
-            return h
-        out: Tensor = self.head(torch.cat(joined, dim=-1))
+            out = self.convs[-1](h, *graph)
+        else:
+            out = self.head(torch.cat(states, dim=-1) if states else largest)
         return out
 
-    def _join(self, joined: list[Tensor], h: Tensor) -> list[Tensor]:
-        """What the head needs of the layers so far; the maximum is taken at once, so that no layer is kept for it."""
-        if self.jk == "cat":
-            return [*joined, h]
-        return [larger(joined[0], h)] if self.jk == "max" and joined else [h]
+    def _layer(
+        self,
+        conv: torch.nn.Module,
+        h: Tensor,
+        graph: list[Any],
+        largest: Tensor | None,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor]:
+        """The state after a layer, and the larger of it and ``largest``, taken at once: no layer is kept for it."""
+        if not self.normalize:
+            h = self._drop(conv(h, *graph), generator).relu()
+            return h, h if largest is None else larger(largest, h)
+        in_parts = isinstance(conv, DirConv | MRSGCNConv) and not is_watched(conv)
+        first, second, bias = conv.summands(h, *graph) if in_parts else (conv(h, *graph), None, None)  # type: ignore
+        kept = self._kept(first, generator)
+        return relu_normalize(first, second, bias, kept=kept, largest=largest, overwrite=in_parts)
 
     def _graph(self, x: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> list[Any]:
         """What the convolutions take beside their input: nothing, or one `RelationalAdj` for all of them."""
@@ -116,8 +130,12 @@ class DirGNN(torch.nn.Module):
         types = edge_type if self.num_relations > 1 else None  # a plain layer takes a split graph as if it was not
         return [to_adj(x, edge_index, types, edge_weight, self.num_relations)]
 
-    def _activate(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
-        if self.training and self.dropout > 0:  # before ReLU it is the same, and ReLU and the lengths are one step
-            kept = torch.empty_like(h, dtype=torch.bool).bernoulli_(1 - self.dropout, generator=generator)
-            h = h * kept / (1 - self.dropout)
-        return relu_normalize(h) if self.normalize else h.relu()
+    def _kept(self, h: Tensor, generator: torch.Generator | None) -> Tensor | None:
+        """What dropout leaves; before ReLU it is the same as after it, and there it is one step with others."""
+        if not self.training or self.dropout == 0:
+            return None
+        return torch.empty_like(h, dtype=torch.bool).bernoulli_(1 - self.dropout, generator=generator)
+
+    def _drop(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
+        kept = self._kept(h, generator)
+        return h if kept is None else h * kept / (1 - self.dropout)

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 
 def adam_step(
-    weight: Tensor, grad: Tensor, first: Tensor, second: Tensor, lr: Tensor, decay: Tensor, count: Tensor,
-    norm: Tensor, clip: float, betas: tuple[float, float], eps: float, decoupled: bool,
+    weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int], first: Tensor, second: Tensor, low: Tensor | None,
+    lr: Tensor, decay: Tensor, count: Tensor, clip: float, betas: tuple[float, float], eps: float, decoupled: bool,
 ) -> None:  # fmt: skip
-    """Changes ``weight``, ``first`` and ``second``."""
-    lr, decay, grad = lr[:, None], decay[:, None], grad.to(weight.dtype)
+    """Changes ``weight``, ``first``, ``second`` and ``low``, piece by piece."""
+    lr, decay, count = lr[:, None], decay[:, None], count.to(weight.dtype)
+    grads = [grad.to(weight.dtype) for grad in grads]
     if clip:
-        grad = grad * (clip / (norm + 1e-6)).clamp(max=1.0)[:, None]
-    if decoupled:
-        weight.mul_(1 - lr * decay)
-    else:
-        grad = grad + decay * weight
-    first.mul_(betas[0]).add_((1 - betas[0]) * grad)
-    second.mul_(betas[1]).add_((1 - betas[1]) * grad * grad)
-    mean = first / (1 - betas[0] ** count)
-    size = (second / (1 - betas[1] ** count)).sqrt() + eps
-    weight.sub_(lr * mean / size)
+        norm = torch.linalg.vector_norm(torch.cat(grads, dim=1), dim=1, keepdim=True)
+        factor = (clip / (norm + 1e-6)).clamp(max=1.0)
+        grads = [grad * factor for grad in grads]
+    for begin, grad in zip(begins, grads, strict=True):
+        w, m, v = (each[:, begin : begin + grad.size(1)] for each in (weight, first, second))
+        if decoupled:
+            w.mul_(1 - lr * decay)
+        else:
+            grad = grad + decay * w
+        m.mul_(betas[0]).add_((1 - betas[0]) * grad)
+        v.mul_(betas[1]).add_((1 - betas[1]) * grad * grad)
+        mean = m / (1 - betas[0] ** count)
+        w.sub_(lr * mean / ((v / (1 - betas[1] ** count)).sqrt() + eps))
+        if low is not None:
+            low[:, begin : begin + grad.size(1)] = w

@@ -9,6 +9,7 @@ multiplies first because that is cheaper, and only ``x`` is kept.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,8 +19,13 @@ from graphprism.ops.entry_dot import entry_dot
 from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_aggregate.csr import relational_aggregate
 from graphprism.ops.relational_linear import active_pairs, all_pairs
-from graphprism.ops.relational_linear.cost import leave_out_empty_pairs, transform_first
+from graphprism.ops.relational_linear.cost import fuses, leave_out_empty_pairs, transform_first
 from graphprism.ops.relational_transform import relational_transform
+
+try:
+    from graphprism.ops.relational_linear import fused
+except ImportError:  # triton comes with PyTorch's CUDA builds, and only there
+    fused = None  # type: ignore[assignment]
 
 
 def relational_linear(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
@@ -39,8 +45,11 @@ class _RelationalLinear(torch.autograd.Function):
         ctx.adj = adj
         in_channels, out_channels = weight.shape[1:]
         csr = adj.incoming
-        before = transform_first(adj, csr.col.numel(), in_channels, out_channels)
+        at_once = fused is not None and fuses(csr, x, weight)
+        before = transform_first(adj, csr.col.numel(), in_channels, out_channels, at_once)
         shrinks = before and out_channels < in_channels  # then gathering less is worth more than multiplying less
+        if not shrinks and at_once:
+            return fused.forward(x, weight, entry_weight, adj)
         if not shrinks and leave_out_empty_pairs(csr, in_channels, out_channels):
             return active_pairs.forward(x, weight, entry_weight, adj)
         if before:
@@ -58,12 +67,18 @@ class _RelationalLinear(torch.autograd.Function):
         grad = grad.contiguous()
         grad_x = grad_weight = grad_entry_weight = None
         if need_x or need_weight:
-            form = active_pairs if leave_out_empty_pairs(adj.outgoing, *weight.shape[1:]) else all_pairs
+            form = _backward_form(adj, grad, weight)
             grad_x, grad_weight = form.backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
         if need_entry_weight:
             h = relational_transform(x, weight).flatten(0, 1)
             grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
         return grad_x, grad_weight, grad_entry_weight, None
+
+
+def _backward_form(adj: RelationalAdj, grad: Tensor, weight: Tensor) -> ModuleType:
+    if fused is not None and fuses(adj.outgoing, grad, weight):
+        return fused
+    return active_pairs if leave_out_empty_pairs(adj.outgoing, *weight.shape[1:]) else all_pairs
 
 
 def _differentiable_backward(

@@ -2,7 +2,8 @@
 
 A layer is a matrix product and one sum over the table that adds the bias and applies ReLU; the way back is one sum,
 which reads through the gate of the ReLU, and a matrix product. The states of all layers stand in one tensor, and so do
-the gradients, so that a single batched product gives the gradients of the matrices of all layers.
+the gradients, so that a single batched product gives the gradients of the matrices of all layers. Where tables say
+which pairs (node, relation) are active, matrix products leave the others out.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.choose import inside_functorch
+from graphprism.ops.pair_products import pair_product, pair_product_back, turn_matrices
 from graphprism.ops.table_adj import TableAdj
-from graphprism.ops.table_products import Columns, first_runs, side_by_side
+from graphprism.ops.table_products import Columns, first_runs, matrix_gradient, side_by_side
 from graphprism.ops.table_sum import gated_column_sum, table_split_sum, table_sum
 
 
@@ -23,7 +25,7 @@ def relational_stack(
     x: Tensor, adj: TableAdj, weights: Sequence[Tensor], biases: Sequence[Tensor], residual: bool
 ) -> tuple[Tensor, ...]:
     """All layers as one function with its own backward pass."""
-    arguments = (x, adj.numbers, adj.weights, residual, *weights, *biases)
+    arguments = (x, adj.numbers, adj.weights, adj.active, residual, *weights, *biases)
     if inside_functorch():
         many: tuple[Tensor, ...] = _Batched.apply(*arguments)  # type: ignore[no-untyped-call]
         return many
@@ -54,7 +56,13 @@ class _Stack(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, numbers: Tensor, table: Tensor, residual: bool, *parameters: Tensor
+        ctx: Any,
+        x: Tensor,
+        numbers: Tensor,
+        table: Tensor,
+        active: Tensor | None,
+        residual: bool,
+        *parameters: Tensor,
     ) -> tuple[Tensor, ...]:
         num_layers = len(parameters) // 2
         # (K, F, R F'): copied once for both passes, or not at all where they are stored so
@@ -64,43 +72,48 @@ class _Stack(torch.autograd.Function):
         states[0] = x
         # with residuals what a layer adds is not the state: it is kept as the gate of the ReLU
         gates = x.new_empty(num_layers, *x.shape) if residual else states[1:]
-        for before, gate, after, matrix, bias in zip(states, gates, states[1:], matrices, biases, strict=False):
-            h = torch.bmm(before, matrix).view(x.size(0), -1, bias.size(1))
-            table_sum(h, columns.sender_pair, columns.weight, bias, relu=True, out=gate)
+        for layer, (matrix, bias) in enumerate(zip(matrices, biases, strict=True)):
+            h = pair_product(states[layer], matrix, active).view(x.size(0), -1, bias.size(1))
+            table_sum(h, columns.sender_pair, columns.weight, bias, relu=True, out=gates[layer])
             if residual:
-                torch.add(before, gate, out=after)
-        ctx.save_for_backward(numbers, table, states, gates, *matrices)
+                torch.add(states[layer], gates[layer], out=states[layer + 1])
+        ctx.save_for_backward(numbers, table, active, states, gates, *matrices)
         ctx.residual = residual
         ctx.set_materialize_grads(False)
         return states[1:].unbind()
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | None, ...]:
-        numbers, table, states, gates, *matrices = ctx.saved_tensors
-        columns, channels = Columns(numbers, table), states.size(-1)
+        numbers, table, active, states, gates, *matrices = ctx.saved_tensors
+        num_layers, num_runs, num_rows, channels = gates.shape
         num_relations = matrices[0].size(2) // channels
-        num_layers, *shape = gates.shape
+        columns = Columns(numbers, table)
+        sent = columns.receiver, columns.sent_weight, columns.sent_relation
         arrived = torch.empty_like(gates)  # gradients of the states
-        back = gates.new_empty(num_layers, *shape[:2], num_relations * channels)
+        back = gates.new_empty(num_layers, num_runs, num_rows, num_relations * channels)
         grad_x = torch.empty_like(states[0])
-        _begin(arrived[-1], given[-1])
+        # where nothing else is added to them, gradients pass their gate as soon as they are made, and not when read
+        gated = active is not None and not ctx.residual and all(each is None for each in given[:-1])
+        _begin(arrived[-1], given[-1], gates[-1] if gated else None)
+        turned = turn_matrices(matrices, active)
         for layer in reversed(range(num_layers)):
             total, target = arrived[layer], arrived[layer - 1] if layer else grad_x
-            sent = columns.receiver, columns.sent_weight, columns.sent_relation
-            table_split_sum(total, *sent, num_relations, gates[layer], out=back[layer])
-            torch.bmm(back[layer], matrices[layer].transpose(1, 2), out=target)
+            table_split_sum(total, *sent, num_relations, None if gated else gates[layer], out=back[layer])
+            gate = gates[layer - 1] if gated and layer else None
+            pair_product_back(back[layer], turned[layer], active, gate, out=target)
             if ctx.residual:
                 target += total
             if layer and (more := given[layer - 1]) is not None:
                 target += more
-        inputs = states[:-1].flatten(0, 1).transpose(1, 2)  # (L K, F, N)
-        grad_weight = torch.bmm(inputs, back.flatten(0, 1)).unflatten(2, (num_relations, -1)).transpose(1, 2)
-        grad_bias = gated_column_sum(arrived.flatten(0, 1), gates.flatten(0, 1))
-        return grad_x, None, None, None, *grad_weight.chunk(num_layers), *grad_bias.chunk(num_layers)
+        grad_weight = matrix_gradient(states[:-1].flatten(0, 1), back.flatten(0, 1), matrices[0], num_relations)
+        grad_bias = gated_column_sum(arrived.flatten(0, 1), None if gated else gates.flatten(0, 1))
+        return grad_x, None, None, None, None, *grad_weight.chunk(num_layers), *grad_bias.chunk(num_layers)
 
 
-def _begin(target: Tensor, grad: Tensor | None) -> None:
+def _begin(target: Tensor, grad: Tensor | None, gate: Tensor | None) -> None:
     if grad is None:
         target.zero_()
-    else:
+    elif gate is None:
         target.copy_(grad)
+    else:
+        torch.ops.aten.threshold_backward.grad_input(grad, gate, 0, grad_input=target)

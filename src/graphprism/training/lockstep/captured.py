@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from graphprism.training.recording import recording
+
 # Kernels are compiled and libraries open their workspaces in the first calls, which cannot be recorded.
 _WARM_UP = 3
 
@@ -46,7 +48,7 @@ class Captured:
                     tensor.copy_(value)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with recording(graph):
             self._function()
         # what the first calls drew must not move what the replays draw: a resumed run is captured in another epoch
         torch.cuda.set_rng_state(random)

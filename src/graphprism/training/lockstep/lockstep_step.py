@@ -7,13 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from graphprism.ops import adam_step
+from graphprism.ops import absolute_loss, adam_step, take_row
 from graphprism.training.lockstep.networks import Networks
 from graphprism.training.lockstep.table_dataset import Inputs, Rows, TableDataset
 from graphprism.training.run import Run
-
-# A gradient is a multiple of 64 numbers long.
-_PARTS = 64
 
 
 class LockstepStep:
@@ -46,8 +43,9 @@ class LockstepStep:
         self.first, self.second = torch.zeros_like(weight), torch.zeros_like(weight)
         self.lr = torch.zeros(count, dtype=dtype, device=device)
         self._decay = torch.tensor([run.weight_decay for run in runs], dtype=dtype, device=device)
-        self.count = torch.zeros((), dtype=dtype, device=device)
-        self.turn = torch.zeros(1, dtype=torch.long, device=device)
+        # side by side: one kernel moves both on
+        self._counters = torch.zeros(2, dtype=torch.long, device=device)
+        self.count, self.turn = self._counters[0], self._counters[1:]
         empty = torch.full((steps, count, batch), data.no_graph, device=device)
         self._inputs = self._lay_ready(empty)
         self._y = data.y[empty]
@@ -66,8 +64,14 @@ class LockstepStep:
         buffers = {f"buffer.{name}": buffer for name, buffer in self._networks.parameters.buffers.items()}
         return {**named, "count": self.count, "turn": self.turn, **buffers}
 
+    def derived(self) -> list[Tensor]:
+        """What a step keeps up to date beside its `state`; `fill` makes it anew."""
+        low = self._networks.parameters.low
+        return [] if low is None else [low]
+
     def fill(self, graphs: Tensor) -> None:
         """Lays the batches ready, (S, K, B) graphs, and begins with the first."""
+        self._networks.parameters.refresh()
         steps = graphs.size(0)
         for target, value in zip(self._inputs.tensors(), self._lay_ready(graphs).tensors(), strict=True):
             if target is not None and value is not None:
@@ -81,51 +85,48 @@ class LockstepStep:
         """Forward, loss, backward, clipping and AdamW for the batch whose turn it is, of ``length`` nodes at most."""
         parameters = self._networks.parameters
         leaves = parameters.leaves()
-        output = self._networks(leaves, self._now_inputs(length), training=True)
-        loss, grad = self._loss(output)
+        inputs, target, share = self._now(length)
+        output = self._networks(leaves, inputs, training=True)
+        grad = self._loss(output, target, share)
         found = torch.autograd.grad(output, list(leaves.values()), grad, allow_unused=True)
-        gathered = parameters.gather(dict(zip(leaves, found, strict=True)))
-        self.count += 1
+        if self.outputs is not None:
+            self.outputs.index_copy_(0, self.turn, output.detach()[None].to(self.outputs.dtype))
+        self._counters += 1
         adam_step(
             parameters.flat,
-            gathered,
+            parameters.pieces(dict(zip(leaves, found, strict=True))),
             self.first,
             self.second,
+            begins=parameters.begins,
             lr=self.lr,
             decay=self._decay,
             count=self.count,
-            norm=_norm(gathered),
             clip=self._run.clip,
             decoupled=self._run.optimizer == "adamw",
+            low=parameters.low,
         )
-        self.losses.index_copy_(0, self.turn, loss[None])
-        if self.outputs is not None:
-            self.outputs.index_copy_(0, self.turn, output.detach()[None].to(self.outputs.dtype))
-        self.turn += 1
 
     @torch.no_grad()
     def evaluate(self, rows: Rows, num_graphs: int) -> Tensor:
         """Outputs of all runs on one batch, (K, B, T)."""
+        self._networks.parameters.refresh()
         return self._networks(self._networks.parameters.leaves(), self._data.inputs(rows, num_graphs), training=False)
 
     def _lay_ready(self, graphs: Tensor) -> Inputs:
-        rows = self._data.rows(graphs.flatten(0, 1), self.length)
+        rows = self._data.together(self._data.rows(graphs.flatten(0, 1), self.length))
         return self._data.inputs(rows, graphs.size(2)).unflatten(graphs.shape[:2])
 
-    def _now(self, tensor: Tensor) -> Tensor:
-        return tensor.index_select(0, self.turn)[0]
+    def _now(self, length: int) -> tuple[Inputs, Tensor, Tensor]:
+        """Inputs, targets and shares of this turn; rows beyond ``length`` belong to no batch of it."""
+        inputs = self._inputs.cut(length)
+        there = [each for each in inputs.tensors() if each is not None]
+        rows = iter(take_row([*there, self._y, self._share], self.turn))
+        return inputs.map(lambda _: next(rows)), next(rows), next(rows)
 
-    def _now_inputs(self, length: int) -> Inputs:
-        """The inputs of this turn; rows beyond ``length`` belong to no batch of it."""
-        return self._inputs.cut(length).map(self._now)
-
-    def _loss(self, output: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean loss of each run, (K,), and its gradient with respect to ``output``."""
-        target, share = self._now(self._y), self._now(self._share)
-        if self._task == "regression":  # by hand: half as many kernels
-            gap = output.detach().to(share.dtype) - target
-            part = share[..., None] / target.size(-1)
-            return (gap.abs() * part).flatten(1).sum(1), (gap.sign() * part).to(output.dtype)
+    def _loss(self, output: Tensor, target: Tensor, share: Tensor) -> Tensor:
+        """Notes the mean loss of each run and gives its gradient with respect to ``output``."""
+        if self._task == "regression":  # by hand: one kernel instead of ten
+            return absolute_loss(output, target, share, self.losses, self.turn)
         leaf = output.detach().to(share.dtype).requires_grad_()
         functional = torch.nn.functional
         if self._task == "multiclass":
@@ -134,11 +135,5 @@ class LockstepStep:
             each = functional.binary_cross_entropy_with_logits(leaf, target, reduction="none").mean(-1)
         loss = (each * share).sum(-1)
         (grad,) = torch.autograd.grad(loss.sum(), leaf)
-        return loss.detach(), grad.to(output.dtype)
-
-
-def _norm(grad: Tensor) -> Tensor:
-    """Norm of the gradient of each run, (K,), in two steps: one alone would keep as many processors busy as runs."""
-    parts: Tensor = torch.linalg.vector_norm(grad.view(grad.size(0), _PARTS, -1), dim=2)
-    whole: Tensor = torch.linalg.vector_norm(parts, dim=1)
-    return whole
+        self.losses.index_copy_(0, self.turn, loss.detach()[None])
+        return grad.to(output.dtype)

@@ -41,7 +41,9 @@ class Networks:
         self._template = template.to(device, networks[0].head.weight.dtype)
         low = torch.bfloat16 if run.precision == "bf16" else None
         self.count = sum(parameter.numel() for parameter in networks[0].parameters())
-        self.parameters = StackedParameters(networks, self._template, run.pe, device, low)
+        self.parameters = StackedParameters(
+            networks, self._template, run.pe, device, low, summed_last=run.model == "mrs-gcn"
+        )
         self._data = data
 
     def __call__(self, leaves: dict[str, Tensor], inputs: Inputs, training: bool) -> Tensor:
@@ -63,9 +65,10 @@ class Networks:
         is_node: Tensor | None,
         edge_attr: Tensor | None,
         pe: Tensor | None,
+        active: Tensor | None,
     ) -> Tensor:
         edges = None if edge_attr is None else edge_attr.flatten(0, 1)
         named = {"batch": readout, "edge_attr": edges, "pe": pe}
-        adj = self._data.adj(numbers, weights, is_node)
+        adj = self._data.adj(numbers, weights, is_node, active)
         out: Tensor = torch.func.functional_call(self._template, (parameters, buffers), (x, adj), named)
         return out

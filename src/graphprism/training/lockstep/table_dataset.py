@@ -10,8 +10,12 @@ from torch import Tensor
 
 from graphprism.datasets import PackedDataset
 from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.ops.pair_products import TILE
 from graphprism.training.graph_input import edge_needs, positions, split_graph
 from graphprism.training.run import Run
+
+# Relations whose pairs are told apart by bits, at most.
+_MOST_RELATIONS = 8
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,12 @@ class Rows:
     Attributes:
         node: (..., N) the row of the data set, that of a node without edges where there is none.
         owner: (..., N) the graph of the batch that the node belongs to, -1 where there is none.
+        place: (..., N) where each row would be if graphs stood one after another; `None` where they do.
     """
 
     node: Tensor
     owner: Tensor
+    place: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -38,10 +44,11 @@ class Inputs:
     is_node: Tensor | None
     edge_attr: Tensor | None
     pe: Tensor | None
+    active: Tensor | None
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         """In the order of the fields."""
-        return self.x, self.numbers, self.weights, self.readout, self.is_node, self.edge_attr, self.pe
+        return self.x, self.numbers, self.weights, self.readout, self.is_node, self.edge_attr, self.pe, self.active
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
         """The same with every tensor replaced by what the function makes of it."""
@@ -53,7 +60,8 @@ class Inputs:
 
     def cut(self, length: int) -> Inputs:
         """The first ``length`` nodes of every batch, (S, K, N, ...)."""
-        return replace(self.map(lambda each: each[:, :, :length]), readout=self.readout[..., :length])
+        active = None if self.active is None else self.active[..., : -(-length // TILE)]
+        return replace(self.map(lambda each: each[:, :, :length]), readout=self.readout[..., :length], active=active)
 
 
 class TableDataset:
@@ -81,6 +89,9 @@ class TableDataset:
         self._edge_attr = None if edges is None else edges.to(device)
         self._pe = _one_more(positions(dataset, run.pe).to(dtype)).to(device) if run.pe else None
         self._base = table.base.to(device)
+        # rows with the same relations stand together where products can leave out what no row of a tile sends
+        sends = _sends(adj) if run.model == "mrs-gcn" else None
+        self._sends = None if sends is None else _one_more(sends).to(device)
         # batch norms must know which rows are nodes
         self._tells_nodes = run.norm is not None or "gated" in run.model
         self.ptr = whole.ptr.to(device)
@@ -105,31 +116,80 @@ class TableDataset:
         node = torch.where(inside, first + place, self._x.size(0) - 1)
         return Rows(node.to(torch.int32), torch.where(inside, owner, -1).to(torch.int32))
 
+    def together(self, rows: Rows) -> Rows:
+        """The same with nodes that send by the same relations side by side, and those that send by none last."""
+        if self._sends is None:
+            return rows
+        rank = _gray_rank(self._sends[rows.node.long()])
+        place = torch.where(rank == 0, 1 << self.num_relations, rank).argsort(dim=-1, stable=True)
+        return Rows(rows.node.gather(-1, place), rows.owner.gather(-1, place), place)
+
     def inputs(self, rows: Rows, num_graphs: int) -> Inputs:
         """What the networks take, (K, N) rows; nothing waits for the device."""
         node = rows.node.long()
-        place = torch.arange(node.size(-1), device=node.device, dtype=torch.int32)
         graph = torch.arange(num_graphs, device=node.device)
         readout = (rows.owner[:, None, :] == graph[:, None]).to(self._weights.dtype)
         if self.mean_readout:
             readout = readout / readout.sum(-1, keepdim=True).clamp(min=1)
         return Inputs(
             x=self._x[node],
-            numbers=self._numbers[node] + place[:, None] * self._base,
+            numbers=self._renumber(self._numbers[node], rows.place),
             weights=self._weights[node],
             readout=readout,
             is_node=rows.owner >= 0 if self._tells_nodes else None,
             edge_attr=None if self._edge_attr is None else self._edge_attr[node],
             pe=None if self._pe is None else self._pe[node],
+            active=None if self._sends is None or rows.place is None else _tiles(self._sends[node]),
         )
 
-    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None) -> TableAdj:
+    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> TableAdj:
         """The graph of one run."""
-        return TableAdj(numbers, weights, self.num_relations, self.norm, is_node)
+        return TableAdj(numbers, weights, self.num_relations, self.norm, is_node, active)
+
+    def _renumber(self, relative: Tensor, place: Tensor | None) -> Tensor:
+        """Numbers counted from the node that holds them, (..., N, 5 D), as numbers of rows of the batch."""
+        if place is None:
+            return (
+                relative
+                + torch.arange(relative.size(-2), device=relative.device, dtype=torch.int32)[:, None] * self._base
+            )
+        numbers = relative + place.to(torch.int32)[..., None] * self._base
+        row_of = place.argsort(dim=-1).to(torch.int32)
+        moved, per_node = 3 * self.num_slots, self._base[: 3 * self.num_slots]  # relations stay what they are
+        head = numbers[..., :moved]
+        old = head // per_node
+        new = row_of.gather(-1, old.flatten(-2).long()).view_as(old)
+        numbers[..., :moved] = head + (new - old) * per_node
+        return numbers
 
 
 def _one_more(tensor: Tensor) -> Tensor:
     return torch.cat([tensor, tensor.new_zeros(1, *tensor.shape[1:])])
+
+
+def _sends(adj: RelationalAdj) -> Tensor | None:
+    """(N,) a bit for every relation that a node sends by; `None` where there is one relation, or too many for bits."""
+    if adj.relation is None or not 1 < adj.num_relations <= _MOST_RELATIONS:
+        return None
+    there = torch.zeros(adj.size[0], adj.num_relations, dtype=torch.int32)
+    there[adj.src.long(), adj.relation.long()] = 1
+    return (there << torch.arange(adj.num_relations)).sum(1).to(torch.int32)
+
+
+def _gray_rank(bits: Tensor) -> Tensor:
+    """The place of sets of relations in an order where neighbours differ in one relation only."""
+    for shift in (1, 2, 4):
+        bits = bits ^ (bits >> shift)
+    return bits
+
+
+def _tiles(bits: Tensor) -> Tensor:
+    """Bits of nodes joined by tiles of rows: (K, N) -> (K, N / 64)."""
+    tiles = torch.nn.functional.pad(bits, (0, -bits.size(-1) % TILE)).unflatten(-1, (-1, TILE))
+    relations = torch.arange(_MOST_RELATIONS, device=bits.device)
+    there = (tiles[..., None] >> relations & 1).amax(-2)
+    joined: Tensor = (there << relations).sum(-1)
+    return joined.to(torch.int32)
 
 
 def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: TableAdj) -> Tensor:

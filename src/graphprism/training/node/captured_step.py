@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from graphprism.training.node.node_step import NodeStep
+from graphprism.training.recording import recording
 
 _WARM_UPS = 3
 
@@ -29,7 +30,7 @@ class CapturedStep:
         before = [_clone(inner.model.state_dict()), _clone(inner.optimizer.state_dict()["state"])]
         self._warm_up()
         self.graph.register_generator_state(inner.generator)
-        with torch.cuda.graph(self.graph, stream=self.stream):
+        with recording(self.graph, self.stream):
             inner.step()
         torch.cuda.synchronize()
         _rewind(inner, *before)

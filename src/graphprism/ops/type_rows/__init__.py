@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -9,6 +10,15 @@ from torch import Tensor
 
 from graphprism.ops.choose import inside_functorch
 from graphprism.ops.table_products import first_runs
+from graphprism.ops.type_rows import reference
+
+IMPLEMENTATIONS: dict[str, ModuleType] = {"reference": reference}
+try:
+    from graphprism.ops.type_rows import triton
+except ImportError:  # comes with PyTorch's CUDA builds, and only there
+    pass
+else:
+    IMPLEMENTATIONS["triton"] = triton
 
 
 def type_rows(types: Tensor, weight: Tensor) -> Tensor:
@@ -23,6 +33,25 @@ def type_rows(types: Tensor, weight: Tensor) -> Tensor:
         return torch.nn.functional.embedding(types, weight)
     rows: Tensor = _Batched.apply(types.flatten(), weight)  # type: ignore[no-untyped-call]
     return rows.view(*types.shape, weight.size(-1))
+
+
+def read_rows(types: Tensor, weight: Tensor, *, impl: str | None = None) -> Tensor:
+    """The row of every type, without autograd: (K, N), (K, T, F) -> (K, N, F)."""
+    out: Tensor = _choose(weight, weight.size(1), impl).read_rows(types, weight)
+    return out
+
+
+def sum_types(types: Tensor, rows: Tensor, num_types: int, *, impl: str | None = None) -> Tensor:
+    """Sums of the rows of each type, without autograd: (K, N), (K, N, F) -> (K, T, F)."""
+    out: Tensor = _choose(rows, num_types, impl).sum_types(types, rows, num_types)
+    return out
+
+
+def _choose(rows: Tensor, num_types: int, impl: str | None) -> ModuleType:
+    best = "triton" if "triton" in IMPLEMENTATIONS and triton.takes(rows, num_types) else "reference"
+    if (name := impl or best) not in IMPLEMENTATIONS:
+        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
+    return IMPLEMENTATIONS[name]
 
 
 class _Batched(torch.autograd.Function):
@@ -46,11 +75,9 @@ class _TypeRows(torch.autograd.Function):
     def forward(ctx: Any, types: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(types)
         ctx.num_types = weight.size(1)
-        return weight.gather(1, types.long()[..., None].expand(-1, -1, weight.size(2)))
+        return read_rows(types, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         (types,) = ctx.saved_tensors
-        every = torch.arange(ctx.num_types, device=types.device)
-        chosen = (types[:, None] == every[:, None]).to(grad.dtype)  # (K, T, N)
-        return None, torch.bmm(chosen, grad)
+        return None, sum_types(types, grad, ctx.num_types)

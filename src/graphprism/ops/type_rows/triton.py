@@ -1,0 +1,77 @@
+"""Rows by type as Triton kernels; sums are products with ones and zeros, which no memory ever holds."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_ROWS = 64
+# Channels of a program: few, so that one run alone keeps some processors busy.
+_CHANNELS = 16
+_MOST_TYPES = 128
+
+
+@triton.jit
+def _read_kernel(
+    types, weight, out, num_rows, channels, types_run, types_row, weight_run,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    inside = (row < num_rows)[:, None] & (channel < channels)[None, :]
+    kind = tl.load(types + run * types_run + row * types_row, mask=row < num_rows, other=0).to(tl.int32)
+    entry = tl.load(weight + run * weight_run + kind[:, None] * channels + channel[None, :], mask=inside, other=0.0)
+    tl.store(out + (run * num_rows + row)[:, None] * channels + channel[None, :], entry, mask=inside)
+
+
+@triton.jit
+def _sum_kernel(
+    types, rows, out, num_rows, num_types, channels, types_run, types_row,
+    PRECISION: tl.constexpr, TYPES: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    channel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    every = tl.arange(0, TYPES)
+    total = tl.zeros((TYPES, BLOCK), dtype=tl.float32)
+    for first in range(0, num_rows, ROWS):
+        row = first + tl.arange(0, ROWS)
+        kind = tl.load(types + run * types_run + row * types_row, mask=row < num_rows, other=0).to(tl.int32)
+        inside = (row < num_rows)[:, None] & (channel < channels)[None, :]
+        part = tl.load(rows + (run * num_rows + row)[:, None] * channels + channel[None, :], mask=inside, other=0.0)
+        chosen = (kind[None, :] == every[:, None]).to(part.dtype)
+        total = tl.dot(chosen, part, total, input_precision=PRECISION)
+    wanted = (every < num_types)[:, None] & (channel < channels)[None, :]
+    target = out + (run * num_types + every)[:, None] * channels + channel[None, :]
+    tl.store(target, total.to(out.dtype.element_ty), mask=wanted)
+
+
+def takes(rows: Tensor, num_types: int) -> bool:
+    """Whether the kernels take such rows and so many types."""
+    return rows.is_cuda and rows.dtype in (torch.float32, torch.bfloat16, torch.float16) and num_types <= _MOST_TYPES
+
+
+def read_rows(types: Tensor, weight: Tensor) -> Tensor:
+    """One program for a few rows of one run."""
+    weight = weight if weight[0].is_contiguous() else weight.contiguous()
+    (num_runs, num_rows), channels = types.shape, weight.size(2)
+    out = weight.new_empty(num_runs, num_rows, channels)
+    _read_kernel[(triton.cdiv(num_rows, _ROWS), num_runs, triton.cdiv(channels, _CHANNELS))](
+        types, weight, out, num_rows, channels, types.stride(0), types.stride(1), weight.stride(0),
+        ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def sum_types(types: Tensor, rows: Tensor, num_types: int) -> Tensor:
+    """One program for a few channels of one run."""
+    num_runs, num_rows, channels = rows.shape
+    out = rows.new_empty(num_runs, num_types, channels)
+    _sum_kernel[(triton.cdiv(channels, _CHANNELS), num_runs)](
+        types, rows.contiguous(), out, num_rows, num_types, channels, types.stride(0), types.stride(1),
+        PRECISION="ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+        TYPES=max(16, triton.next_power_of_2(num_types)), ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
+    )  # fmt: skip
+    return out
