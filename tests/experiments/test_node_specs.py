@@ -62,6 +62,15 @@ def test_hyper_parameters(spec, row, column, expected):
     assert tuple(getattr(run, name) for name in names) == expected
 
 
+def test_both_rows_on_homophilic_graphs_have_one_recipe():
+    names = ("width", "jk", "normalize", "input_dropout", "self_loops", "row_normalise", "weight_decay", "patience")
+    for column in HOMOPHILIC.columns:
+        plain, split = (cell(HOMOPHILIC, row, column).best for row in ("GCN", "MRS-GCN"))
+        assert [getattr(plain, name) for name in names] == [getattr(split, name) for name in names]
+        assert plain.input_dropout
+        assert split.share_init
+
+
 def test_a_mean_is_over_the_official_splits():
     (planned,) = [
         each for each in plan(DIRECTED, Settings(seeds=10)) if each.spec == cell(DIRECTED, "Dir-GNN", "Chameleon")

@@ -158,11 +158,14 @@ def test_a_step_can_be_captured(device):
     adj = random_adj(3, dtype=torch.float32).to(device)
     x, weight = (leaf(*size, dtype=torch.float32, device=device) for size in ((150, 32), (3, 32, 32)))
     grad = torch.ones(131, 32, device=device)
-    expected = passes(x, adj, weight, grad)
-    captured = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(captured):
+    captured, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):  # autograd goes back to where it first met the leaves
+        expected = passes(x, adj, weight, grad)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(captured, stream=stream):
         found = passes(x, adj, weight, grad)
     captured.replay()
+    torch.cuda.synchronize()
     assert all(ours.equal(theirs) for ours, theirs in zip(found, expected, strict=True))
 
 

@@ -40,5 +40,6 @@ class AnyRun(Protocol):
 OnEpoch: TypeAlias = Callable[[Any], None]
 # Trains one run, with a folder for its checkpoints.
 Trainer: TypeAlias = Callable[[Any, PackedDataset, Path, OnEpoch], RunResult]
-# Trains several at once: ``(runs, dataset, folder=..., on_epoch=...)`` gives a result for each, diverged ones too.
+# Trains several at once: ``(runs, dataset, folder=..., on_epoch=..., on_result=...)`` hands over a result for each,
+# diverged ones too, as soon as it is there.
 ManyTrainer: TypeAlias = Callable[..., list[RunResult]]

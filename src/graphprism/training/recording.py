@@ -13,11 +13,10 @@ import torch
 def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream | None = None) -> Iterator[None]:
     """What runs inside becomes part of the graph.
 
-    Garbage is collected before and not meanwhile: an older graph that happens to be freed in the middle gives memory
-    back to the driver, which spoils the recording.
+    No garbage is collected meanwhile: an older graph that happens to be freed in the middle gives memory back to the
+    driver, which spoils the recording.
     """
     collects = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         with torch.cuda.graph(graph, stream=stream):

@@ -33,6 +33,16 @@ def test_a_captured_step_is_the_step(model):
     assert len({row[0] for row in captured}) == 6  # it trains, and drops something else in every epoch
 
 
+@pytest.mark.parametrize("model", ["mlp", "mrs-gcn", "mrs-dir-gcn"])
+def test_a_captured_step_drops_features(model):
+    run = small_run(model=model, dropout=0.5, input_dropout=True)
+    eager, captured = history(make_step(run)), history(CapturedStep(make_step(run)))
+    for expected, found in zip(eager, captured, strict=True):
+        assert found == pytest.approx(expected, rel=1e-9)
+    only_hidden = history(make_step(small_run(model=model, dropout=0.5)))
+    assert captured[0][0] != pytest.approx(only_hidden[0][0], rel=1e-6)
+
+
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_a_captured_step_in_other_precisions(precision):
     run = small_run(dropout=0.5, precision=precision)

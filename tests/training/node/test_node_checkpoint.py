@@ -97,6 +97,17 @@ def test_a_checkpoint_of_another_run(tmp_path):
         load_node_checkpoint(path, small_run(fold=1), CPU)
 
 
+def test_a_checkpoint_from_before_a_field_was_there(tmp_path):
+    path = tmp_path / "node.pt"
+    save_node_checkpoint(path, small_run(), {"history": {}})
+    state = torch.load(path, weights_only=True)
+    del state["run"]["input_dropout"]
+    torch.save(state, path)
+    assert load_node_checkpoint(path, small_run(), CPU)["history"] == {}
+    with pytest.raises(ValueError, match="belongs to another run"):
+        load_node_checkpoint(path, small_run(input_dropout=True), CPU)
+
+
 def test_a_checkpoint_executes_nothing(tmp_path):
     class Trap:
         def __reduce__(self):

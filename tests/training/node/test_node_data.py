@@ -47,6 +47,25 @@ def test_features_add_up_to_one_where_asked():
     assert make(precision="float32").x.dtype == torch.float32
 
 
+@pytest.mark.parametrize(
+    ("set_in_each_row", "few", "layout"),
+    [
+        (2, 0, torch.sparse_csr),  # 2 of 100: fewer bytes
+        (3, 0, torch.strided),
+        (15, 48 * 15 + 1, torch.sparse_csr),  # 15 of 100, and not many in all: less time
+        (15, 48 * 15, torch.strided),
+        (16, 48 * 100, torch.strided),
+    ],
+)
+def test_features_are_sparse_where_that_pays(monkeypatch, set_in_each_row, few, layout):
+    monkeypatch.setattr("graphprism.training.node.node_data._FEW", few)
+    x = torch.zeros(48, 100)
+    x[:, :set_in_each_row] = 1.0
+    found = NodeData.prepare(small_run(row_normalise=False), replace(small_set(), x=x), CPU).x
+    assert found.layout == layout
+    assert torch.equal(found.to_dense(), x.double())
+
+
 def test_a_network_without_edges_gets_none():
     assert make(model="mlp").adj is None
 

@@ -35,6 +35,6 @@ def load_node_checkpoint(path: Path, run: NodeRun, device: torch.device) -> dict
         told = state["run"]
     except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a checkpoint that can be read; delete it to train from the start") from error
-    if told != run.to_dict():
+    if {**NodeRun().to_dict(), **told} != run.to_dict():  # fields that came later have their defaults
         raise ValueError(f"{path} belongs to another run; delete it to train from the start")
     return state

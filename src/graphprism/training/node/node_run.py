@@ -27,6 +27,7 @@ class NodeRun:
         jk: None, ``"cat"`` or ``"max"``.
         normalize: Whether every layer ends in rows of length one.
         dropout: Share of channels dropped in training.
+        input_dropout: Whether the same share of the features is dropped, before the first layer.
         share_init: Whether all relations of a layer start from the same weights.
         undirected: Whether every edge also goes back; the split is that of the graph with both.
         self_loops: Whether every node gets an edge to itself, before the split.
@@ -53,6 +54,7 @@ class NodeRun:
     jk: str | None = "max"
     normalize: bool = True
     dropout: float = 0.2
+    input_dropout: bool = False
     share_init: bool = True
     undirected: bool = False
     self_loops: bool = False
@@ -105,7 +107,8 @@ class NodeRun:
         split = f" by {self.split}" if self.model.startswith("mrs-") else ""
         jk = [f"jk {self.jk}"] if self.jk else []
         parts = [f"{self.model}{split}", f"{self.layers} layer{'s' * (self.layers > 1)}", *jk]
-        numbers = [f"dropout {self.dropout:g}", f"lr {self.lr:g}", f"split {self.fold}", f"seed {self.seed}"]
+        dropout = f"dropout {self.dropout:g}{', of features too' * self.input_dropout}"
+        numbers = [dropout, f"lr {self.lr:g}", f"split {self.fold}", f"seed {self.seed}"]
         return ", ".join([*parts, *numbers, self.dataset])
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphprism.nn import DirGNN
 from graphprism.training.epoch_order import mixed_seed
+from graphprism.training.node.input_dropout import input_dropout
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_run import NodeRun
 
@@ -67,9 +68,11 @@ class NodeStep:
 
     def _outputs(self) -> Tensor:
         device = self.data.x.device.type
+        drops = self.run.input_dropout and self.model.training
+        x = input_dropout(self.data.x, self.run.dropout, self.generator) if drops else self.data.x
         # without its cache, whose casts of weights a captured step would take for constants
         with torch.autocast(device, torch.bfloat16, enabled=self.run.precision == "bf16", cache_enabled=False):
-            out: Tensor = self.model(self.data.x, self.data.adj, generator=self.generator)
+            out: Tensor = self.model(x, self.data.adj, generator=self.generator)
         return out.to(self.data.x.dtype)
 
     def _loss(self, out: Tensor) -> Tensor:
