@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 
 from torch import Tensor
 
 from graphprism._checks import check_shape
 from graphprism.ops.absolute_loss import reference
+from graphprism.ops.forms import Forms
 
-IMPLEMENTATIONS: dict[str, Callable[..., Tensor]] = {"reference": reference.absolute_loss}
-try:
+IMPLEMENTATIONS = Forms(reference)
+with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.absolute_loss import triton
-except ImportError:  # comes with PyTorch's CUDA builds, and only there
-    pass
-else:
-    IMPLEMENTATIONS["triton"] = triton.absolute_loss
+
+    IMPLEMENTATIONS["triton"] = triton
 
 
 def absolute_loss(
@@ -38,7 +37,6 @@ def absolute_loss(
     check_shape("target", target, list(output.shape))
     check_shape("share", share, list(output.shape[:2]))
     check_shape("losses", losses, ["S", output.size(0)])
-    name = impl or ("triton" if output.is_cuda and "triton" in IMPLEMENTATIONS else "reference")
-    if name not in IMPLEMENTATIONS:
-        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
-    return IMPLEMENTATIONS[name](output.detach(), target, share, losses, turn)
+    form = IMPLEMENTATIONS.choose(impl, lambda kernels: output.is_cuda)
+    found: Tensor = form.absolute_loss(output.detach(), target, share, losses, turn)
+    return found

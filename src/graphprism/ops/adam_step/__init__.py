@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 from torch import Tensor
 
 from graphprism._checks import check_shape
 from graphprism.ops.adam_step import reference
+from graphprism.ops.forms import Forms
 
-IMPLEMENTATIONS: dict[str, Callable[..., None]] = {"reference": reference.adam_step}
-try:
+IMPLEMENTATIONS = Forms(reference)
+with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.adam_step import triton
-except ImportError:  # comes with PyTorch's CUDA builds, and only there
-    pass
-else:
-    IMPLEMENTATIONS["triton"] = triton.adam_step
+
+    IMPLEMENTATIONS["triton"] = triton
 
 
 def adam_step(
@@ -58,10 +58,8 @@ def adam_step(
         impl: A name of `IMPLEMENTATIONS`.
     """
     _check(weight, grads, begins, first=first, second=second, low=low)
-    name = impl or ("triton" if weight.is_cuda and "triton" in IMPLEMENTATIONS else "reference")
-    if name not in IMPLEMENTATIONS:
-        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
-    IMPLEMENTATIONS[name](weight, grads, begins, first, second, low, lr, decay, count, clip, betas, eps, decoupled)
+    form = IMPLEMENTATIONS.choose(impl, lambda kernels: weight.is_cuda)
+    form.adam_step(weight, grads, begins, first, second, low, lr, decay, count, clip, betas, eps, decoupled)
 
 
 def _check(weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int], **others: Tensor | None) -> None:

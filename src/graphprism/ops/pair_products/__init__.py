@@ -8,21 +8,21 @@ of rows can be left out; ``active`` says which.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 
 from torch import Tensor
 
+from graphprism.ops.forms import Forms
 from graphprism.ops.pair_products import reference
 
 # Rows of a tile that ``active`` speaks of.
 TILE = 64
 
-IMPLEMENTATIONS: dict[str, ModuleType] = {"reference": reference}
-try:
+IMPLEMENTATIONS = Forms(reference)
+with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.pair_products import triton
-except ImportError:  # comes with PyTorch's CUDA builds, and only there
-    pass
-else:
+
     IMPLEMENTATIONS["triton"] = triton
 
 
@@ -63,7 +63,4 @@ def turn_matrices(matrices: Sequence[Tensor], active: Tensor | None = None, *, i
 
 
 def _choose(matrix: Tensor, active: Tensor | None, impl: str | None) -> ModuleType:
-    best = "triton" if "triton" in IMPLEMENTATIONS and active is not None and triton.takes(matrix) else "reference"
-    if (name := impl or best) not in IMPLEMENTATIONS:
-        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
-    return IMPLEMENTATIONS[name]
+    return IMPLEMENTATIONS.choose(impl, lambda kernels: active is not None and kernels.takes(matrix))

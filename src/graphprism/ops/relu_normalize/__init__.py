@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import reduce
 from types import ModuleType
 from typing import Any
@@ -11,14 +12,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphprism._checks import check_shape
+from graphprism.ops.forms import Forms
 from graphprism.ops.relu_normalize import reference
 
-IMPLEMENTATIONS: dict[str, ModuleType] = {"reference": reference}
-try:
+IMPLEMENTATIONS = Forms(reference)
+with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.relu_normalize import triton
-except ImportError:  # comes with PyTorch's CUDA builds, and only there
-    pass
-else:
+
     IMPLEMENTATIONS["triton"] = triton
 
 
@@ -103,7 +103,4 @@ def _dtype(*summands: Tensor | None) -> torch.dtype:
 
 
 def _choose(x: Tensor, impl: str | None) -> ModuleType:
-    name = impl or ("triton" if x.is_cuda and "triton" in IMPLEMENTATIONS else "reference")
-    if name not in IMPLEMENTATIONS:
-        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
-    return IMPLEMENTATIONS[name]
+    return IMPLEMENTATIONS.choose(impl, lambda kernels: x.is_cuda)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import ModuleType
 
 from torch import Tensor
 
+from graphprism.ops.forms import Forms
 from graphprism.ops.table_sum import reference
 
-IMPLEMENTATIONS: dict[str, ModuleType] = {"reference": reference}
-try:
+IMPLEMENTATIONS = Forms(reference)
+with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.table_sum import triton
-except ImportError:  # comes with PyTorch's CUDA builds, and only there
-    pass
-else:
+
     IMPLEMENTATIONS["triton"] = triton
 
 
@@ -68,7 +68,4 @@ def gated_column_sum(rows: Tensor, gate: Tensor | None = None, *, impl: str | No
 
 
 def _choose(rows: Tensor, impl: str | None) -> ModuleType:
-    name = impl or ("triton" if rows.is_cuda and "triton" in IMPLEMENTATIONS else "reference")
-    if name not in IMPLEMENTATIONS:
-        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
-    return IMPLEMENTATIONS[name]
+    return IMPLEMENTATIONS.choose(impl, lambda kernels: rows.is_cuda)

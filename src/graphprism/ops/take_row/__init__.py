@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 from torch import Tensor
 
 from graphprism._checks import check_shape
+from graphprism.ops.forms import Forms
 from graphprism.ops.take_row import reference
 
-IMPLEMENTATIONS: dict[str, Callable[[Sequence[Tensor], Tensor], list[Tensor]]] = {"reference": reference.take_row}
-try:
+IMPLEMENTATIONS = Forms(reference)
+with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.take_row import triton
-except ImportError:  # comes with PyTorch's CUDA builds, and only there
-    pass
-else:
-    IMPLEMENTATIONS["triton"] = triton.take_row
+
+    IMPLEMENTATIONS["triton"] = triton
 
 
 def take_row(tensors: Sequence[Tensor], number: Tensor, *, impl: str | None = None) -> list[Tensor]:
@@ -31,7 +31,6 @@ def take_row(tensors: Sequence[Tensor], number: Tensor, *, impl: str | None = No
     check_shape("number", number, [1])
     if not tensors:
         raise ValueError("`tensors` must be one at least, got none")
-    name = impl or ("triton" if number.is_cuda and "triton" in IMPLEMENTATIONS else "reference")
-    if name not in IMPLEMENTATIONS:
-        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
-    return IMPLEMENTATIONS[name](tensors, number)
+    form = IMPLEMENTATIONS.choose(impl, lambda kernels: number.is_cuda)
+    found: list[Tensor] = form.take_row(tensors, number)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -9,15 +10,14 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.choose import inside_functorch
+from graphprism.ops.forms import Forms
 from graphprism.ops.table_products import first_runs
 from graphprism.ops.type_rows import reference
 
-IMPLEMENTATIONS: dict[str, ModuleType] = {"reference": reference}
-try:
+IMPLEMENTATIONS = Forms(reference)
+with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.type_rows import triton
-except ImportError:  # comes with PyTorch's CUDA builds, and only there
-    pass
-else:
+
     IMPLEMENTATIONS["triton"] = triton
 
 
@@ -48,10 +48,7 @@ def sum_types(types: Tensor, rows: Tensor, num_types: int, *, impl: str | None =
 
 
 def _choose(rows: Tensor, num_types: int, impl: str | None) -> ModuleType:
-    best = "triton" if "triton" in IMPLEMENTATIONS and triton.takes(rows, num_types) else "reference"
-    if (name := impl or best) not in IMPLEMENTATIONS:
-        raise ValueError(f"`impl` must be one of {sorted(IMPLEMENTATIONS)} on this machine, got {impl!r}")
-    return IMPLEMENTATIONS[name]
+    return IMPLEMENTATIONS.choose(impl, lambda kernels: kernels.takes(rows, num_types))
 
 
 class _Batched(torch.autograd.Function):
