@@ -109,10 +109,9 @@ def test_missing_data_of_some_cells_is_said_and_of_all_an_error(data, tmp_path):
 def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
     given = []
 
-    def train_many(runs, dataset, *, folder, on_epoch, on_result):
+    def train_many(runs, dataset, *, folder, on_epoch):
         given.append([run.seed for run in runs])
-        for run in runs:
-            on_result(make_result(run, engine="lockstep"))
+        return [make_result(run, engine="lockstep") for run in runs]
 
     runs = [replace(TINY.cells[0].best, seed=seed) for seed in range(5)]
     ledger = Ledger(tmp_path / "ledger.jsonl")

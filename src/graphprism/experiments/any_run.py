@@ -40,6 +40,5 @@ class AnyRun(Protocol):
 OnEpoch: TypeAlias = Callable[[Any], None]
 # Trains one run, with a folder for its checkpoints.
 Trainer: TypeAlias = Callable[[Any, PackedDataset, Path, OnEpoch], RunResult]
-# Trains several at once: ``(runs, dataset, folder=..., on_epoch=..., on_result=...)`` hands over a result for each,
-# diverged ones too, as soon as it is there.
+# Trains several at once: ``(runs, dataset, folder=..., on_epoch=...)`` gives a result for each, diverged ones too.
 ManyTrainer: TypeAlias = Callable[..., list[RunResult]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +15,6 @@ from graphprism.experiments.ledger import Ledger
 from graphprism.experiments.table_spec import TableSpec
 from graphprism.results import RunResult
 
-# Groups of runs that are claimed together.
-_GROUPS = 8
 # Seconds between two looks at what other processes have claimed.
 _PATIENCE = 1.0
 
@@ -64,7 +62,8 @@ def run_missing(
     told = False
     while left:
         before = len(left)
-        left = [run for group in worker.groups(left) for run in worker.try_group(group)]
+        groups = groups_of(left, spec.own) if worker.train_many else [[run] for run in left]
+        left = [run for group in groups for run in worker.try_group(group)]
         if left and len(left) == before:
             if not told:
                 worker.listener.on_wait(len(left))
@@ -89,34 +88,21 @@ class _Worker:
                 self.listener.on_run(done[run.key])
         return [run for run in runs if run.key not in done]
 
-    def groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
-        """Runs that are handed to an engine together; lockstep trains several small groups side by side."""
-        if self.train_many is None:
-            return [[run] for run in runs]
-        groups = groups_of(runs, self.spec.own)
-        if self.spec.train_many is not None:
-            return groups
-        names = {group[0].dataset for group in groups}
-        by_name = [[group for group in groups if group[0].dataset == name] for name in sorted(names)]
-        parts = [same[first : first + _GROUPS] for same in by_name for first in range(0, len(same), _GROUPS)]
-        return [[run for group in part for run in group] for part in parts]
-
     def try_group(self, group: list[AnyRun]) -> list[AnyRun]:
         """Trains those of a group that are free; gives back the ones that other processes are at."""
         with claim_all(self.out / "locks", [run.key for run in group]) as keys:
             # Looked up under the claim: who held it before may have finished the run.
             mine = self.without_finished([run for run in group if run.key in keys])
-            if self.train_many is None:
-                for run in mine:
-                    self._keep(self._train_one(run))
-            elif mine:
-                dataset, folder = self.datasets[mine[0].dataset], self.out / "checkpoints"
-                self.train_many(mine, dataset, folder=folder, on_epoch=self.listener.on_epoch, on_result=self._keep)
+            for result in self._train(mine):
+                self.ledger.append(result)
+                self.listener.on_run(result)
         return [run for run in group if run.key not in keys]
 
-    def _keep(self, result: RunResult) -> None:
-        self.ledger.append(result)
-        self.listener.on_run(result)
+    def _train(self, runs: list[AnyRun]) -> Iterator[RunResult]:
+        if self.train_many is None or not runs:
+            return (self._train_one(run) for run in runs)
+        dataset = self.datasets[runs[0].dataset]
+        return iter(self.train_many(runs, dataset, folder=self.out / "checkpoints", on_epoch=self.listener.on_epoch))
 
     def _train_one(self, run: AnyRun) -> RunResult:
         from graphprism.training import Diverged

@@ -72,7 +72,6 @@ class LockstepGroup:
         self._sizes = data.sizes.cpu()
         self._steps = -(-self._train.numel() // runs[0].batch_size)
         self._ahead: tuple[int, Tensor] | None = None
-        self._launched: tuple[Tensor, Tensor, list[Tensor | None]]
         needed = self._sizes[self.graphs(0)].sum(-1).amax(1).tolist()
         self._step: LockstepStep
         self._captured: dict[int, Captured] = {}
@@ -85,11 +84,6 @@ class LockstepGroup:
 
     def train_epoch(self, epoch: int) -> LockstepEpoch:
         """One pass over the training graphs; ``epoch`` is counted from 0. The device is waited for at the end only."""
-        self.launch_epoch(epoch)
-        return self.collect_epoch()
-
-    def launch_epoch(self, epoch: int) -> None:
-        """Puts an epoch into the queue of the device, without waiting for it."""
         graphs = self.graphs(epoch)
         self.begin(epoch)
         torch.manual_seed(mixed_seed("dropout", *(run.seed for run in self.runs), epoch))
@@ -101,12 +95,7 @@ class LockstepGroup:
             outputs.append(None if self._step.outputs is None else self._step.outputs[: part.size(0)].clone())
         if epoch + 1 < self.runs[0].epochs:
             self._ahead = epoch + 1, self._new_graphs(epoch + 1)  # while the device is busy
-        self._launched = graphs, torch.cat(losses), outputs
-
-    def collect_epoch(self) -> LockstepEpoch:
-        """What the epoch in the queue gave; waits for it."""
-        graphs, losses, outputs = self._launched
-        return self._epoch(graphs, losses.double().cpu(), outputs)
+        return self._epoch(graphs, torch.cat(losses).double().cpu(), outputs)
 
     def begin(self, epoch: int) -> None:
         """Sets the learning rates of an epoch."""

@@ -17,7 +17,6 @@ from graphprism.training.checkpoint import load_parts, save_parts
 from graphprism.training.data_identity import data_identity
 from graphprism.training.epoch_report import EpochReport
 from graphprism.training.learning_rate import learning_rate
-from graphprism.training.lockstep.device_clock import DeviceClock
 from graphprism.training.lockstep.forget import RUNS_FILE
 from graphprism.training.lockstep.lockstep_group import LockstepEpoch, LockstepGroup
 from graphprism.training.lockstep.table_dataset import TableDataset
@@ -43,54 +42,33 @@ class LockstepTraining:
         folder: str | Path | None,
     ) -> None:
         self.runs, self.dataset, self.device = runs, dataset, device
-        self.clock, self._kept_at = DeviceClock(device), time.monotonic()
-        self._evaluated: dict[str, tuple[Tensor, Tensor]] = {}
-        with self.clock.queue():  # memory that is freed may only go to what comes later in the same queue
-            self.group = LockstepGroup(runs, dataset, data, device, keep_outputs=dataset.metric != "mae")
-            self.best = {name: tensor.clone() for name, tensor in self._network_state().items()}
+        self.group = LockstepGroup(runs, dataset, data, device, keep_outputs=dataset.metric != "mae")
         self.progress = [Progress(LARGER_IS_BETTER[dataset.metric]) for _ in runs]
         self.bad: list[tuple[int, int] | None] = [None] * len(runs)
+        self.best = {name: tensor.clone() for name, tensor in self._network_state().items()}
         self.epoch, self.steps = 0, -(-dataset.subset("train").numel() // runs[0].batch_size)
         self.path, self.identity = None, ""
         if folder is not None:
             self.identity = data_identity(dataset)
             name = hashlib.sha256(" ".join(run.key for run in runs).encode()).hexdigest()[:16]
             self.path = Path(folder) / f"lockstep-{name}" / "checkpoint.pt"
-            with self.clock.queue():
-                self._load()
+            self._load()
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether all epochs are done."""
-        return self.epoch >= self.runs[0].epochs
-
-    def launch(self) -> None:
-        """Puts an epoch and the evaluation after it into the queue of the device, without waiting for them."""
-        with self.clock:
-            self.group.launch_epoch(self.epoch)
-            self.clock.lap()
-            self._evaluated = {name: self.group.evaluate(name) for name in ("val", "test")}
-
-    def wait(self) -> float:
-        """Waits for what was launched; seconds that it took."""
-        return self.clock.seconds()
-
-    def collect(self, share: float, on_epoch: Callable[[EpochReport], None] | None) -> None:
-        """Notes what the launched epoch gave; ``share`` of the seconds it took are its own."""
-        with self.clock.queue():
-            trained = self.group.collect_epoch()
-            step_ms = 1e3 * share * self.clock.seconds_to_lap() / self.steps / len(self.runs)
-            self._add(trained, *self._scores(trained), step_ms, share * self.clock.seconds() / len(self.runs))
+    def finish(self, on_epoch: Callable[[EpochReport], None] | None) -> list[RunResult]:
+        """Runs the epochs that are left."""
+        kept_at = time.monotonic()
+        while self.epoch < self.runs[0].epochs:
+            begin = time.perf_counter()
+            trained = self.group.train_epoch(self.epoch)
+            step_ms = 1e3 * (time.perf_counter() - begin) / self.steps / len(self.runs)
+            self._add(trained, *self._scores(trained), step_ms, begin)
             self.epoch += 1
             if on_epoch:
                 self._report(on_epoch, step_ms)
-            if time.monotonic() - self._kept_at > _KEPT_EVERY or self.is_finished:
+            if time.monotonic() - kept_at > _KEPT_EVERY or self.epoch == self.runs[0].epochs:
                 self._keep()
-                self._kept_at = time.monotonic()
-
-    def results(self) -> list[RunResult]:
-        """A result for every run, once all epochs are done; the best weights are kept, too."""
-        if self.path is not None:  # here, so that a process killed between the two does it when it is called again
+                kept_at = time.monotonic()
+        if self.path is not None:
             self._keep_best(self.path.parents[1])
         shared = origin(self.device, 1, len(self.runs))
         return [self._result(number, shared) for number in range(len(self.runs))]
@@ -103,7 +81,8 @@ class LockstepTraining:
     def _scores(self, trained: LockstepEpoch) -> tuple[dict[str, list[float]], Tensor]:
         """Scores of all runs, and the step in which each diverged, 0 where it did not."""
         metric, found, bad = self.dataset.metric, {}, trained.bad_step
-        for name, (output, target) in self._evaluated.items():
+        for name in ("val", "test"):
+            output, target = self.group.evaluate(name)
             found[name] = _score_all(metric, output, target.expand(len(self.runs), *target.shape))
             # the last step of the epoch may have broken the weights: no loss of this epoch shows it
             broken = ~output.isfinite().flatten(1).all(1).cpu()
@@ -113,9 +92,10 @@ class LockstepTraining:
         return {"train": _score_all(metric, trained.output, trained.target), **found}, bad
 
     def _add(
-        self, trained: LockstepEpoch, scores: dict[str, list[float]], bad_step: Tensor, step_ms: float, seconds: float
+        self, trained: LockstepEpoch, scores: dict[str, list[float]], bad_step: Tensor, step_ms: float, begin: float
     ) -> None:
         better = torch.zeros(len(self.runs), dtype=torch.bool)
+        share = (time.perf_counter() - begin) / len(self.runs)
         for number, run in enumerate(self.runs):
             if self.bad[number] is None and bad_step[number]:
                 self.bad[number] = self.epoch + 1, int(bad_step[number])
@@ -123,7 +103,7 @@ class LockstepTraining:
                 continue
             numbers = {name: values[number] for name, values in scores.items()}
             known = {"lr": learning_rate(run, self.epoch), "train_loss": float(trained.loss[number])}
-            better[number] = self.progress[number].add({**known, **numbers, "seconds": seconds}, step_ms)
+            better[number] = self.progress[number].add({**known, **numbers, "seconds": share}, step_ms)
         better = better.to(self.device)
         for name, tensor in self._network_state().items():
             chosen = better.view(-1, *[1] * (tensor.dim() - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from graphprism.training.diverged import Diverged
 from graphprism.training.epoch_report import EpochReport
 from graphprism.training.lockstep.lockstep_training import LockstepTraining
 from graphprism.training.lockstep.runs_at_once import runs_at_once
-from graphprism.training.lockstep.share_device import share_device
 from graphprism.training.lockstep.table_dataset import TableDataset
 from graphprism.training.loss import check_task
 from graphprism.training.run import Run
@@ -42,14 +41,13 @@ def train_lockstep(
     device: torch.device | str | None = None,
     at_once: int | None = None,
     on_epoch: Callable[[EpochReport], None] | None = None,
-    on_result: Callable[[RunResult], None] | None = None,
 ) -> list[RunResult]:
     """Trains runs side by side, each as if it was alone: own weights, order of data and learning rate.
 
     On a GPU a step of all runs is one captured graph of kernels; the data set lives on the device. Runs with equal
-    `lockstep_key` go together, as many as fit into memory, and small groups of them share the device. One that diverges
-    does not disturb the others. Called again after being killed it goes on from the last checkpoint. Graphs with hubs
-    and runs with another norm than that of batches are trained one by one, by `train`.
+    `lockstep_key` go together, as many as fit into memory. One that diverges does not disturb the others. Called again
+    after being killed it goes on from the last checkpoint. Graphs with hubs and runs with another norm than that of
+    batches are trained one by one, by `train`.
 
     Args:
         runs: What to train.
@@ -58,7 +56,6 @@ def train_lockstep(
         device: Where to train; a GPU where there is one.
         at_once: Runs trained together at most; as many as fit into memory without it.
         on_epoch: Called for every run after every epoch.
-        on_result: Called for every run as soon as it is finished.
 
     Returns:
         A result for every run, in their order; those that diverged say so.
@@ -75,36 +72,20 @@ def train_lockstep(
     has_hubs = most_neighbours(dataset) > _MOST_SLOTS
     found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}
-
-    def keep(result: RunResult) -> None:
-        found[result.key] = result
-        if on_result:
-            on_result(result)
-
     for run in runs:
         if has_hubs or run.norm not in _NORMS:
-            keep(_alone(run, dataset, folder, where, on_epoch))
+            found[run.key] = _alone(run, dataset, folder, where, on_epoch)
         else:
             groups.setdefault(lockstep_key(run), []).append(run)
-
-    def make(part: list[Run], data: TableDataset) -> LockstepTraining:
-        return LockstepTraining(part, dataset, data, where, folder)
-
     with untouched(where):
-        share_device(_parts(groups.values(), dataset, where, at_once), make, on_epoch, keep)
+        for group in groups.values():
+            dtype = torch.float64 if group[0].precision == "float64" else torch.float32
+            data = TableDataset(group[0], dataset, where, dtype)
+            size = at_once or runs_at_once(group, dataset, data, where)
+            for first in range(0, len(group), size):
+                training = LockstepTraining(group[first : first + size], dataset, data, where, folder)
+                found |= {result.key: result for result in training.finish(on_epoch)}
     return [found[run.key] for run in runs]
-
-
-def _parts(
-    groups: Iterable[list[Run]], dataset: PackedDataset, device: torch.device, at_once: int | None
-) -> Iterator[tuple[list[Run], TableDataset]]:
-    """Parts of groups that fit into memory as it is when they are asked for, and their data."""
-    for group in groups:
-        dtype = torch.float64 if group[0].precision == "float64" else torch.float32
-        data = TableDataset(group[0], dataset, device, dtype)
-        size = at_once or runs_at_once(group, dataset, data, device)
-        for first in range(0, len(group), size):
-            yield group[first : first + size], data
 
 
 def most_neighbours(dataset: PackedDataset) -> int:

@@ -30,7 +30,6 @@ def train_nodes(
     folder: Path | None = None,
     accelerator: str = "auto",
     on_epoch: Callable[[EpochReport], None] | None = None,
-    on_result: Callable[[RunResult], None] | None = None,
     checkpoint_seconds: float = 10.0,
 ) -> list[RunResult]:
     """Trains all runs at once: folds, seeds, rates, or whole models that take the same graph.
@@ -45,7 +44,6 @@ def train_nodes(
         folder: Where checkpoints lie; runs go on from those that are there.
         accelerator: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         on_epoch: Called after each epoch of each run.
-        on_result: Called with each result as soon as those that were trained beside it are finished, too.
         checkpoint_seconds: Time between two checkpoints.
 
     Returns:
@@ -65,8 +63,6 @@ def train_nodes(
             fold = each.run.fold
             audits[fold] = audits[fold] if fold in audits else leak_audit(dataset, fold)
             results.append(each.result(len(wave), shared_origin, _baselines(audits[fold])))
-            if on_result:
-                on_result(results[-1])
 
     while len(results) < len(runs):
         train_some()
