@@ -48,6 +48,16 @@ def test_other_places(outputs, tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.html"]
 
 
+def test_a_folder_of_results(outputs, tmp_path):
+    moved = outputs.rename(tmp_path / "moved")
+    run = report("--out", moved)
+    assert run.stdout == f"The report of 6 runs and 1 table is in {moved / 'report.html'}.\n"
+    (moved / "ledger.jsonl").unlink()
+    assert "0 runs and 1 table" in report("--out", moved).stdout
+    other = report("--out", moved, "--tables", tmp_path)  # what is named counts
+    assert "0 runs and 0 tables" in other.stdout
+
+
 def test_nothing_yet(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert report().exit_code == 0
@@ -84,9 +94,10 @@ def test_torn_line_of_the_ledger_is_said_and_skipped(outputs):
 
 
 def test_old_page_stays_where_the_new_one_cannot_be_written(outputs):
-    (outputs / "report.html").mkdir()
-    (outputs / "report.html" / "in the way").touch()
-    run = report()
+    (outputs / "page").mkdir()
+    (outputs / "page" / "report.html").mkdir()
+    (outputs / "page" / "report.html" / "in the way").touch()
+    run = report("--out", outputs / "page")
     assert run.exit_code == 2
     assert run.stderr.startswith("error: ")
-    assert [path.name for path in outputs.iterdir() if path.name.endswith(".tmp")] == []
+    assert [path.name for path in outputs.rglob("*") if path.name.endswith(".tmp")] == []

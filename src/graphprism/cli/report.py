@@ -25,12 +25,19 @@ def report(
     tables: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Tables, NAME.json; figures are looked for beside it.")
     ] = TABLES,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("outputs/report.html"),
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE|FOLDER", help="The page to write; a folder of results gets its own report.html."),
+    ] = Path("outputs/report.html"),
 ) -> None:
     """Make one HTML page of all results: tables beside the paper's, loss curves and every run."""
+    asked_for = {ledger, tables} - {LEDGER, TABLES}
+    if out.is_dir():  # what other commands were given as --out
+        ledger, tables = (path if path in asked_for else out / path.name for path in (ledger, tables))
+        out = out / "report.html"
     with one_sentence():
-        for path, usual in ((ledger, LEDGER), (tables, TABLES)):
-            if path != usual and not path.exists():
+        for path in sorted(asked_for):
+            if not path.exists():
                 raise FileNotFoundError(f"{path}: there is no such file or folder")
         found, runs, figures = read_tables(tables), _read_runs(ledger), read_figures(tables.parent)
         write_atomically(out, page(found, runs, figures).encode())
