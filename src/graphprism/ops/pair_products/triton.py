@@ -26,37 +26,39 @@ _STAGES = 4
 # Rows of all runs from which on their number, and not the way of one of them, decides.
 _MANY = 4096
 _MOST_RELATIONS = 8
+_MOST_CHANNELS = 256
 
 
 @triton.jit
 def _product_kernel(
     x, matrix, active, out, num_rows, num_tiles, matrix_run,
     IN: tl.constexpr, OUT: tl.constexpr, RELATION: tl.constexpr, CHANNELS: tl.constexpr, RELATIONS: tl.constexpr,
-    PRECISION: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr, WIDE: tl.constexpr, REST: tl.constexpr,
+    PRECISION: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr,
+    WIDE: tl.constexpr, REST: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    tile, r, run = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    tile, r, run = tl.program_id(0) // COLUMNS, tl.program_id(1), tl.program_id(2).to(tl.int64)
+    begin = tl.program_id(0) % COLUMNS * WIDE
     if (tl.load(active + run * num_tiles + tile) >> r) & 1:
         row = tile * ROWS + tl.arange(0, ROWS)
         there = (row < num_rows)[:, None]
-        depth, wide, rest = tl.arange(0, DEPTH), tl.arange(0, WIDE), WIDE + tl.arange(0, REST)
+        depth, wide, rest = tl.arange(0, DEPTH), begin + tl.arange(0, WIDE), WIDE + tl.arange(0, REST)
         rows = x + (run * num_rows + row)[:, None] * CHANNELS + depth[None, :]
         weights = matrix + run * matrix_run + r * RELATION + depth[:, None] * IN
         total = tl.zeros((ROWS, WIDE), dtype=tl.float32)
         total_rest = tl.zeros((ROWS, REST), dtype=tl.float32)
         for first in range(0, CHANNELS, DEPTH):
             a = tl.load(rows + first, mask=there, other=0.0)
-            b = tl.load(weights + first * IN + wide[None, :] * OUT)
+            at = weights + first * IN + wide[None, :] * OUT
+            b = tl.load(at, mask=(wide < CHANNELS)[None, :], other=0.0)
             total = tl.dot(a, b, total, input_precision=PRECISION)
-            if WIDE < CHANNELS:
+            if REST > 1:
                 at = weights + first * IN + rest[None, :] * OUT
                 b = tl.load(at, mask=(rest < CHANNELS)[None, :], other=0.0)
                 total_rest = tl.dot(a, b, total_rest, input_precision=PRECISION)
-        target = out + ((run * num_rows + row)[:, None] * RELATIONS + r) * CHANNELS
-        tl.store(target + wide[None, :], total.to(out.dtype.element_ty), mask=there)
-        if WIDE < CHANNELS:
-            tl.store(
-                target + rest[None, :], total_rest.to(out.dtype.element_ty), mask=there & (rest < CHANNELS)[None, :]
-            )
+        own = (run * num_rows + row)[:, None] * RELATIONS + r
+        _finish(total, None, out, own, wide, there, CHANNELS, False)
+        if REST > 1:
+            _finish(total_rest, None, out, own, rest, there, CHANNELS, False)
 
 
 @triton.jit
@@ -132,11 +134,11 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
         return torch.bmm(x, matrix)
     relations = matrix.size(2) // channels
     out = x.new_empty(num_runs, num_rows, relations * channels)
-    wide, rest = _blocks(channels)
-    _product_kernel[(triton.cdiv(num_rows, _TILE), relations, num_runs)](
+    wide, rest, columns = _blocks(channels)
+    _product_kernel[(triton.cdiv(num_rows, _TILE) * columns, relations, num_runs)](
         x.contiguous(), matrix, active, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
         CHANNELS=channels, RELATIONS=relations, PRECISION=_precision(),
-        ROWS=_TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, num_warps=4, num_stages=_STAGES,
+        ROWS=_TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, COLUMNS=columns, num_warps=4, num_stages=_STAGES,
     )  # fmt: skip
     return out
 
@@ -144,8 +146,7 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
 def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor, gate: Tensor | None, out: Tensor) -> None:
     """One program for a tile and a run; with few rows, for a few of its channels."""
     num_runs, num_rows, channels = out.shape
-    wide, rest = _blocks(channels) if num_runs * num_rows >= _MANY else (32, 1)
-    columns = 1 if rest > 1 else triton.cdiv(channels, wide)
+    wide, rest, columns = _blocks(channels) if num_runs * num_rows >= _MANY else (32, 1, triton.cdiv(channels, 32))
     _back_kernel[(triton.cdiv(num_rows, _TILE), num_runs, columns)](
         back, matrix, active, gate, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
         CHANNELS=channels, RELATIONS=back.size(2) // channels, HAS_GATE=gate is not None, PRECISION=_precision(),
@@ -184,10 +185,16 @@ def _strides(matrix: Tensor) -> dict[str, int]:
     return {"IN": 1, "OUT": matrix.stride(2), "RELATION": channels * matrix.stride(2)}
 
 
-def _blocks(channels: int) -> tuple[int, int]:
-    """Channels as a power of two and a rest, filled up to one: 144 is 128 and 16, where 256 would waste half."""
+def _blocks(channels: int) -> tuple[int, int, int]:
+    """Channels of a program, as a power of two and a rest filled up to one, and programs side by side.
+
+    144 is 128 and 16, where 256 would waste half. One program holds 256 channels at most: beyond, registers spill.
+    """
     wide = 1 << (channels.bit_length() - 1)
-    return (wide, 1) if wide == channels else (wide, max(16, triton.next_power_of_2(channels - wide)))
+    rest = 1 if wide == channels else max(16, triton.next_power_of_2(channels - wide))
+    if wide + rest > _MOST_CHANNELS:
+        return _MOST_CHANNELS // 2, 1, triton.cdiv(channels, _MOST_CHANNELS // 2)
+    return wide, rest, 1
 
 
 def _precision() -> str:
