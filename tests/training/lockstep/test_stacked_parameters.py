@@ -14,9 +14,9 @@ DATASET = molecules(12)
 RUN = Run(layers=2, width=10, precision="float64")
 
 
-def make(run, wide=16, low=None):
+def make(run, wide=16, low=None, **more):
     networks = [build_model(replace(run, seed=seed), DATASET).double() for seed in range(2)]
-    return networks, StackedParameters(networks, make_network(run, DATASET, wide).double(), run.pe, CPU, low)
+    return networks, StackedParameters(networks, make_network(run, DATASET, wide).double(), run.pe, CPU, low, **more)
 
 
 @pytest.mark.parametrize("options", [{}, {"pe": 3}, {"jk": "cat", "pe": 3}, {"norm": "batch"}, {"width": 16}], ids=str)
@@ -49,6 +49,23 @@ def test_leaves_are_views_of_the_flat_tensor_in_the_shape_of_the_template():
     assert weight.transpose(1, 2).flatten(2).data_ptr() == weight.data_ptr()  # side by side without a copy
     assert weight[1, :, :10, :10].equal(networks[1].convs[0].lin.weight)
     assert weight[1, :, 10:].count_nonzero() == weight[1, :, :, 10:].count_nonzero() == 0
+
+
+@pytest.mark.parametrize(("summed_last", "strides"), [(False, (16, 48, 1)), (True, (256, 1, 16))])
+def test_two_orders_of_matrices(summed_last, strides):
+    networks, parameters = make(RUN, summed_last=summed_last)
+    weight = parameters.leaves()["convs.0.lin.weight"]
+    assert weight.shape == (2, 3, 16, 16)
+    assert weight.stride()[1:] == strides
+    for number, network in enumerate(networks):
+        torch.testing.assert_close(parameters.extract(number), dict(network.state_dict()), rtol=0, atol=0)
+    gradients = {name: torch.zeros_like(leaf) for name, leaf in parameters.leaves().items()}
+    gradients["convs.0.lin.weight"] = torch.empty_like(weight).copy_(weight)  # stored as the weight is
+    places = dict(zip(gradients, parameters.pieces(gradients), strict=True))
+    piece = places["convs.0.lin.weight"]
+    assert piece.data_ptr() == gradients["convs.0.lin.weight"].data_ptr()  # not copied
+    begin = dict(zip(gradients, parameters.begins, strict=True))["convs.0.lin.weight"]
+    assert piece.equal(parameters.flat[:, begin : begin + piece.size(1)])
 
 
 def test_positional_channels_stay_the_last():
