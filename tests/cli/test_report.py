@@ -52,10 +52,9 @@ def test_a_folder_of_results(outputs, tmp_path):
     moved = outputs.rename(tmp_path / "moved")
     run = report("--out", moved)
     assert run.stdout == f"The report of 6 runs and 1 table is in {moved / 'report.html'}.\n"
-    (moved / "ledger.jsonl").unlink()
+    other = (moved / "ledger.jsonl").rename(tmp_path / "other.jsonl")
     assert "0 runs and 1 table" in report("--out", moved).stdout
-    other = report("--out", moved, "--tables", tmp_path)  # what is named counts
-    assert "0 runs and 0 tables" in other.stdout
+    assert "6 runs and 1 table" in report("--out", moved, "--ledger", other).stdout  # what is named counts
 
 
 def test_nothing_yet(tmp_path, monkeypatch):
