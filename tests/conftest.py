@@ -1,6 +1,7 @@
 """What all tests share: one set of tolerances, repeatable random inputs, and a reason when a GPU is missing."""
 
 import os
+import signal
 from collections.abc import Callable
 
 # One thread, here and in the processes that tests start: their tensors are small, and on a busy machine threads that
@@ -14,6 +15,9 @@ import torch
 # Figures are drawn into files, also where a display exists.
 os.environ["MPLBACKEND"] = "Agg"
 torch.set_num_threads(1)
+# A shell starts background jobs with Ctrl-C ignored, and processes that tests start and interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
 hypothesis.settings.load_profile("graphprism")

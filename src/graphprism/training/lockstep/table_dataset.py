@@ -149,10 +149,8 @@ class TableDataset:
     def _renumber(self, relative: Tensor, place: Tensor | None) -> Tensor:
         """Numbers counted from the node that holds them, (..., N, 5 D), as numbers of rows of the batch."""
         if place is None:
-            return (
-                relative
-                + torch.arange(relative.size(-2), device=relative.device, dtype=torch.int32)[:, None] * self._base
-            )
+            row = torch.arange(relative.size(-2), device=relative.device, dtype=torch.int32)
+            return relative + row[:, None] * self._base
         numbers = relative + place.to(torch.int32)[..., None] * self._base
         row_of = place.argsort(dim=-1).to(torch.int32)
         moved, per_node = 3 * self.num_slots, self._base[: 3 * self.num_slots]  # relations stay what they are
