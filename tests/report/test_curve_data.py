@@ -34,6 +34,11 @@ def test_numbers_that_are_not_finite_end_a_curve():
 def test_seeds_are_one_configuration_and_folds_too():
     assert [len(each.runs) for each in configurations(depth_runs())] == [3] * 18
     assert [len(each.runs) for each in configurations(node_runs()[:4])] == [2, 2]
+    # a field that came later is off in runs from before
+    old, new = depth_runs()[:2]
+    changed = replace(new, run={**new.run, "later": False, "another": None})
+    assert [len(each.runs) for each in configurations([old, changed])] == [2]
+    assert [len(each.runs) for each in configurations([old, replace(new, run={**new.run, "later": True})])] == [1, 1]
 
 
 def test_labels_name_what_differs():

@@ -47,7 +47,12 @@ def configurations(runs: Iterable[RunResult]) -> list[Configuration]:
 
 
 def _fields(run: RunResult) -> dict[str, Any]:
-    return {name: value for name, value in run.run.items() if name not in REPETITION}
+    """What tells runs apart; without what is off, which a run from before there was such a field does not have."""
+    return {
+        name: value
+        for name, value in run.run.items()
+        if name not in REPETITION and value is not None and value is not False
+    }
 
 
 def _labels(groups: Iterable[Sequence[RunResult]]) -> list[str]:
