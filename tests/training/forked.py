@@ -1,42 +1,18 @@
-"""A process that trains in children of its own, so that they can be killed; it imports everything once for all tests.
-
-It reads jobs as JSON, one per line, and answers each with the exit codes of its processes. It never runs a backward
-pass itself, as torch forbids those in children of a process that did.
-"""
+"""A process that trains in children of its own; a job is answered with their exit codes (see killable.py)."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import socket
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import graphprism.training.write_whole
 from graphprism.datasets import molecules
 from graphprism.training import Run, train
-
-
-def die_at(call: str, count: int) -> None:
-    """Kills this process when it calls a function for the ``count``-th time."""
-    owner, name = {
-        "step": (torch.optim.AdamW, "step"),
-        "fsync": (graphprism.training.write_whole.os, "fsync"),
-        "replace": (Path, "replace"),
-    }[call]
-    function, calls = getattr(owner, name), [0]
-
-    def counted(*arguments: Any, **keywords: Any) -> Any:
-        calls[0] += 1
-        if calls[0] == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **keywords)
-
-    setattr(owner, name, counted)
+from tests.training.killable import answer, die_at, exit_code, fork
 
 
 def work(job: dict[str, Any], rank: int, port: int) -> None:
@@ -48,24 +24,10 @@ def work(job: dict[str, Any], rank: int, port: int) -> None:
         os.environ |= {name: str(value) for name, value in places.items()}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "tests"}
     if "die_at" in job:
-        die_at(*job["die_at"])
+        die_at(*job["die_at"], step=(torch.optim.AdamW, "step"))
     result = train(Run(**job["run"]), molecules(job["graphs"]), folder=job["folder"], accelerator="cpu", devices=ranks)
     if rank == 0:
         Path(job["folder"], "result.json").write_text(result.to_json(), "utf-8")
-
-
-def fork(job: dict[str, Any], rank: int, port: int) -> int:
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        work(job, rank, port)
-        code = 0
-    except BaseException as error:
-        print(f"process {rank}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-    finally:
-        os._exit(code)
 
 
 def free_port() -> int:
@@ -74,18 +36,15 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def main() -> None:
-    import lightning.fabric
-    import torchmetrics.functional  # noqa: F401
-
-    print(json.dumps(lightning.fabric.__version__), flush=True)
-    for line in sys.stdin:
-        job = json.loads(line)
-        port = free_port()
-        children = [fork(job, rank, port) for rank in range(job.get("ranks", 1))]
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        print(json.dumps(codes), flush=True)
+def run(job: dict[str, Any]) -> list[int]:
+    port = free_port()
+    ranks = range(job.get("ranks", 1))
+    children = [fork(partial(work, job, rank, port), f"process {rank}") for rank in ranks]
+    return [exit_code(child) for child in children]
 
 
 if __name__ == "__main__":
-    main()
+    import lightning.fabric  # noqa: F401
+    import torchmetrics.functional  # noqa: F401
+
+    answer(run)

@@ -67,6 +67,13 @@ class Csr:
         return rowptr
 
     @property
+    def places(self) -> tuple[Tensor, Tensor]:
+        """(K,) the row node of every entry, and (K,) which of the entries of that node it is."""
+        start = self.node_rowptr.long()
+        row = torch.repeat_interleave(torch.arange(self.num_rows, device=start.device), start.diff())
+        return row, torch.arange(row.numel(), device=start.device) - start[row]
+
+    @property
     def active_share(self) -> float:
         """Share of the pairs (node, relation) that have an entry; waits for the device once."""
         if "active_share" not in self.cache:

@@ -20,8 +20,7 @@ class TableAdj:
     passes of every product read through one of the two tables and write each row once: no atomics, the same bits every
     time.
 
-    Built for a data set whose graphs stand one after another, numbers are kept relative to the node, so that `select`
-    makes a batch by reading rows.
+    Of a data set whose graphs stand one after another, `relative` numbers make a batch by reading rows.
 
     Attributes:
         numbers: (N, 5 D) integers. By slots: the pair ``sender * R + relation`` that an entry reads, the node that a
@@ -48,8 +47,8 @@ class TableAdj:
         weighted = adj.normalized(norm, dtype)
         incoming, outgoing = weighted.incoming, weighted.outgoing
         num_slots = max(1, _most(incoming), _most(outgoing))
-        row_in, slot_in = _places(incoming)
-        row_out, slot_out = _places(outgoing)
+        row_in, slot_in = incoming.places
+        row_out, slot_out = outgoing.places
         order_in, order_out = incoming.order.long(), outgoing.order.long()
         slot_of_edge = torch.empty_like(slot_in).index_copy_(0, order_in, slot_in)
         relation = torch.zeros_like(weighted.src) if weighted.relation is None else weighted.relation.long()
@@ -125,13 +124,6 @@ class TableAdj:
 
 def _most(csr: Csr) -> int:
     return int(csr.node_rowptr.diff().max()) if csr.num_rows else 0
-
-
-def _places(csr: Csr) -> tuple[Tensor, Tensor]:
-    """Row and slot of every entry of a sorted structure."""
-    start = csr.node_rowptr.long()
-    row = torch.repeat_interleave(torch.arange(csr.num_rows, device=start.device), start.diff())
-    return row, torch.arange(row.numel(), device=start.device) - start[row]
 
 
 def _table(row: Tensor, slot: Tensor, value: Tensor, empty: Tensor) -> Tensor:

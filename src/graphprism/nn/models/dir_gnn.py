@@ -15,6 +15,7 @@ from graphprism.nn.conv.is_watched import is_watched
 from graphprism.nn.conv.operands import to_adj
 from graphprism.nn.models.larger import larger
 from graphprism.nn.models.node_convolutions import make_node_conv, relations_of_conv
+from graphprism.ops.dropout import dropout, what_stays
 from graphprism.ops.relu_normalize import relu_normalize
 
 
@@ -132,10 +133,7 @@ class DirGNN(torch.nn.Module):
 
     def _kept(self, h: Tensor, generator: torch.Generator | None) -> Tensor | None:
         """What dropout leaves; before ReLU it is the same as after it, and there it is one step with others."""
-        if not self.training or self.dropout == 0:
-            return None
-        return torch.empty_like(h, dtype=torch.bool).bernoulli_(1 - self.dropout, generator=generator)
+        return what_stays(h, self.dropout, generator) if self.training and self.dropout else None
 
     def _drop(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
-        kept = self._kept(h, generator)
-        return h if kept is None else h * kept / (1 - self.dropout)
+        return dropout(h, self.dropout, generator) if self.training and self.dropout else h

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from graphprism.ops.forms import Forms
 from graphprism.ops.pair_products import reference
-
-# Rows of a tile that ``active`` speaks of.
-TILE = 64
+from graphprism.ops.pair_products.tile import MOST_RELATIONS as MOST_RELATIONS
+from graphprism.ops.pair_products.tile import TILE as TILE
 
 IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# Rows of a tile that ``active`` speaks of.
-_TILE = 64
+from graphprism.ops.pair_products.tile import TILE
 
 
 def pair_product(x: Tensor, matrix: Tensor, active: Tensor | None) -> Tensor:
@@ -21,7 +20,7 @@ def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor | None, gate:
     if active is not None:
         relations = torch.arange(back.size(2) // matrix.size(1), device=back.device)
         there = (active[..., None] >> relations & 1).bool()  # (K, T, R)
-        rows = there.repeat_interleave(_TILE, dim=1)[:, : back.size(1), :, None]
+        rows = there.repeat_interleave(TILE, dim=1)[:, : back.size(1), :, None]
         back = torch.where(rows, back.unflatten(2, (relations.numel(), -1)), 0).flatten(2)
     torch.bmm(back, matrix.transpose(1, 2), out=out)
     if gate is not None:

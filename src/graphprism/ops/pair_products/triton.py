@@ -17,15 +17,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Rows of a tile that ``active`` speaks of.
-_TILE = 64
+from graphprism.ops.dot_precision import dot_precision
+from graphprism.ops.pair_products.tile import MOST_RELATIONS, TILE
+
 # Channels that one pass of the loop over them reads.
 _DEPTH = 16
 # What is read ahead, in passes of that loop.
 _STAGES = 4
 # Rows of all runs from which on their number, and not the way of one of them, decides.
 _MANY = 4096
-_MOST_RELATIONS = 8
 _MOST_CHANNELS = 256
 
 
@@ -46,15 +46,9 @@ def _product_kernel(
         weights = matrix + run * matrix_run + r * RELATION + depth[:, None] * IN
         total = tl.zeros((ROWS, WIDE), dtype=tl.float32)
         total_rest = tl.zeros((ROWS, REST), dtype=tl.float32)
-        for first in range(0, CHANNELS, DEPTH):
-            a = tl.load(rows + first, mask=there, other=0.0)
-            at = weights + first * IN + wide[None, :] * OUT
-            b = tl.load(at, mask=(wide < CHANNELS)[None, :], other=0.0)
-            total = tl.dot(a, b, total, input_precision=PRECISION)
-            if REST > 1:
-                at = weights + first * IN + rest[None, :] * OUT
-                b = tl.load(at, mask=(rest < CHANNELS)[None, :], other=0.0)
-                total_rest = tl.dot(a, b, total_rest, input_precision=PRECISION)
+        total, total_rest = _multiply(
+            total, total_rest, rows, weights, wide, rest, there, IN, OUT, CHANNELS, PRECISION, DEPTH, REST
+        )
         own = (run * num_rows + row)[:, None] * RELATIONS + r
         _finish(total, None, out, own, wide, there, CHANNELS, False)
         if REST > 1:
@@ -81,18 +75,31 @@ def _back_kernel(
         if (bits >> r) & 1:
             rows = back + (own * RELATIONS + r) * CHANNELS + depth[None, :]
             weights = matrix + run * matrix_run + r * RELATION + depth[:, None] * OUT
-            for first in range(0, CHANNELS, DEPTH):
-                a = tl.load(rows + first, mask=there, other=0.0)
-                at = weights + first * OUT + wide[None, :] * IN
-                b = tl.load(at, mask=(wide < CHANNELS)[None, :], other=0.0)
-                total = tl.dot(a, b, total, input_precision=PRECISION)
-                if REST > 1:
-                    at = weights + first * OUT + rest[None, :] * IN
-                    b = tl.load(at, mask=(rest < CHANNELS)[None, :], other=0.0)
-                    total_rest = tl.dot(a, b, total_rest, input_precision=PRECISION)
+            total, total_rest = _multiply(
+                total, total_rest, rows, weights, wide, rest, there, OUT, IN, CHANNELS, PRECISION, DEPTH, REST
+            )
     _finish(total, gate, out, own, wide, there, CHANNELS, HAS_GATE)
     if REST > 1:
         _finish(total_rest, gate, out, own, rest, there, CHANNELS, HAS_GATE)
+
+
+@triton.jit
+def _multiply(
+    total, total_rest, rows, weights, wide, rest, there,
+    SUMMED: tl.constexpr, OTHER: tl.constexpr, CHANNELS: tl.constexpr,
+    PRECISION: tl.constexpr, DEPTH: tl.constexpr, REST: tl.constexpr,
+):  # fmt: skip
+    """Adds the product of a tile of rows and one matrix, whose channels are so far apart, to the totals."""
+    for first in range(0, CHANNELS, DEPTH):
+        a = tl.load(rows + first, mask=there, other=0.0)
+        at = weights + first * SUMMED + wide[None, :] * OTHER
+        b = tl.load(at, mask=(wide < CHANNELS)[None, :], other=0.0)
+        total = tl.dot(a, b, total, input_precision=PRECISION)
+        if REST > 1:
+            at = weights + first * SUMMED + rest[None, :] * OTHER
+            b = tl.load(at, mask=(rest < CHANNELS)[None, :], other=0.0)
+            total_rest = tl.dot(a, b, total_rest, input_precision=PRECISION)
+    return total, total_rest
 
 
 @triton.jit
@@ -122,7 +129,7 @@ def _turn_kernel(matrix, out, matrix_layer, matrix_run, num_runs, CHANNELS: tl.c
 def takes(matrix: Tensor) -> bool:
     """Whether the kernels take such matrices, (K, F, R * F)."""
     channels, both = matrix.shape[1:]
-    fits = channels % _DEPTH == 0 and both % channels == 0 and 1 < both // channels <= _MOST_RELATIONS
+    fits = channels % _DEPTH == 0 and both % channels == 0 and 1 < both // channels <= MOST_RELATIONS
     fits = fits and matrix.stride() in ((matrix.stride(0), both, 1), (matrix.stride(0), 1, channels))
     return fits and matrix.is_cuda and matrix.dtype in (torch.float32, torch.bfloat16, torch.float16)
 
@@ -135,10 +142,10 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
     relations = matrix.size(2) // channels
     out = x.new_empty(num_runs, num_rows, relations * channels)
     wide, rest, columns = _blocks(channels)
-    _product_kernel[(triton.cdiv(num_rows, _TILE) * columns, relations, num_runs)](
+    _product_kernel[(triton.cdiv(num_rows, TILE) * columns, relations, num_runs)](
         x.contiguous(), matrix, active, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
-        CHANNELS=channels, RELATIONS=relations, PRECISION=_precision(),
-        ROWS=_TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, COLUMNS=columns, num_warps=4, num_stages=_STAGES,
+        CHANNELS=channels, RELATIONS=relations, PRECISION=dot_precision(),
+        ROWS=TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, COLUMNS=columns, num_warps=4, num_stages=_STAGES,
     )  # fmt: skip
     return out
 
@@ -147,10 +154,10 @@ def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor, gate: Tensor
     """One program for a tile and a run; with few rows, for a few of its channels."""
     num_runs, num_rows, channels = out.shape
     wide, rest, columns = _blocks(channels) if num_runs * num_rows >= _MANY else (32, 1, triton.cdiv(channels, 32))
-    _back_kernel[(triton.cdiv(num_rows, _TILE), num_runs, columns)](
+    _back_kernel[(triton.cdiv(num_rows, TILE), num_runs, columns)](
         back, matrix, active, gate, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
-        CHANNELS=channels, RELATIONS=back.size(2) // channels, HAS_GATE=gate is not None, PRECISION=_precision(),
-        ROWS=_TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, num_warps=4, num_stages=_STAGES,
+        CHANNELS=channels, RELATIONS=back.size(2) // channels, HAS_GATE=gate is not None, PRECISION=dot_precision(),
+        ROWS=TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, num_warps=4, num_stages=_STAGES,
     )  # fmt: skip
 
 
@@ -195,7 +202,3 @@ def _blocks(channels: int) -> tuple[int, int, int]:
     if wide + rest > _MOST_CHANNELS:
         return _MOST_CHANNELS // 2, 1, triton.cdiv(channels, _MOST_CHANNELS // 2)
     return wide, rest, 1
-
-
-def _precision() -> str:
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"

@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.csr import Csr
+from graphprism.ops.dot_precision import dot_precision
 
 
 class Tile(NamedTuple):
@@ -211,7 +212,7 @@ def _meta(value: Tensor | None, dense: Tensor, in_channels: int, out_channels: i
 def _precision(dense: Tensor) -> str:
     if dense.dtype != torch.float32:  # there is only one way to multiply them
         return "ieee"
-    return HIGHEST if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    return dot_precision(HIGHEST)
 
 
 def _most_registers(dense: Tensor) -> int | None:

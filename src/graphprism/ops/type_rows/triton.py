@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.dot_precision import dot_precision
+
 _ROWS = 64
 # Channels of a program: few, so that one run alone keeps some processors busy.
 _CHANNELS = 16
@@ -71,7 +73,7 @@ def sum_types(types: Tensor, rows: Tensor, num_types: int) -> Tensor:
     out = rows.new_empty(num_runs, num_types, channels)
     _sum_kernel[(triton.cdiv(channels, _CHANNELS), num_runs)](
         types, rows.contiguous(), out, num_rows, num_types, channels, types.stride(0), types.stride(1),
-        PRECISION="ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+        PRECISION=dot_precision(),
         TYPES=max(16, triton.next_power_of_2(num_types)), ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
     )  # fmt: skip
     return out

@@ -42,7 +42,7 @@ class Networks:
         low = torch.bfloat16 if run.precision == "bf16" else None
         self.count = sum(parameter.numel() for parameter in networks[0].parameters())
         self.parameters = StackedParameters(
-            networks, self._template, run.pe, device, low, summed_last=run.model == "mrs-gcn"
+            networks, self._template, run.pe, device, low, summed_last=data.leaves_out_pairs
         )
         self._data = data
 

@@ -10,12 +10,9 @@ from torch import Tensor
 
 from graphprism.datasets import PackedDataset
 from graphprism.ops import RelationalAdj, TableAdj
-from graphprism.ops.pair_products import TILE
+from graphprism.ops.pair_products import MOST_RELATIONS, TILE
 from graphprism.training.graph_input import edge_needs, positions, split_graph
 from graphprism.training.run import Run
-
-# Relations whose pairs are told apart by bits, at most.
-_MOST_RELATIONS = 8
 
 
 @dataclass(frozen=True)
@@ -100,6 +97,11 @@ class TableDataset:
         self.y = _one_more(y).to(device)
 
     @property
+    def leaves_out_pairs(self) -> bool:
+        """Whether products may leave out pairs that nobody sends by: rows can stand `together`."""
+        return self._sends is not None
+
+    @property
     def no_graph(self) -> int:
         """The number of a graph without nodes, which fills up the last batch."""
         return self.sizes.numel() - 1
@@ -167,10 +169,9 @@ def _one_more(tensor: Tensor) -> Tensor:
 
 def _sends(adj: RelationalAdj) -> Tensor | None:
     """(N,) a bit for every relation that a node sends by; `None` where there is one relation, or too many for bits."""
-    if adj.relation is None or not 1 < adj.num_relations <= _MOST_RELATIONS:
+    if not 1 < adj.num_relations <= MOST_RELATIONS:
         return None
-    there = torch.zeros(adj.size[0], adj.num_relations, dtype=torch.int32)
-    there[adj.src.long(), adj.relation.long()] = 1
+    there = (adj.outgoing.rowptr.diff() > 0).view(-1, adj.num_relations).int()
     return (there << torch.arange(adj.num_relations)).sum(1).to(torch.int32)
 
 
@@ -184,7 +185,7 @@ def _gray_rank(bits: Tensor) -> Tensor:
 def _tiles(bits: Tensor) -> Tensor:
     """Bits of nodes joined by tiles of rows: (K, N) -> (K, N / 64)."""
     tiles = torch.nn.functional.pad(bits, (0, -bits.size(-1) % TILE)).unflatten(-1, (-1, TILE))
-    relations = torch.arange(_MOST_RELATIONS, device=bits.device)
+    relations = torch.arange(MOST_RELATIONS, device=bits.device)
     there = (tiles[..., None] >> relations & 1).amax(-2)
     joined: Tensor = (there << relations).sum(-1)
     return joined.to(torch.int32)
@@ -192,9 +193,6 @@ def _tiles(bits: Tensor) -> Tensor:
 
 def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: TableAdj) -> Tensor:
     """Types of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
-    start, order = adj.incoming.node_rowptr.long(), adj.incoming.order.long()
-    row = torch.repeat_interleave(torch.arange(start.numel() - 1), start.diff())
-    slot = torch.arange(row.numel()) - start[row]
     found = edge_attr.new_zeros(table.size[0], table.num_slots, edge_attr.size(1))
-    found[row, slot] = edge_attr[order]
+    found[adj.incoming.places] = edge_attr[adj.incoming.order.long()]
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphprism.ops.dropout import dropout
 from graphprism.ops.sparse_with_values import sparse_with_values
 
 
@@ -24,10 +25,5 @@ def input_dropout(x: Tensor, share: float, generator: torch.Generator | None = N
     if share == 0:
         return x
     if x.layout == torch.sparse_csr:
-        return sparse_with_values(x, _dropped(x.values(), share, generator))
-    return _dropped(x, share, generator)
-
-
-def _dropped(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    kept = torch.empty_like(values, dtype=torch.bool).bernoulli_(1 - share, generator=generator)
-    return values * kept / (1 - share)
+        return sparse_with_values(x, dropout(x.values(), share, generator))
+    return dropout(x, share, generator)
