@@ -123,6 +123,50 @@ def test_nan_stays_nan(device):
     assert out.isnan().all(-1).equal(expected)
 
 
+def test_nan_stays_in_its_relation(device):
+    case = Case(1, 8, torch.float32, device)
+    case.weight[:] = 1
+    bad = case.place == NODES - 1
+    expected = torch.stack([(bad & (case.relation == each)).any(-1) for each in range(RELATIONS)], dim=-1)
+    assert expected.any()
+    out = case.found(table_split_sum, RELATIONS * 8, "rows", "place", "weight", "relation", num_relations=RELATIONS)
+    assert out.unflatten(2, (RELATIONS, 8)).isnan().all(-1).equal(expected)
+
+
+@pytest.mark.parametrize("relations", [4, 5, 9])
+def test_many_relations(relations, device):
+    case = Case(2, 16, torch.float32, device)
+    case.relation = (case.relation * 7 + case.place) % relations
+    names, more = ("rows", "place", "weight", "relation"), {"num_relations": relations}
+    found = case.found(table_split_sum, relations * 16, *names, **more)
+    assert_near(found, case.exact(table_split_sum, *names, **more), torch.float32)
+
+
+@pytest.mark.parametrize("channels", [8, 144])
+def test_what_is_not_active_is_left_alone(channels, device, monkeypatch):
+    monkeypatch.setattr(IMPLEMENTATIONS["triton"], "_MANY", 1)
+    case = Case(3, channels, torch.float32, device)
+    active = torch.tensor([[0b101], [0], [0b111]], dtype=torch.int32, device=device)
+    names, more = ("rows", "place", "weight", "relation"), {"num_relations": RELATIONS}
+    found = case.found(table_split_sum, RELATIONS * channels, *names, **more, active=active)
+    there = (active >> torch.arange(RELATIONS, device=device) & 1).bool().repeat_interleave(channels, dim=1)
+    there = there[:, None].expand(-1, NODES, -1)
+    assert found.isnan().equal(~there)
+    assert_near(found[there], case.exact(table_split_sum, *names, **more)[there], torch.float32)
+
+
+def test_a_long_run_is_counted_in_wide_numbers(device, monkeypatch):
+    module = IMPLEMENTATIONS["triton"]
+    assert module._count(torch.empty(1, 1 << 28, 9, device="meta"), torch.empty(1, 1, 1)) == module.tl.int64
+    assert module._count(torch.empty(1, 1 << 27, 9, device="meta"), torch.empty(1, 1, 1)) == module.tl.int32
+    monkeypatch.setattr(module, "_count", lambda rows, out: module.tl.int64)
+    case = Case(2, 16, torch.float32, device)
+    names, more = ("rows", "place", "weight", "relation"), {"num_relations": RELATIONS}
+    found = case.found(table_split_sum, RELATIONS * 16, *names, **more)
+    assert_near(found, case.exact(table_split_sum, *names, **more), torch.float32)
+    assert_near(case.found(table_sum, 16, *names[:3]), case.exact(table_sum, *names[:3]), torch.float32)
+
+
 def test_tables_that_a_kernel_cannot_read_are_an_error(device):
     case = Case(3, 8, torch.float32, device)
     turned = case.place.transpose(0, 1).contiguous().transpose(0, 1)

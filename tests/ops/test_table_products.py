@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphprism.ops import TableAdj, edge_softmax, entry_sum, relational_aggregate, relational_linear, relational_sum
-from graphprism.ops.table_products import aggregate, linear, matrix_gradient, read_senders, side_by_side
+from graphprism.ops.table_products import aggregate, linear, read_senders
 from tests.ops.cases import GRAPHS, normal
 from tests.ops.tables import NOTHING, both, both_of, entry_of_edge, repeated, to_entries
 
@@ -115,16 +115,3 @@ def test_gradients(name):
     # what an empty entry reads is not said, and takes no gradient
     rows = table.is_entry.flatten() if "read" in name else slice(None)
     assert torch.autograd.gradcheck(lambda x: product(x, table.numbers, table.weights)[rows], (x,))
-
-
-@pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 1, 3, 2)], ids=["side by side", "summed last"])
-def test_a_gradient_is_stored_as_its_matrix(order):
-    # stored with its axes in another order, as the weights of many runs are
-    weight = normal(2, *([3, 4, 5][axis - 1] for axis in order[1:])).detach().permute(order)
-    assert weight.shape == (2, 3, 4, 5)
-    x, back = normal(2, 7, 4, seed=1).detach(), normal(2, 7, 15, seed=2).detach()
-    matrix = side_by_side(weight)
-    assert matrix.data_ptr() == weight.data_ptr()  # a view
-    found = matrix_gradient(x, back, matrix, 3)
-    torch.testing.assert_close(found, torch.einsum("knf,knro->krfo", x, back.unflatten(2, (3, 5))))
-    assert found.stride() == weight.stride()

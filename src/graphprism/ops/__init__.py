@@ -15,10 +15,12 @@ from graphprism.ops.relational_linear import relational_linear
 from graphprism.ops.relational_stack import relational_stack
 from graphprism.ops.relational_sum import relational_sum
 from graphprism.ops.relational_transform import relational_transform
+from graphprism.ops.run_linear import run_linear
 from graphprism.ops.select_graphs import select_graphs
 from graphprism.ops.table_adj import TableAdj
 from graphprism.ops.take_row import take_row
 from graphprism.ops.type_rows import type_rows
+from graphprism.ops.type_rows.type_sums import type_sums
 
 __all__ = [
     "EDGE_NORMS",
@@ -40,7 +42,9 @@ __all__ = [
     "relational_stack",
     "relational_sum",
     "relational_transform",
+    "run_linear",
     "select_graphs",
     "take_row",
     "type_rows",
+    "type_sums",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism.ops.pair_gradient import pair_gradient
 from graphprism.ops.table_adj import TableAdj
 from graphprism.ops.table_sum import table_split_sum, table_sum
 
@@ -53,17 +54,6 @@ def softmax(logit: Tensor, adj: TableAdj) -> Tensor:
 def side_by_side(weight: Tensor) -> Tensor:
     """Matrices of the relations as one: (K, R, F, F') -> (K, F, R F'); a view where they are stored so."""
     return weight.transpose(1, 2).flatten(2)
-
-
-def matrix_gradient(x: Tensor, back: Tensor, matrix: Tensor, num_relations: int) -> Tensor:
-    """The gradient of matrices side by side, in the order in which they are stored.
-
-    Shapes: ``x`` (K, N, F), ``back`` (K, N, R F'), ``matrix`` (K, F, R F') -> (K, R, F, F')
-    """
-    sizes = (num_relations, back.size(2) // num_relations)
-    if matrix.stride(2) == 1:
-        return torch.bmm(x.transpose(1, 2), back).view(x.size(0), -1, *sizes).transpose(1, 2)
-    return torch.bmm(back.transpose(1, 2), x).view(x.size(0), *sizes, -1).transpose(2, 3)
 
 
 class Columns:
@@ -168,7 +158,7 @@ class _Linear(torch.autograd.Function):
         columns, num_relations = Columns(numbers, weights), weight.size(1)
         back = table_split_sum(grad, columns.receiver, columns.sent_weight, columns.sent_relation, num_relations)
         grad_x = torch.bmm(back, side_by_side(weight).transpose(1, 2))
-        grad_weight = matrix_gradient(x, back, side_by_side(weight), num_relations)
+        grad_weight = pair_gradient(x, back, side_by_side(weight), num_relations)
         return (grad_x[0], grad_weight[0], None, None) if one_run else (grad_x, grad_weight, None, None)
 
     @staticmethod

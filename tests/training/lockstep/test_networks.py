@@ -21,8 +21,8 @@ def test_outputs_are_those_of_the_networks_alone(model, width):
     runs = [replace(run, seed=seed) for seed in range(2)]
     data = TableDataset(run, DATASET, CPU, torch.float64)
     networks = Networks(runs, DATASET, data, CPU)
-    inputs = data.inputs(data.rows(GRAPHS, 100), 3)
-    found = networks(networks.parameters.leaves(), inputs, training=False)
+    inputs = data.inputs(data.rows(GRAPHS, 100))
+    found = networks(networks.parameters.leaves(), inputs, 3, training=False)
     assert networks.width == width
     for number, one in enumerate(runs):
         alone = build_model(one, DATASET).double().eval()
@@ -31,15 +31,35 @@ def test_outputs_are_those_of_the_networks_alone(model, width):
         assert networks.count == sum(weight.numel() for weight in alone.parameters())
 
 
+def test_means_are_those_of_the_networks_alone():
+    dataset = replace(DATASET, name="peptides-like")
+    run = Run(layers=2, width=6, precision="float64")
+    networks = Networks([run], dataset, data := TableDataset(run, dataset, CPU, torch.float64), CPU)
+    inputs = data.inputs(data.rows(GRAPHS[:1], 100))
+    alone = build_model(run, dataset).double().eval()
+    (batch,) = PreparedDataset(run, dataset).batches(GRAPHS[0], 3)
+    # a fourth graph, without nodes, is all zeros before the head
+    expected = torch.cat([alone(**batch.inputs), alone.head.bias[None]])
+    torch.testing.assert_close(networks(networks.parameters.leaves(), inputs, 4, training=False)[0], expected)
+
+
+def test_graphs_are_summed_and_read_in_float32_at_least():
+    run = Run(layers=2, width=6, precision="bf16")
+    data = TableDataset(run, DATASET, CPU, torch.float32)
+    networks = Networks([run], DATASET, data, CPU)
+    found = networks(networks.parameters.leaves(), data.inputs(data.rows(GRAPHS[:1], 100)), 3, training=True)
+    assert found.dtype == torch.float32
+
+
 def test_batch_norms_take_note_in_training_only():
     run = Run(layers=2, width=6, precision="float64", norm="batch")
     data = TableDataset(run, DATASET, CPU, torch.float64)
     networks = Networks([run, replace(run, seed=1)], DATASET, data, CPU)
-    inputs = data.inputs(data.rows(GRAPHS, 100), 3)
+    inputs = data.inputs(data.rows(GRAPHS, 100))
     buffers = {name: buffer.clone() for name, buffer in networks.parameters.buffers.items()}
-    networks(networks.parameters.leaves(), inputs, training=False)
+    networks(networks.parameters.leaves(), inputs, 3, training=False)
     torch.testing.assert_close(networks.parameters.buffers, buffers, rtol=0, atol=0)
-    networks(networks.parameters.leaves(), inputs, training=True)
+    networks(networks.parameters.leaves(), inputs, 3, training=True)
     assert networks.parameters.buffers["norms.0.module.num_batches_tracked"].tolist() == [1, 1]
     mean = networks.parameters.buffers["norms.1.module.running_mean"]
     assert not mean[0].equal(mean[1])

@@ -35,9 +35,9 @@ def test_more_graphs_than_a_short_number_counts():
 
 def test_inputs_by_hand():
     data = make()
-    inputs = data.inputs(data.rows(torch.tensor([[1, 3, 0]]), 7), 3)
+    inputs = data.inputs(data.rows(torch.tensor([[1, 3, 0]]), 7))
     assert inputs.x.flatten().tolist() == [2, 0, 27, 0, 1, 0, 0]
-    assert inputs.readout.tolist() == [[[1, 1, 1, 0, 0, 0, 0], [0] * 7, [0, 0, 0, 1, 1, 0, 0]]]
+    assert inputs.owner.tolist() == [[0, 0, 0, 2, 2, -1, -1]]
     assert inputs.is_node.tolist() == [[True] * 5 + [False] * 2]
     columns = Columns(inputs.numbers[0], inputs.weights[0])
     # edges of the second graph: 1 - 2; of the first: 0 - 1
@@ -48,16 +48,9 @@ def test_inputs_by_hand():
     assert inputs.pe is None
 
 
-def test_means_are_read_out_by_rows_that_sum_to_one():
-    data = make(dataset=replace(three_graphs(), name="peptides-like"))
-    inputs = data.inputs(data.rows(torch.tensor([[1, 3, 0]]), 6), 3)
-    torch.testing.assert_close(inputs.readout[0].sum(1), torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64))
-    assert inputs.readout[0, 2].tolist() == [0, 0, 0, 0.5, 0.5, 0]
-
-
 def test_what_the_model_does_not_take_is_left_out():
     inputs = [
-        make(replace(RUN, **change)).inputs(make().rows(torch.tensor([[0]]), 2), 1)
+        make(replace(RUN, **change)).inputs(make().rows(torch.tensor([[0]]), 2))
         for change in ({"model": "mrs-gcn"}, {"model": "mrs-gcn", "norm": "batch"}, {"model": "mrs-gcn", "pe": 2})
     ]
     assert [each.edge_attr is None for each in inputs] == [True] * 3
@@ -69,13 +62,14 @@ def test_what_the_model_does_not_take_is_left_out():
 def test_batches_are_those_of_the_prepared_data_set():
     run, dataset = replace(RUN, pe=3), molecules(30)
     data, graphs = make(run, dataset), torch.tensor([[4, 29, 0, 11], [7, 7, 1, 2]])
-    inputs = data.inputs(data.rows(graphs, 130), 4)
+    inputs = data.inputs(data.rows(graphs, 130))
     for number in range(2):
         (batch,) = PreparedDataset(run, dataset).batches(graphs[number], 4)
         nodes, edges = batch.x.size(0), batch.adj.incoming.order.long()
         assert inputs.x[number, :nodes].equal(batch.x)
         assert inputs.pe[number, :nodes].equal(batch.pe)
-        assert (inputs.readout[number] * torch.arange(1, 5)[:, None]).sum(0)[:nodes].equal(batch.owner + 1.0)
+        assert inputs.owner[number, :nodes].equal(batch.owner.int())
+        assert inputs.owner[number, nodes:].unique().tolist() == [-1]
         columns = Columns(inputs.numbers[number], inputs.weights[number])
         there = columns.weight != 0
         assert there[nodes:].sum() == 0
@@ -88,11 +82,10 @@ def test_batches_are_those_of_the_prepared_data_set():
 def test_the_first_nodes_of_every_batch():
     data = make(replace(RUN, pe=2))
     graphs = torch.tensor([[[1], [0]], [[2], [1]]])
-    inputs = data.inputs(data.rows(graphs.flatten(0, 1), 6), 1).unflatten((2, 2))
+    inputs = data.inputs(data.rows(graphs.flatten(0, 1), 6)).unflatten((2, 2))
     for tensor, whole in zip(inputs.cut(3).tensors()[:-1], inputs.tensors()[:-1], strict=True):
-        axis = 3 if whole is inputs.readout else 2
-        assert tensor.size(axis) == 3
-        assert tensor.equal(whole.narrow(axis, 0, 3))
+        assert tensor.size(2) == 3
+        assert tensor.equal(whole[:, :, :3])
     assert inputs.map(lambda each: each[0]).x.equal(inputs.x[0])
 
 
@@ -101,7 +94,7 @@ def test_nodes_that_send_by_the_same_relations_stand_together():
     graphs = torch.tensor([[4, 29, 0, 11], [7, 7, 1, 2]])
     rows = data.rows(graphs, 130)
     sorted_rows = data.together(rows)
-    inputs = data.inputs(sorted_rows, 4)
+    inputs = data.inputs(sorted_rows)
     columns = Columns(inputs.numbers, inputs.weights)
     sends = torch.stack([((columns.sent_weight != 0) & (columns.sent_relation == r)).any(-1) for r in range(3)], -1)
     for run in range(2):
@@ -118,11 +111,11 @@ def test_the_order_of_rows_changes_no_edge():
     run, dataset = replace(RUN, model="mrs-gcn"), molecules(30)
     data, graphs = make(run, dataset), torch.tensor([[4, 29, 0, 11], [7, 7, 1, 2]])
     rows = data.rows(graphs, 130)
-    plain, ordered = data.inputs(rows, 4), data.inputs(data.together(rows), 4)
+    plain, ordered = data.inputs(rows), data.inputs(data.together(rows))
     place = data.together(rows).place
     assert plain.active is None
     assert ordered.x.squeeze(-1).equal(plain.x.squeeze(-1).gather(1, place))
-    assert ordered.readout.equal(plain.readout.gather(2, place[:, None].expand(-1, 4, -1)))
+    assert ordered.owner.equal(plain.owner.gather(1, place))
     for number in range(2):
         found = []
         for inputs, name in ((plain, torch.arange(130)), (ordered, place[number])):
@@ -154,4 +147,4 @@ def test_a_plain_graph_keeps_its_order():
     data = make(replace(RUN, model="gcn"))
     rows = data.rows(torch.tensor([[1, 3, 0]]), 7)
     assert data.together(rows) is rows
-    assert data.inputs(rows, 3).active is None
+    assert data.inputs(rows).active is None

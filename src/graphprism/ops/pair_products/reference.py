@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from graphprism.ops.pair_products.tile import TILE
+from graphprism.ops.pair_products.tile import of_active
 
 
 def pair_product(x: Tensor, matrix: Tensor, active: Tensor | None) -> Tensor:
@@ -17,12 +17,7 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor | None) -> Tensor:
 
 def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor | None, gate: Tensor | None, out: Tensor) -> None:
     """One product with all matrices, of what is active."""
-    if active is not None:
-        relations = torch.arange(back.size(2) // matrix.size(1), device=back.device)
-        there = (active[..., None] >> relations & 1).bool()  # (K, T, R)
-        rows = there.repeat_interleave(TILE, dim=1)[:, : back.size(1), :, None]
-        back = torch.where(rows, back.unflatten(2, (relations.numel(), -1)), 0).flatten(2)
-    torch.bmm(back, matrix.transpose(1, 2), out=out)
+    torch.bmm(of_active(back, back.size(2) // matrix.size(1), active), matrix.transpose(1, 2), out=out)
     if gate is not None:
         out.masked_fill_(~(gate > 0), 0)
 

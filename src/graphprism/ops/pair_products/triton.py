@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.dot_precision import dot_precision
+from graphprism.ops.pair_products.bulk_copies import triton as bulk_copies
 from graphprism.ops.pair_products.tile import MOST_RELATIONS, TILE
 
 # Channels that one pass of the loop over them reads.
@@ -140,8 +141,10 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
     if x.dtype == torch.float32 and (matrix.stride(1) != 1 or num_runs * num_rows < _MANY):
         return torch.bmm(x, matrix)
     relations = matrix.size(2) // channels
+    wide, rest, columns = blocks(channels)
+    if num_runs * num_rows >= _MANY and bulk_copies.takes(matrix, columns):
+        return bulk_copies.pair_product(x.contiguous(), matrix, active, wide, rest)
     out = x.new_empty(num_runs, num_rows, relations * channels)
-    wide, rest, columns = _blocks(channels)
     _product_kernel[(triton.cdiv(num_rows, TILE) * columns, relations, num_runs)](
         x.contiguous(), matrix, active, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
         CHANNELS=channels, RELATIONS=relations, PRECISION=dot_precision(),
@@ -153,7 +156,12 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
 def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor, gate: Tensor | None, out: Tensor) -> None:
     """One program for a tile and a run; with few rows, for a few of its channels."""
     num_runs, num_rows, channels = out.shape
-    wide, rest, columns = _blocks(channels) if num_runs * num_rows >= _MANY else (32, 1, triton.cdiv(channels, 32))
+    wide, rest, columns = blocks(channels)
+    if num_runs * num_rows < _MANY:
+        wide, rest, columns = 32, 1, triton.cdiv(channels, 32)
+    elif bulk_copies.takes(matrix, columns):
+        bulk_copies.pair_product_back(back, matrix, active, gate, out, wide, rest)
+        return
     _back_kernel[(triton.cdiv(num_rows, TILE), num_runs, columns)](
         back, matrix, active, gate, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
         CHANNELS=channels, RELATIONS=back.size(2) // channels, HAS_GATE=gate is not None, PRECISION=dot_precision(),
@@ -192,7 +200,7 @@ def _strides(matrix: Tensor) -> dict[str, int]:
     return {"IN": 1, "OUT": matrix.stride(2), "RELATION": channels * matrix.stride(2)}
 
 
-def _blocks(channels: int) -> tuple[int, int, int]:
+def blocks(channels: int) -> tuple[int, int, int]:
     """Channels of a program, as a power of two and a rest filled up to one, and programs side by side.
 
     144 is 128 and 16, where 256 would waste half. One program holds 256 channels at most: beyond, registers spill.

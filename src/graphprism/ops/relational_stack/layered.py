@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.choose import inside_functorch
+from graphprism.ops.pair_gradient import pair_gradient, reads_active
 from graphprism.ops.pair_products import pair_product, pair_product_back, turn_matrices
 from graphprism.ops.table_adj import TableAdj
-from graphprism.ops.table_products import Columns, first_runs, matrix_gradient, side_by_side
+from graphprism.ops.table_products import Columns, first_runs, side_by_side
 from graphprism.ops.table_sum import gated_column_sum, table_split_sum, table_sum
 
 
@@ -69,22 +70,24 @@ class _Stack(torch.autograd.Function):
         matrices, biases = [side_by_side(weight) for weight in parameters[:num_layers]], parameters[num_layers:]
         columns = Columns(numbers, table)
         states = x.new_empty(num_layers + 1, *x.shape)
-        states[0] = x
+        # one product for all layers needs their inputs in one tensor; a kernel takes the first from where it is
+        first = x if reads_active(x, matrices[0], active) else states[0].copy_(x)
         # with residuals what a layer adds is not the state: it is kept as the gate of the ReLU
         gates = x.new_empty(num_layers, *x.shape) if residual else states[1:]
         for layer, (matrix, bias) in enumerate(zip(matrices, biases, strict=True)):
-            h = pair_product(states[layer], matrix, active).view(x.size(0), -1, bias.size(1))
+            source = states[layer] if layer else first
+            h = pair_product(source, matrix, active).view(x.size(0), -1, bias.size(1))
             table_sum(h, columns.sender_pair, columns.weight, bias, relu=True, out=gates[layer])
             if residual:
-                torch.add(states[layer], gates[layer], out=states[layer + 1])
-        ctx.save_for_backward(numbers, table, active, states, gates, *matrices)
+                torch.add(source, gates[layer], out=states[layer + 1])
+        ctx.save_for_backward(numbers, table, active, first, states, gates, *matrices)
         ctx.residual = residual
         ctx.set_materialize_grads(False)
         return states[1:].unbind()
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | None, ...]:
-        numbers, table, active, states, gates, *matrices = ctx.saved_tensors
+        numbers, table, active, first, states, gates, *matrices = ctx.saved_tensors
         num_layers, num_runs, num_rows, channels = gates.shape
         num_relations = matrices[0].size(2) // channels
         columns = Columns(numbers, table)
@@ -96,16 +99,20 @@ class _Stack(torch.autograd.Function):
         gated = active is not None and not ctx.residual and all(each is None for each in given[:-1])
         _begin(arrived[-1], given[-1], gates[-1] if gated else None)
         turned = turn_matrices(matrices, active)
+        wanted = active if reads_active(first, matrices[0], active) else None
         for layer in reversed(range(num_layers)):
             total, target = arrived[layer], arrived[layer - 1] if layer else grad_x
-            table_split_sum(total, *sent, num_relations, None if gated else gates[layer], out=back[layer])
+            gate = None if gated else gates[layer]
+            table_split_sum(total, *sent, num_relations, gate, wanted, out=back[layer])
             gate = gates[layer - 1] if gated and layer else None
             pair_product_back(back[layer], turned[layer], active, gate, out=target)
             if ctx.residual:
                 target += total
             if layer and (more := given[layer - 1]) is not None:
                 target += more
-        grad_weight = matrix_gradient(states[:-1].flatten(0, 1), back.flatten(0, 1), matrices[0], num_relations)
+        inputs, back = states[:-1].flatten(0, 1), back.flatten(0, 1)
+        first = None if wanted is None else first
+        grad_weight = pair_gradient(inputs, back, matrices[0], num_relations, wanted, first)
         grad_bias = gated_column_sum(arrived.flatten(0, 1), None if gated else gates.flatten(0, 1))
         return grad_x, None, None, None, None, *grad_weight.chunk(num_layers), *grad_bias.chunk(num_layers)
 

@@ -46,18 +46,22 @@ def table_split_sum(
     relation: Tensor,
     num_relations: int,
     gate: Tensor | None = None,
+    active: Tensor | None = None,
     *,
     out: Tensor | None = None,
     impl: str | None = None,
 ) -> Tensor:
     r"""The same sums for each relation apart, side by side: slot d of a node counts in ``relation[d]`` alone.
 
-    ``gate`` is the output of a ReLU: rows count only where it is positive, and may be NaN elsewhere.
+    ``gate`` is the output of a ReLU: rows count only where it is positive, and may be NaN elsewhere. ``active`` says
+    which relations the slots of 64 nodes in a row have, see `graphprism.ops.pair_products`: the result may hold
+    anything for the others.
 
-    Shapes: ``rows`` and ``gate`` (K, M, F), ``place``, ``weight``, ``relation`` (K, N, D) -> (K, N, R * F)
+    Shapes: ``rows`` and ``gate`` (K, M, F), ``place``, ``weight``, ``relation`` (K, N, D), ``active`` (K, N / 64)
+    -> (K, N, R * F)
     """
     out = rows.new_empty(*place.shape[:2], num_relations * rows.size(2)) if out is None else out
-    _choose(rows, impl).table_split_sum(rows, place, weight, relation, num_relations, gate, out)
+    _choose(rows, impl).table_split_sum(rows, place, weight, relation, num_relations, gate, active, out)
     return out
 
 

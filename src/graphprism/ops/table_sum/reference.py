@@ -20,9 +20,10 @@ def table_split_sum(
     relation: Tensor,
     num_relations: int,
     gate: Tensor | None,
+    active: Tensor | None,
     out: Tensor,
 ) -> None:
-    """The same, one sum for each relation."""
+    """The same, one sum for each relation; where none is active it is zero."""
     rows = rows if gate is None else torch.where(gate > 0, rows, 0)
     entry = _entries(rows, place, weight)
     chosen = (relation == r if num_relations > 1 else weight != 0 for r in range(num_relations))

@@ -7,9 +7,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Bytes of the result that one program holds. Measured for the relations of 27 runs in float32, microseconds: 18.8 with
-# 2 kB, 19.3 with 4, 25.5 with 8; of one run 2.7, 3.7; of 27 in bfloat16 15.9 with 1 kB, 13.7 with 2, 19.4 with 4.
+from graphprism.ops.pair_products.tile import TILE
+
+# Bytes of the result that one program holds, and channels side by side of many rows. Measured for eight layers of 27
+# runs with 144 channels, microseconds of the relations' sums and the plain ones: in bfloat16 68 and 59 with 2 kB and 32
+# channels, 89 and 71 with 16, 71 and 68 with 4 kB and 64; in float32 147 and 91, 153 and 97, 152 and 99.
 _TILE = 2048
+_BLOCK = 32
+# Relations whose sums a program holds at once.
+_TOGETHER = 4
 # Rows of all runs from which on their number, and not the way of one of them, decides.
 _MANY = 4096
 
@@ -17,19 +23,20 @@ _MANY = 4096
 @triton.jit
 def _sum_kernel(
     rows, place, weight, bias, out, num_rows, num_out, channels, place_stride, weight_stride, bias_stride,
-    SLOTS: tl.constexpr, HAS_BIAS: tl.constexpr, RELU: tl.constexpr, SUM: tl.constexpr,
+    SLOTS: tl.constexpr, HAS_BIAS: tl.constexpr, RELU: tl.constexpr, SUM: tl.constexpr, COUNT: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    rows, out = rows + run * num_rows * channels, out + run * num_out * channels
+    place, weight = place + run * num_out * place_stride, weight + run * num_out * weight_stride
+    row = tl.program_id(0).to(COUNT) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     inside = channel < channels
     there = row < num_out
-    own = run * num_out + row
     total = tl.zeros((ROWS, BLOCK), dtype=SUM)
     for slot in tl.static_range(SLOTS):
-        w = tl.load(weight + own * weight_stride + slot, mask=there, other=0.0).to(SUM)
-        source = run * num_rows + tl.load(place + own * place_stride + slot, mask=there, other=0)
+        w = tl.load(weight + row * weight_stride + slot, mask=there, other=0.0).to(SUM)
+        source = tl.load(place + row * place_stride + slot, mask=there, other=0).to(COUNT)
         # an empty slot costs no read
         wanted = (w != 0)[:, None] & inside[None, :]
         entry = tl.load(rows + source[:, None] * channels + channel[None, :], mask=wanted, other=0.0).to(SUM)
@@ -38,40 +45,58 @@ def _sum_kernel(
         total += tl.load(bias + run * bias_stride + channel, mask=inside, other=0.0).to(SUM)[None, :]
     if RELU:  # a comparison, so that NaN stays NaN
         total = tl.where(total < 0, 0.0, total)
-    tl.store(out + own[:, None] * channels + channel[None, :], total.to(out.dtype.element_ty),
+    tl.store(out + row[:, None] * channels + channel[None, :], total.to(out.dtype.element_ty),
              mask=there[:, None] & inside[None, :])  # fmt: skip
 
 
 @triton.jit
 def _split_sum_kernel(
-    rows, gate, place, weight, relation, out, num_rows, num_out, channels,
-    place_stride, weight_stride, relation_stride,
-    SLOTS: tl.constexpr, RELATIONS: tl.constexpr, HAS_GATE: tl.constexpr, SUM: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    rows, gate, place, weight, relation, active, out, num_rows, num_out, channels,
+    place_stride, weight_stride, relation_stride, num_tiles,
+    SLOTS: tl.constexpr, RELATIONS: tl.constexpr, TOGETHER: tl.constexpr, HAS_GATE: tl.constexpr,
+    SUM: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    bits = -1
+    if TILE > 0:
+        bits = tl.load(active + run * num_tiles + tl.program_id(0) * ROWS // TILE)
+    rows, out = rows + run * num_rows * channels, out + run * num_out * channels * RELATIONS
+    if HAS_GATE:
+        gate += run * num_rows * channels
+    place, weight = place + run * num_out * place_stride, weight + run * num_out * weight_stride
+    relation += run * num_out * relation_stride
+    row = tl.program_id(0).to(COUNT) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     inside = channel < channels
-    there = row < num_out
-    own = run * num_out + row
-    for r in tl.static_range(RELATIONS):
-        total = tl.zeros((ROWS, BLOCK), dtype=SUM)
+    there = (row < num_out) & (bits != 0)
+    # the sums of a few relations at once: what a slot points to is read once for all of them
+    for first in tl.static_range(0, RELATIONS, TOGETHER):
+        sums = ()
+        for _ in tl.static_range(TOGETHER):
+            sums = sums + (tl.zeros((ROWS, BLOCK), dtype=SUM),)  # noqa: RUF005  # the language has no stars
         for slot in tl.static_range(SLOTS):
-            w = tl.load(weight + own * weight_stride + slot, mask=there, other=0.0).to(SUM)
+            w = tl.load(weight + row * weight_stride + slot, mask=there, other=0.0).to(SUM)
+            source = tl.load(place + row * place_stride + slot, mask=there, other=0).to(COUNT)
+            kind = tl.zeros((ROWS,), dtype=tl.int32)
             if RELATIONS > 1:
-                kind = tl.load(relation + own * relation_stride + slot, mask=there, other=-1)
-                w = tl.where(kind == r, w, 0.0)
-            source = run * num_rows + tl.load(place + own * place_stride + slot, mask=there, other=0)
-            wanted = (w != 0)[:, None] & inside[None, :]
+                kind = tl.load(relation + row * relation_stride + slot, mask=there, other=-1)
+            of_these = (kind >= first) & (kind < first + TOGETHER) & (w != 0)
+            wanted = of_these[:, None] & inside[None, :]
             address = source[:, None] * channels + channel[None, :]
             entry = tl.load(rows + address, mask=wanted, other=0.0).to(SUM)
             if HAS_GATE:
-                open_ = tl.load(gate + address, mask=wanted, other=0.0)
-                entry = tl.where(open_ > 0, entry, 0.0)
-            total += w[:, None] * entry
-        target = out + (own[:, None] * RELATIONS + r) * channels + channel[None, :]
-        tl.store(target, total.to(out.dtype.element_ty), mask=there[:, None] & inside[None, :])
+                entry = tl.where(tl.load(gate + address, mask=wanted, other=0.0) > 0, entry, 0.0)
+            more = ()
+            for r in tl.static_range(TOGETHER):
+                # a choice, and not a weight of zero: what the slots of one relation point to may be NaN
+                new = tl.where((kind == first + r)[:, None], sums[r] + w[:, None] * entry, sums[r])
+                more = more + (new,)  # noqa: RUF005
+            sums = more
+        for r in tl.static_range(TOGETHER):
+            if first + r < RELATIONS:
+                wanted = (there & (((bits >> (first + r)) & 1) != 0))[:, None] & inside[None, :]
+                target = out + (row[:, None] * RELATIONS + first + r) * channels + channel[None, :]
+                tl.store(target, sums[r].to(out.dtype.element_ty), mask=wanted)
 
 
 @triton.jit
@@ -103,7 +128,8 @@ def table_sum(rows: Tensor, place: Tensor, weight: Tensor, bias: Tensor | None, 
     _sum_kernel[(triton.cdiv(num_out, side), num_runs, triton.cdiv(channels, block))](
         rows, place, weight, bias, out, rows.size(1), num_out, channels, _stride(place), _stride(weight),
         0 if bias is None else bias.stride(0),
-        SLOTS=slots, HAS_BIAS=bias is not None, RELU=relu, SUM=_wide(rows), ROWS=side, BLOCK=block, num_warps=4,
+        SLOTS=slots, HAS_BIAS=bias is not None, RELU=relu, SUM=_wide(rows), COUNT=_count(rows, out),
+        ROWS=side, BLOCK=block, num_warps=4,
     )  # fmt: skip
 
 
@@ -114,18 +140,22 @@ def table_split_sum(
     relation: Tensor,
     num_relations: int,
     gate: Tensor | None,
+    active: Tensor | None,
     out: Tensor,
 ) -> None:
-    """One program for a few nodes of one run, all relations one after another."""
+    """One program for a few nodes of one run, all relations; what is not active is not written."""
     num_runs, num_out, slots = place.shape
     channels = rows.size(2)
     rows, gate = rows.contiguous(), None if gate is None else gate.contiguous()
     side, block = _tile(rows, num_runs * num_out)
+    # a program must stay inside one tile
+    active = active if TILE % side == 0 else None
     _split_sum_kernel[(triton.cdiv(num_out, side), num_runs, triton.cdiv(channels, block))](
-        rows, gate, place, weight, relation, out, rows.size(1), num_out, channels,
-        _stride(place), _stride(weight), _stride(relation),
-        SLOTS=slots, RELATIONS=num_relations, HAS_GATE=gate is not None, SUM=_wide(rows),
-        ROWS=side, BLOCK=block, num_warps=4,
+        rows, gate, place, weight, relation, active, out, rows.size(1), num_out, channels,
+        _stride(place), _stride(weight), _stride(relation), 0 if active is None else active.size(1),
+        SLOTS=slots, RELATIONS=num_relations, TOGETHER=min(num_relations, _TOGETHER), HAS_GATE=gate is not None,
+        SUM=_wide(rows), COUNT=_count(rows, out), ROWS=side, BLOCK=block, TILE=0 if active is None else TILE,
+        num_warps=4,
     )  # fmt: skip
 
 
@@ -137,20 +167,16 @@ def gated_column_sum(rows: Tensor, gate: Tensor | None) -> Tensor:
     block = min(16, triton.next_power_of_2(channels))
     _column_sum_kernel[(triton.cdiv(channels, block), num_runs)](
         rows, gate, out, num_rows, channels,
-        HAS_GATE=gate is not None, SUM=_wide(rows), ROWS=256, BLOCK=block, num_warps=8,
+        HAS_GATE=gate is not None, SUM=_wide(rows), ROWS=128, BLOCK=block, num_warps=4,
     )  # fmt: skip
     return out
 
 
 def _tile(rows: Tensor, num_rows: int) -> tuple[int, int]:
-    """Rows and channels of a program.
-
-    A power of two that divides the channels leaves no lane idle: 30 instead of 34 us for the relations of 27 runs. For
-    a single run rows in one piece are faster: 3.3 instead of 4.7 us.
-    """
+    """Rows and channels of a program; rows of a single run are faster in one piece: 3.3 instead of 4.7 us."""
     channels, tile = rows.size(2), _TILE // rows.element_size()
-    divisor = channels & -channels
-    block = min(divisor, tile) if divisor >= 16 and num_rows >= _MANY else triton.next_power_of_2(channels)
+    block = triton.next_power_of_2(channels)
+    block = min(block, _BLOCK) if num_rows >= _MANY else block
     return max(1, tile // block), block
 
 
@@ -160,6 +186,12 @@ def _stride(table: Tensor) -> int:
     if (table.stride(2) != 1 and slots > 1) or (num_runs > 1 and table.stride(0) != num_rows * table.stride(1)):
         raise ValueError(f"a table must have its slots side by side and its runs in a row, got {table.stride()}")
     return table.stride(1)
+
+
+def _count(rows: Tensor, out: Tensor) -> tl.dtype:
+    """What can count the numbers of one run: a wide integer costs instructions."""
+    most = max(tensor.size(1) * tensor.size(2) for tensor in (rows, out))
+    return tl.int32 if most < 1 << 31 else tl.int64
 
 
 def _wide(rows: Tensor) -> tl.dtype:

@@ -35,20 +35,29 @@ def type_rows(types: Tensor, weight: Tensor) -> Tensor:
     return rows.view(*types.shape, weight.size(-1))
 
 
-def read_rows(types: Tensor, weight: Tensor, *, impl: str | None = None) -> Tensor:
-    """The row of every type, without autograd: (K, N), (K, T, F) -> (K, N, F)."""
-    out: Tensor = _choose(weight, weight.size(1), impl).read_rows(types, weight)
+def read_rows(types: Tensor, weight: Tensor, dtype: torch.dtype | None = None, *, impl: str | None = None) -> Tensor:
+    """The row of every type, zeros for a type outside 0..T-1, without autograd: (K, N), (K, T, F) -> (K, N, F).
+
+    They come in ``dtype``, by default that of ``weight``.
+    """
+    out: Tensor = _choose(weight, impl).read_rows(types, weight, dtype)
     return out
 
 
-def sum_types(types: Tensor, rows: Tensor, num_types: int, *, impl: str | None = None) -> Tensor:
-    """Sums of the rows of each type, without autograd: (K, N), (K, N, F) -> (K, T, F)."""
-    out: Tensor = _choose(rows, num_types, impl).sum_types(types, rows, num_types)
+def sum_types(
+    types: Tensor, rows: Tensor, num_types: int, dtype: torch.dtype | None = None, *, impl: str | None = None
+) -> Tensor:
+    """Sums of the rows of each type, without autograd: (K, N), (K, N, F) -> (K, T, F).
+
+    They come in ``dtype``, by default that of ``rows``. Rows of a type outside 0..T-1 count nowhere. A row that is not
+    finite, whatever its type, may spoil every sum of its run.
+    """
+    out: Tensor = _choose(rows, impl).sum_types(types, rows, num_types, dtype)
     return out
 
 
-def _choose(rows: Tensor, num_types: int, impl: str | None) -> ModuleType:
-    return IMPLEMENTATIONS.choose(impl, lambda kernels: kernels.takes(rows, num_types))
+def _choose(rows: Tensor, impl: str | None) -> ModuleType:
+    return IMPLEMENTATIONS.choose(impl, lambda kernels: kernels.takes(rows))
 
 
 class _Batched(torch.autograd.Function):

@@ -7,17 +7,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.dot_precision import dot_precision
-
 _ROWS = 64
 # Channels of a program: few, so that one run alone keeps some processors busy.
 _CHANNELS = 16
-_MOST_TYPES = 128
+# Types of a program, at least and at most.
+_FEWEST_TYPES, _MOST_TYPES = 16, 64
+# Plain TF32 cuts float32 rows off, all towards zero, and sums of many would be too small. Memory, not products, is what
+# the kernel waits for.
+_PRECISION = "tf32x3"
 
 
 @triton.jit
 def _read_kernel(
-    types, weight, out, num_rows, channels, types_run, types_row, weight_run,
+    types, weight, out, num_rows, num_types, channels, types_run, types_row, weight_run,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
@@ -25,8 +27,10 @@ def _read_kernel(
     channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     inside = (row < num_rows)[:, None] & (channel < channels)[None, :]
     kind = tl.load(types + run * types_run + row * types_row, mask=row < num_rows, other=0).to(tl.int32)
-    entry = tl.load(weight + run * weight_run + kind[:, None] * channels + channel[None, :], mask=inside, other=0.0)
-    tl.store(out + (run * num_rows + row)[:, None] * channels + channel[None, :], entry, mask=inside)
+    there = inside & ((kind >= 0) & (kind < num_types))[:, None]
+    entry = tl.load(weight + run * weight_run + kind[:, None] * channels + channel[None, :], mask=there, other=0.0)
+    target = out + (run * num_rows + row)[:, None] * channels + channel[None, :]
+    tl.store(target, entry.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -35,8 +39,10 @@ def _sum_kernel(
     PRECISION: tl.constexpr, TYPES: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
-    channel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    every = tl.arange(0, TYPES)
+    # programs of the same rows stand side by side
+    type_blocks = tl.cdiv(num_types, TYPES)
+    channel = tl.program_id(0) // type_blocks * BLOCK + tl.arange(0, BLOCK)
+    every = tl.program_id(0) % type_blocks * TYPES + tl.arange(0, TYPES)
     total = tl.zeros((TYPES, BLOCK), dtype=tl.float32)
     for first in range(0, num_rows, ROWS):
         row = first + tl.arange(0, ROWS)
@@ -50,30 +56,30 @@ def _sum_kernel(
     tl.store(target, total.to(out.dtype.element_ty), mask=wanted)
 
 
-def takes(rows: Tensor, num_types: int) -> bool:
-    """Whether the kernels take such rows and so many types."""
-    return rows.is_cuda and rows.dtype in (torch.float32, torch.bfloat16, torch.float16) and num_types <= _MOST_TYPES
+def takes(rows: Tensor) -> bool:
+    """Whether the kernels take such rows."""
+    return rows.is_cuda and rows.dtype in (torch.float32, torch.bfloat16, torch.float16)
 
 
-def read_rows(types: Tensor, weight: Tensor) -> Tensor:
+def read_rows(types: Tensor, weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """One program for a few rows of one run."""
     weight = weight if weight[0].is_contiguous() else weight.contiguous()
     (num_runs, num_rows), channels = types.shape, weight.size(2)
-    out = weight.new_empty(num_runs, num_rows, channels)
+    out = weight.new_empty(num_runs, num_rows, channels, dtype=dtype or weight.dtype)
     _read_kernel[(triton.cdiv(num_rows, _ROWS), num_runs, triton.cdiv(channels, _CHANNELS))](
-        types, weight, out, num_rows, channels, types.stride(0), types.stride(1), weight.stride(0),
+        types, weight, out, num_rows, weight.size(1), channels, types.stride(0), types.stride(1), weight.stride(0),
         ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
     )  # fmt: skip
     return out
 
 
-def sum_types(types: Tensor, rows: Tensor, num_types: int) -> Tensor:
-    """One program for a few channels of one run."""
+def sum_types(types: Tensor, rows: Tensor, num_types: int, dtype: torch.dtype | None = None) -> Tensor:
+    """One program for a few channels and types of one run."""
     num_runs, num_rows, channels = rows.shape
-    out = rows.new_empty(num_runs, num_types, channels)
-    _sum_kernel[(triton.cdiv(channels, _CHANNELS), num_runs)](
+    out = rows.new_empty(num_runs, num_types, channels, dtype=dtype or rows.dtype)
+    block = min(_MOST_TYPES, max(_FEWEST_TYPES, triton.next_power_of_2(num_types)))
+    _sum_kernel[(triton.cdiv(channels, _CHANNELS) * triton.cdiv(num_types, block), num_runs)](
         types, rows.contiguous(), out, num_rows, num_types, channels, types.stride(0), types.stride(1),
-        PRECISION=dot_precision(),
-        TYPES=max(16, triton.next_power_of_2(num_types)), ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
+        PRECISION=_PRECISION, TYPES=block, ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
     )  # fmt: skip
     return out

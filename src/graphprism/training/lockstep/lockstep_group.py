@@ -21,7 +21,8 @@ from graphprism.training.run import Run
 # Steps that are laid ready at once, and nodes of all runs that are evaluated at once.
 _STEPS = 320
 _EVALUATED = 1 << 20
-# Graphs that are evaluated at once: they are read out by a matrix with a row for each.
+# Graphs that are evaluated at once: their sums look at every row for every few of them, on a CPU by a matrix with a row
+# for each.
 _READ_OUT = 2048
 # Batches are filled up to one of a few lengths: a quarter of the steps fits the first, half the second, and the last
 # has room for batches that are larger than those of the first epoch. On ZINC this spares 8 to 13 % of the rows.

@@ -86,7 +86,7 @@ class LockstepStep:
         parameters = self._networks.parameters
         leaves = parameters.leaves()
         inputs, target, share = self._now(length)
-        output = self._networks(leaves, inputs, training=True)
+        output = self._networks(leaves, inputs, self._run.batch_size, training=True)
         grad = self._loss(output, target, share)
         found = torch.autograd.grad(output, list(leaves.values()), grad, allow_unused=True)
         if self.outputs is not None:
@@ -110,11 +110,12 @@ class LockstepStep:
     def evaluate(self, rows: Rows, num_graphs: int) -> Tensor:
         """Outputs of all runs on one batch, (K, B, T)."""
         self._networks.parameters.refresh()
-        return self._networks(self._networks.parameters.leaves(), self._data.inputs(rows, num_graphs), training=False)
+        leaves = self._networks.parameters.leaves()
+        return self._networks(leaves, self._data.inputs(rows), num_graphs, training=False)
 
     def _lay_ready(self, graphs: Tensor) -> Inputs:
         rows = self._data.together(self._data.rows(graphs.flatten(0, 1), self.length))
-        return self._data.inputs(rows, graphs.size(2)).unflatten(graphs.shape[:2])
+        return self._data.inputs(rows).unflatten(graphs.shape[:2])
 
     def _now(self, length: int) -> tuple[Inputs, Tensor, Tensor]:
         """Inputs, targets and shares of this turn; rows beyond ``length`` belong to no batch of it."""

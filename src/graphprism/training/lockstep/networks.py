@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import MeanAggregation
 
 from graphprism.datasets import PackedDataset
 from graphprism.training.build_model import build_model, make_network
+from graphprism.training.lockstep.owner_readout import OwnerReadout
 from graphprism.training.lockstep.stacked_parameters import StackedParameters
 from graphprism.training.lockstep.table_dataset import Inputs, TableDataset
 from graphprism.training.run import Run
@@ -38,6 +40,7 @@ class Networks:
             networks = [network.double() for network in networks]
         with torch.random.fork_rng(devices=[]):
             template = make_network(run, dataset, wide)
+        self._readout = template.readout = OwnerReadout(isinstance(template.readout, MeanAggregation))
         self._template = template.to(device, networks[0].head.weight.dtype)
         low = torch.bfloat16 if run.precision == "bf16" else None
         self.count = sum(parameter.numel() for parameter in networks[0].parameters())
@@ -46,9 +49,10 @@ class Networks:
         )
         self._data = data
 
-    def __call__(self, leaves: dict[str, Tensor], inputs: Inputs, training: bool) -> Tensor:
-        """Outputs of all networks, (K, B, T); batch norms of training take note of what they saw."""
+    def __call__(self, leaves: dict[str, Tensor], inputs: Inputs, num_graphs: int, training: bool) -> Tensor:
+        """Outputs of all networks for batches of B graphs, (K, B, T); batch norms of training note what they saw."""
         self._template.train(training)
+        self._readout.num_graphs = num_graphs
         in_dims = (0, 0, *(None if each is None else 0 for each in inputs.tensors()))
         batched: Any = torch.vmap(self._one, in_dims=in_dims, randomness="different")
         out: Tensor = batched(leaves, self.parameters.buffers, *inputs.tensors())
@@ -61,14 +65,14 @@ class Networks:
         x: Tensor,
         numbers: Tensor,
         weights: Tensor,
-        readout: Tensor,
+        owner: Tensor,
         is_node: Tensor | None,
         edge_attr: Tensor | None,
         pe: Tensor | None,
         active: Tensor | None,
     ) -> Tensor:
         edges = None if edge_attr is None else edge_attr.flatten(0, 1)
-        named = {"batch": readout, "edge_attr": edges, "pe": pe}
+        named = {"batch": owner, "edge_attr": edges, "pe": pe}
         adj = self._data.adj(numbers, weights, is_node, active)
         out: Tensor = torch.func.functional_call(self._template, (parameters, buffers), (x, adj), named)
         return out

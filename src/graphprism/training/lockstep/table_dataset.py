@@ -37,7 +37,7 @@ class Inputs:
     x: Tensor
     numbers: Tensor
     weights: Tensor
-    readout: Tensor
+    owner: Tensor
     is_node: Tensor | None
     edge_attr: Tensor | None
     pe: Tensor | None
@@ -45,7 +45,7 @@ class Inputs:
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         """In the order of the fields."""
-        return self.x, self.numbers, self.weights, self.readout, self.is_node, self.edge_attr, self.pe, self.active
+        return self.x, self.numbers, self.weights, self.owner, self.is_node, self.edge_attr, self.pe, self.active
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
         """The same with every tensor replaced by what the function makes of it."""
@@ -58,7 +58,7 @@ class Inputs:
     def cut(self, length: int) -> Inputs:
         """The first ``length`` nodes of every batch, (S, K, N, ...)."""
         active = None if self.active is None else self.active[..., : -(-length // TILE)]
-        return replace(self.map(lambda each: each[:, :, :length]), readout=self.readout[..., :length], active=active)
+        return replace(self.map(lambda each: each[:, :, :length]), active=active)
 
 
 class TableDataset:
@@ -77,7 +77,6 @@ class TableDataset:
         adj = split_graph(run, whole)
         table = TableAdj.build(adj, norm, dtype)
         self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
-        self.mean_readout = dataset.name.startswith("peptides")
         # one more row: a node without edges, which fills up batches
         self._numbers = _one_more(table.relative().numbers).to(device)
         self._weights = _one_more(table.weights).to(device)
@@ -126,18 +125,14 @@ class TableDataset:
         place = torch.where(rank == 0, 1 << self.num_relations, rank).argsort(dim=-1, stable=True)
         return Rows(rows.node.gather(-1, place), rows.owner.gather(-1, place), place)
 
-    def inputs(self, rows: Rows, num_graphs: int) -> Inputs:
+    def inputs(self, rows: Rows) -> Inputs:
         """What the networks take, (K, N) rows; nothing waits for the device."""
         node = rows.node.long()
-        graph = torch.arange(num_graphs, device=node.device)
-        readout = (rows.owner[:, None, :] == graph[:, None]).to(self._weights.dtype)
-        if self.mean_readout:
-            readout = readout / readout.sum(-1, keepdim=True).clamp(min=1)
         return Inputs(
             x=self._x[node],
             numbers=self._renumber(self._numbers[node], rows.place),
             weights=self._weights[node],
-            readout=readout,
+            owner=rows.owner,
             is_node=rows.owner >= 0 if self._tells_nodes else None,
             edge_attr=None if self._edge_attr is None else self._edge_attr[node],
             pe=None if self._pe is None else self._pe[node],

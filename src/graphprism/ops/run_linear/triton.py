@@ -1,0 +1,118 @@
+"""A linear layer of many runs as one Triton kernel each way, for shapes at which the start of a kernel is what costs.
+
+Sums are those of numbers, not of matrix units: these would cut float32 off.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Rows of a program on the way forward, and channels that it reads at once, at most.
+_ROWS, _MOST_CHANNELS = 8, 256
+# Channels of a program on the way back: few, so that 27 runs of 144 channels keep all processors busy.
+_CHANNELS = 32
+# Outputs and rows beyond which products by matrix units are better; more rows in float64 do not fit into registers.
+_MOST_OUTPUTS, _MOST_ROWS, _MOST_WIDE_ROWS = 16, 128, 32
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@triton.jit
+def _forward_kernel(
+    x, weight, bias, out, num_rows, outputs, channels, x_run, weight_run, bias_run,
+    HAS_BIAS: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    output = tl.program_id(2)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    source = x + run * x_run + row.to(tl.int64)[:, None] * channels
+    factors = weight + run * weight_run + output * channels
+    total = tl.zeros((ROWS, BLOCK), dtype=WIDE)
+    for first in range(0, channels, BLOCK):
+        channel = first + tl.arange(0, BLOCK)
+        inside = (row < num_rows)[:, None] & (channel < channels)[None, :]
+        part = tl.load(source + channel[None, :], mask=inside, other=0.0).to(WIDE)
+        factor = tl.load(factors + channel, mask=channel < channels, other=0.0).to(WIDE)
+        total += part * factor[None, :]
+    found = tl.sum(total, axis=1)
+    if HAS_BIAS:
+        found += tl.load(bias + run * bias_run + output).to(WIDE)
+    target = out + (run * num_rows + row) * outputs + output
+    tl.store(target, found.to(out.dtype.element_ty), mask=row < num_rows)
+
+
+@triton.jit
+def _backward_kernel(
+    grad, x, weight, grad_x, grad_weight, grad_bias, num_rows, channels, x_run, weight_run,
+    OUTPUTS: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    row = tl.arange(0, ROWS)
+    channel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = channel < channels
+    inside = (row < num_rows)[:, None] & there[None, :]
+    place = row[:, None] * channels + channel[None, :]
+    part = tl.load(x + run * x_run + place, mask=inside, other=0.0).to(WIDE)
+    total = tl.zeros((ROWS, BLOCK), dtype=WIDE)
+    for output in tl.static_range(OUTPUTS):
+        source = grad + (run * num_rows + row) * OUTPUTS + output
+        g = tl.load(source, mask=row < num_rows, other=0.0).to(WIDE)
+        factor = tl.load(weight + run * weight_run + output * channels + channel, mask=there, other=0.0).to(WIDE)
+        total += g[:, None] * factor[None, :]
+        found = tl.sum(g[:, None] * part, axis=0).to(grad_weight.dtype.element_ty)
+        tl.store(grad_weight + (run * OUTPUTS + output) * channels + channel, found, mask=there)
+        if tl.program_id(0) == 0:
+            tl.store(grad_bias + run * OUTPUTS + output, tl.sum(g, axis=0).to(grad_bias.dtype.element_ty))
+    tl.store(grad_x + run * num_rows * channels + place, total.to(grad_x.dtype.element_ty), mask=inside)
+
+
+def takes(x: Tensor, weight: Tensor) -> bool:
+    """Whether the kernel takes such rows and weights on the way forward."""
+    fits = weight.size(1) <= _MOST_OUTPUTS and x.numel() > 0
+    return x.is_cuda and fits and x.dtype in _DTYPES and weight.dtype in _DTYPES
+
+
+def takes_back(x: Tensor, weight: Tensor) -> bool:
+    """Whether the kernel takes such rows and weights on the way back."""
+    most = _MOST_WIDE_ROWS if torch.float64 in (x.dtype, weight.dtype) else _MOST_ROWS
+    return takes(x, weight) and x.size(1) <= most
+
+
+def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """One program for a few rows and one output of one run."""
+    x, weight = _packed(x), _packed(weight)
+    (num_runs, num_rows, channels), outputs = x.shape, weight.size(1)
+    out = x.new_empty(num_runs, num_rows, outputs, dtype=torch.promote_types(x.dtype, weight.dtype))
+    given = out if bias is None else _packed(bias)  # what is never read
+    _forward_kernel[(triton.cdiv(num_rows, _ROWS), num_runs, outputs)](
+        x, weight, given, out, num_rows, outputs, channels, x.stride(0), weight.stride(0), given.stride(0),
+        HAS_BIAS=bias is not None, WIDE=_wide(out), ROWS=_ROWS,
+        BLOCK=min(_MOST_CHANNELS, triton.next_power_of_2(channels)), num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One program for all rows and a few channels of one run; that of the first channels has the bias as well."""
+    grad, x, weight = grad.contiguous(), _packed(x), _packed(weight)
+    num_runs, num_rows, channels = x.shape
+    grad_x, grad_weight = x.new_empty(x.shape), weight.new_empty(weight.shape)
+    grad_bias = weight.new_empty(weight.shape[:2])
+    _backward_kernel[(triton.cdiv(channels, _CHANNELS), num_runs)](
+        grad, x, weight, grad_x, grad_weight, grad_bias, num_rows, channels, x.stride(0), weight.stride(0),
+        OUTPUTS=weight.size(1), WIDE=_wide(grad), ROWS=triton.next_power_of_2(num_rows), BLOCK=_CHANNELS, num_warps=4,
+    )  # fmt: skip
+    return grad_x, grad_weight, grad_bias
+
+
+def _packed(tensor: Tensor) -> Tensor:
+    """Numbers of a run side by side; runs may lie anywhere, as columns of a larger tensor do."""
+    return tensor if tensor[0].is_contiguous() else tensor.contiguous()
+
+
+def _wide(tensor: Tensor) -> Any:
+    return tl.float64 if tensor.dtype == torch.float64 else tl.float32
