@@ -8,7 +8,7 @@ import os
 import pytest
 import torch
 
-from graphprism.ops.table_sum import IMPLEMENTATIONS, gated_column_sum, table_split_sum, table_sum
+from graphprism.ops.table_sum import IMPLEMENTATIONS, empty_parts, gated_column_sum, table_split_sum, table_sum
 from graphprism.testing import tolerance
 from tests.ops.tables import NOTHING
 
@@ -153,6 +153,22 @@ def test_what_is_not_active_is_left_alone(channels, device, monkeypatch):
     there = there[:, None].expand(-1, NODES, -1)
     assert found.isnan().equal(~there)
     assert_near(found[there], case.exact(table_split_sum, *names, **more)[there], torch.float32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("many", [1, 4096])
+def test_sums_of_columns_along_the_way(many, dtype, device, monkeypatch):
+    monkeypatch.setattr(IMPLEMENTATIONS["triton"], "_MANY", many)
+    case = Case(3, 48, dtype, device)
+    case.rows[:, -1] = 1
+    active = torch.zeros(3, 1, dtype=torch.int32, device=device)  # nodes that send nothing count as well
+    names, more = ("rows", "place", "weight", "relation"), {"num_relations": RELATIONS, "active": active}
+    for gate in (None, case.gate):
+        parts = empty_parts(case.rows, 2, impl="triton").fill_(NOTHING)
+        case.found(table_split_sum, RELATIONS * 48, *names, **more, gate=gate, parts=parts[1])
+        ours = gated_column_sum(parts[1], dtype=dtype, impl="triton")
+        exact = gated_column_sum(case.rows.double(), gate, impl="reference")
+        assert_near(ours / NODES**0.5, exact / NODES**0.5, dtype)
 
 
 def test_a_long_run_is_counted_in_wide_numbers(device, monkeypatch):

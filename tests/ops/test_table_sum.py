@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from graphprism.ops.table_sum import gated_column_sum, table_split_sum, table_sum
+from graphprism.ops.table_sum import empty_parts, gated_column_sum, table_split_sum, table_sum
 from tests.ops.tables import NOTHING
 
 # Two runs, three rows to read, two nodes of two slots. Only an empty slot points to row 2 of run 0.
@@ -33,6 +33,16 @@ def test_a_gate_lets_through_what_is_positive():
     assert gated_column_sum(rows[1:], gate[1:]).tolist() == [[9, 40]]
     assert gated_column_sum(ROWS[1:]).tolist() == [[12, 120]]
     assert gated_column_sum(ROWS).isnan().tolist() == [[True, False], [False, False]]
+
+
+def test_sums_of_columns_along_the_way():
+    rows, gate = ROWS[1:, :2], torch.tensor([[[1.0, 0.0], [2.0, 2.0]]])
+    for given, expected in ((None, [7, 70]), (gate, [7, 40])):
+        parts = empty_parts(rows, num_layers=3)
+        assert parts.shape == (3, 1, 1, 2)
+        table_split_sum(rows, PLACE[:1, :, :1], WEIGHT[:1, :, :1], RELATION[:1, :, :1], 2, given, parts=parts[2])
+        assert gated_column_sum(parts[2]).tolist() == [expected]
+    assert gated_column_sum(rows, dtype=torch.float64).dtype == torch.float64
 
 
 def test_what_is_read_with_a_weight_may_be_nan():

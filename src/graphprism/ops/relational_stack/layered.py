@@ -1,9 +1,10 @@
 """`relational_stack` with two kernels a layer and pass, and the gradients of all matrices in one product.
 
 A layer is a matrix product and one sum over the table that adds the bias and applies ReLU; the way back is one sum,
-which reads through the gate of the ReLU, and a matrix product. The states of all layers stand in one tensor, and so do
-the gradients, so that a single batched product gives the gradients of the matrices of all layers. Where tables say
-which pairs (node, relation) are active, matrix products leave the others out.
+which reads through the gate of the ReLU and adds up the gradient of the bias along the way, and a matrix product. The
+states of all layers stand in one tensor, and so do the sums on the way back, so that a single batched product gives the
+gradients of the matrices of all layers. Where tables say which pairs (node, relation) are active, matrix products leave
+the others out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from graphprism.ops.pair_gradient import pair_gradient, reads_active
 from graphprism.ops.pair_products import pair_product, pair_product_back, turn_matrices
 from graphprism.ops.table_adj import TableAdj
 from graphprism.ops.table_products import Columns, first_runs, side_by_side
-from graphprism.ops.table_sum import gated_column_sum, table_split_sum, table_sum
+from graphprism.ops.table_sum import empty_parts, gated_column_sum, table_split_sum, table_sum
 
 
 def relational_stack(
@@ -92,35 +93,28 @@ class _Stack(torch.autograd.Function):
         num_relations = matrices[0].size(2) // channels
         columns = Columns(numbers, table)
         sent = columns.receiver, columns.sent_weight, columns.sent_relation
-        arrived = torch.empty_like(gates)  # gradients of the states
         back = gates.new_empty(num_layers, num_runs, num_rows, num_relations * channels)
-        grad_x = torch.empty_like(states[0])
-        # where nothing else is added to them, gradients pass their gate as soon as they are made, and not when read
-        gated = active is not None and not ctx.residual and all(each is None for each in given[:-1])
-        _begin(arrived[-1], given[-1], gates[-1] if gated else None)
+        # what has arrived at a state: its gradient
+        total = torch.zeros_like(gates[-1]) if given[-1] is None else given[-1]
+        parts = empty_parts(total, num_layers)  # of the gradients of the biases
         turned = turn_matrices(matrices, active)
         wanted = active if reads_active(first, matrices[0], active) else None
+        # where nothing else is added to them, gradients pass their gate as soon as they are made, and not when read
+        gates_early = active is not None and not ctx.residual and all(each is None for each in given[:-1])
         for layer in reversed(range(num_layers)):
-            total, target = arrived[layer], arrived[layer - 1] if layer else grad_x
-            gate = None if gated else gates[layer]
-            table_split_sum(total, *sent, num_relations, gate, wanted, out=back[layer])
-            gate = gates[layer - 1] if gated and layer else None
+            passed = gates_early and layer < num_layers - 1
+            gate = None if passed else gates[layer]
+            table_split_sum(total, *sent, num_relations, gate, wanted, parts[layer], out=back[layer])
+            target = torch.empty_like(gates[0])
+            gate = gates[layer - 1] if gates_early and layer else None
             pair_product_back(back[layer], turned[layer], active, gate, out=target)
             if ctx.residual:
                 target += total
             if layer and (more := given[layer - 1]) is not None:
                 target += more
+            total = target
         inputs, back = states[:-1].flatten(0, 1), back.flatten(0, 1)
         first = None if wanted is None else first
         grad_weight = pair_gradient(inputs, back, matrices[0], num_relations, wanted, first)
-        grad_bias = gated_column_sum(arrived.flatten(0, 1), None if gated else gates.flatten(0, 1))
-        return grad_x, None, None, None, None, *grad_weight.chunk(num_layers), *grad_bias.chunk(num_layers)
-
-
-def _begin(target: Tensor, grad: Tensor | None, gate: Tensor | None) -> None:
-    if grad is None:
-        target.zero_()
-    elif gate is None:
-        target.copy_(grad)
-    else:
-        torch.ops.aten.threshold_backward.grad_input(grad, gate, 0, grad_input=target)
+        grad_bias = gated_column_sum(parts.flatten(0, 1), dtype=gates.dtype)
+        return total, None, None, None, None, *grad_weight.chunk(num_layers), *grad_bias.chunk(num_layers)

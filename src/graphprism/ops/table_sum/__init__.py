@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from types import ModuleType
 
+import torch
 from torch import Tensor
 
 from graphprism.ops.forms import Forms
@@ -47,6 +48,7 @@ def table_split_sum(
     num_relations: int,
     gate: Tensor | None = None,
     active: Tensor | None = None,
+    parts: Tensor | None = None,
     *,
     out: Tensor | None = None,
     impl: str | None = None,
@@ -55,19 +57,31 @@ def table_split_sum(
 
     ``gate`` is the output of a ReLU: rows count only where it is positive, and may be NaN elsewhere. ``active`` says
     which relations the slots of 64 nodes in a row have, see `graphprism.ops.pair_products`: the result may hold
-    anything for the others.
+    anything for the others. ``parts``, a layer of `empty_parts`, gets sums of a few rows each (M = N then): all of them
+    together are the sums of columns.
 
-    Shapes: ``rows`` and ``gate`` (K, M, F), ``place``, ``weight``, ``relation`` (K, N, D), ``active`` (K, N / 64)
-    -> (K, N, R * F)
+    Shapes: ``rows`` and ``gate`` (K, M, F), ``place``, ``weight``, ``relation`` (K, N, D), ``active`` (K, N / 64),
+    ``parts`` (K, P, F) -> (K, N, R * F)
     """
     out = rows.new_empty(*place.shape[:2], num_relations * rows.size(2)) if out is None else out
-    _choose(rows, impl).table_split_sum(rows, place, weight, relation, num_relations, gate, active, out)
+    _choose(rows, impl).table_split_sum(rows, place, weight, relation, num_relations, gate, active, parts, out)
     return out
 
 
-def gated_column_sum(rows: Tensor, gate: Tensor | None = None, *, impl: str | None = None) -> Tensor:
-    """Sums of columns, of the numbers whose gate is positive: (K, N, F) -> (K, F)."""
-    out: Tensor = _choose(rows, impl).gated_column_sum(rows, gate)
+def empty_parts(rows: Tensor, num_layers: int, *, impl: str | None = None) -> Tensor:
+    """Where `table_split_sum` puts sums of rows: (K, N, F) -> (L, K, P, F)."""
+    out: Tensor = _choose(rows, impl).empty_parts(rows, num_layers)
+    return out
+
+
+def gated_column_sum(
+    rows: Tensor, gate: Tensor | None = None, dtype: torch.dtype | None = None, *, impl: str | None = None
+) -> Tensor:
+    """Sums of columns, of the numbers whose gate is positive, in the type of the rows or another.
+
+    Shapes: ``rows`` and ``gate`` (K, N, F) -> (K, F)
+    """
+    out: Tensor = _choose(rows, impl).gated_column_sum(rows, gate, dtype or rows.dtype)
     return out
 
 

@@ -21,19 +21,27 @@ def table_split_sum(
     num_relations: int,
     gate: Tensor | None,
     active: Tensor | None,
+    parts: Tensor | None,
     out: Tensor,
 ) -> None:
     """The same, one sum for each relation; where none is active it is zero."""
     rows = rows if gate is None else torch.where(gate > 0, rows, 0)
     entry = _entries(rows, place, weight)
     chosen = (relation == r if num_relations > 1 else weight != 0 for r in range(num_relations))
-    parts = [torch.where(each[..., None], entry, 0).sum(dim=2) for each in chosen]
-    out.copy_(torch.stack(parts, dim=2).flatten(2))
+    sums = [torch.where(each[..., None], entry, 0).sum(dim=2) for each in chosen]
+    out.copy_(torch.stack(sums, dim=2).flatten(2))
+    if parts is not None:
+        parts.copy_(rows.sum(dim=1, keepdim=True))
 
 
-def gated_column_sum(rows: Tensor, gate: Tensor | None) -> Tensor:
+def empty_parts(rows: Tensor, num_layers: int) -> Tensor:
+    """One part for all rows."""
+    return rows.new_empty(num_layers, rows.size(0), 1, rows.size(2))
+
+
+def gated_column_sum(rows: Tensor, gate: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Adds up the rows of each batch where the gate is open."""
-    return (rows if gate is None else torch.where(gate > 0, rows, 0)).sum(dim=1)
+    return (rows if gate is None else torch.where(gate > 0, rows, 0)).sum(dim=1).to(dtype)
 
 
 def _entries(rows: Tensor, place: Tensor, weight: Tensor) -> Tensor:

@@ -7,9 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_ROWS = 64
-# Channels of a program: few, so that one run alone keeps some processors busy.
-_CHANNELS = 16
+# Rows and channels of a program that reads, and of a pass of one that sums up: few channels, so that one run alone
+# keeps some processors busy.
+_READ = 64, 32
+_SUMMED = 128, 16
 # Types of a program, at least and at most.
 _FEWEST_TYPES, _MOST_TYPES = 16, 64
 # Plain TF32 cuts float32 rows off, all towards zero, and sums of many would be too small. Memory, not products, is what
@@ -66,9 +67,10 @@ def read_rows(types: Tensor, weight: Tensor, dtype: torch.dtype | None = None) -
     weight = weight if weight[0].is_contiguous() else weight.contiguous()
     (num_runs, num_rows), channels = types.shape, weight.size(2)
     out = weight.new_empty(num_runs, num_rows, channels, dtype=dtype or weight.dtype)
-    _read_kernel[(triton.cdiv(num_rows, _ROWS), num_runs, triton.cdiv(channels, _CHANNELS))](
+    side, block = _READ
+    _read_kernel[(triton.cdiv(num_rows, side), num_runs, triton.cdiv(channels, block))](
         types, weight, out, num_rows, weight.size(1), channels, types.stride(0), types.stride(1), weight.stride(0),
-        ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
+        ROWS=side, BLOCK=block, num_warps=4,
     )  # fmt: skip
     return out
 
@@ -77,9 +79,10 @@ def sum_types(types: Tensor, rows: Tensor, num_types: int, dtype: torch.dtype | 
     """One program for a few channels and types of one run."""
     num_runs, num_rows, channels = rows.shape
     out = rows.new_empty(num_runs, num_types, channels, dtype=dtype or rows.dtype)
-    block = min(_MOST_TYPES, max(_FEWEST_TYPES, triton.next_power_of_2(num_types)))
-    _sum_kernel[(triton.cdiv(channels, _CHANNELS) * triton.cdiv(num_types, block), num_runs)](
+    kinds = min(_MOST_TYPES, max(_FEWEST_TYPES, triton.next_power_of_2(num_types)))
+    side, block = _SUMMED
+    _sum_kernel[(triton.cdiv(channels, block) * triton.cdiv(num_types, kinds), num_runs)](
         types, rows.contiguous(), out, num_rows, num_types, channels, types.stride(0), types.stride(1),
-        PRECISION=_PRECISION, TYPES=block, ROWS=_ROWS, BLOCK=_CHANNELS, num_warps=4,
+        PRECISION=_PRECISION, TYPES=kinds, ROWS=side, BLOCK=block, num_warps=4,
     )  # fmt: skip
     return out
