@@ -57,16 +57,28 @@ def _squares_kernel(
 
 @triton.jit
 def _update(
-    weight, first, second, low, g, place, left, rate, shrink, steps, beta_1, beta_2, eps,
-    MASKED: tl.constexpr, DECOUPLED: tl.constexpr, HAS_LOW: tl.constexpr, BLOCK: tl.constexpr,
+    weight, first, second, low, lr, decay, count, squares, chunks, g, run, place, left,
+    CLIP: tl.constexpr, BETA_1: tl.constexpr, BETA_2: tl.constexpr, EPS: tl.constexpr, CHUNKS: tl.constexpr,
+    MASKED: tl.constexpr, DECOUPLED: tl.constexpr, HAS_LOW: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     number = tl.arange(0, BLOCK)
     # whole chunks do without a mask, which would have their numbers read one by one
     inside = number < left if MASKED else None
     place += number
+    # all is on its way before the norm is added up
     w = tl.load(weight + place, mask=inside)
     m = tl.load(first + place, mask=inside)
     v = tl.load(second + place, mask=inside)
+    rate, shrink = tl.load(lr + run).to(WIDE), tl.load(decay + run).to(WIDE)
+    steps = tl.load(count).to(WIDE)
+    # known to the compiler, which would take numbers of a call for float32
+    beta_1, beta_2, eps = tl.full((), BETA_1, WIDE), tl.full((), BETA_2, WIDE), tl.full((), EPS, WIDE)
+    if CLIP > 0:
+        # every program adds up the same numbers in the same order
+        part = tl.arange(0, CHUNKS)
+        norm = tl.sqrt(tl.sum(tl.load(squares + run * chunks + part, mask=part < chunks, other=0.0), axis=0))
+        factor = tl.full((), CLIP, WIDE) / (norm + 1e-6)
+        g = g * tl.where(factor > 1, 1.0, factor)  # a comparison, so that NaN stays NaN
     if DECOUPLED:
         w = w * (1 - rate * shrink)
     else:
@@ -92,23 +104,13 @@ def _adam_kernel(
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
     g, begin, left = _read(grads, tl.program_id(0), run, BEGINS, SIZES, FIRST, WIDE, BLOCK)
-    rate, shrink = tl.load(lr + run).to(WIDE), tl.load(decay + run).to(WIDE)
-    steps = tl.load(count).to(WIDE)
-    # known to the compiler, which would take numbers of a call for float32
-    beta_1, beta_2, eps = tl.full((), BETA_1, WIDE), tl.full((), BETA_2, WIDE), tl.full((), EPS, WIDE)
-    if CLIP > 0:
-        # every program adds up the same numbers in the same order
-        part = tl.arange(0, CHUNKS)
-        norm = tl.sqrt(tl.sum(tl.load(squares + run * chunks + part, mask=part < chunks, other=0.0), axis=0))
-        factor = tl.full((), CLIP, WIDE) / (norm + 1e-6)
-        g = g * tl.where(factor > 1, 1.0, factor)  # a comparison, so that NaN stays NaN
     place = run * stride + begin
     if left >= BLOCK:
-        _update(weight, first, second, low, g, place, left, rate, shrink, steps, beta_1, beta_2, eps,
-                False, DECOUPLED, HAS_LOW, BLOCK)  # fmt: skip
+        _update(weight, first, second, low, lr, decay, count, squares, chunks, g, run, place, left,
+                CLIP, BETA_1, BETA_2, EPS, CHUNKS, False, DECOUPLED, HAS_LOW, WIDE, BLOCK)  # fmt: skip
     else:
-        _update(weight, first, second, low, g, place, left, rate, shrink, steps, beta_1, beta_2, eps,
-                True, DECOUPLED, HAS_LOW, BLOCK)  # fmt: skip
+        _update(weight, first, second, low, lr, decay, count, squares, chunks, g, run, place, left,
+                CLIP, BETA_1, BETA_2, EPS, CHUNKS, True, DECOUPLED, HAS_LOW, WIDE, BLOCK)  # fmt: skip
 
 
 class _Launch(NamedTuple):
