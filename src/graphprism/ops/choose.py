@@ -21,6 +21,17 @@ def choose(implementations: Mapping[str, Callable[..., Any]], impl: str | None) 
     return implementations[impl]
 
 
+def only_vmap() -> bool:
+    """Whether `torch.vmap` alone is at work: then, and only then, all runs can be handed to one function at once.
+
+    The other transforms of `torch.func`, and `torch.compile`, must see plain operations.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    return [each.key() for each in stack] == [torch._C._functorch.TransformType.Vmap]
+
+
 def inside_functorch() -> bool:
     """Whether `torch.vmap` or another transform of `torch.func` is at work."""
     return torch._C._functorch.peek_interpreter_stack() is not None

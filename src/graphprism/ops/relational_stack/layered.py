@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.choose import inside_functorch
+from graphprism.ops.choose import only_vmap
 from graphprism.ops.pair_gradient import pair_gradient, reads_active
 from graphprism.ops.pair_products import pair_product, pair_product_back, turn_matrices
 from graphprism.ops.table_adj import TableAdj
@@ -28,7 +28,7 @@ def relational_stack(
 ) -> tuple[Tensor, ...]:
     """All layers as one function with its own backward pass."""
     arguments = (x, adj.numbers, adj.weights, adj.active, residual, *weights, *biases)
-    if inside_functorch():
+    if only_vmap():
         many: tuple[Tensor, ...] = _Batched.apply(*arguments)  # type: ignore[no-untyped-call]
         return many
     alone = [each[None] if isinstance(each, Tensor) else each for each in arguments]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_shape
+from graphprism.ops.choose import only_vmap
 from graphprism.ops.forms import Forms
 from graphprism.ops.run_linear import reference
 from graphprism.ops.table_products import first_runs
@@ -30,7 +31,7 @@ def run_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> run_linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([0.5]))
     tensor([[11.5000]])
     """
-    if torch.compiler.is_compiling() or not _is_one_vmap():
+    if not only_vmap():
         return torch.nn.functional.linear(x, weight, bias)
     check_shape("weight", weight, ["T", x.size(-1)])
     if bias is not None:
@@ -58,12 +59,6 @@ def linear_gradients(
     form = IMPLEMENTATIONS.choose(impl, lambda kernels: kernels.takes_back(x, weight))
     found: tuple[Tensor, Tensor, Tensor] = form.linear_gradients(grad, x, weight)
     return found
-
-
-def _is_one_vmap() -> bool:
-    """Whether `torch.vmap` alone is at work: autograd goes through none of the other transforms here."""
-    stack = torch._C._functorch.get_interpreter_stack() or []
-    return [each.key() for each in stack] == [torch._C._functorch.TransformType.Vmap]
 
 
 class _Batched(torch.autograd.Function):

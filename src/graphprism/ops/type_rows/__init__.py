@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.choose import inside_functorch
+from graphprism.ops.choose import only_vmap
 from graphprism.ops.forms import Forms
 from graphprism.ops.table_products import first_runs
 from graphprism.ops.type_rows import reference
@@ -29,7 +29,7 @@ def type_rows(types: Tensor, weight: Tensor) -> Tensor:
 
     Shapes: ``types`` (...,), ``weight`` (T, F) -> (..., F)
     """
-    if not inside_functorch():
+    if not only_vmap():
         return torch.nn.functional.embedding(types, weight)
     rows: Tensor = _Batched.apply(types.flatten(), weight)  # type: ignore[no-untyped-call]
     return rows.view(*types.shape, weight.size(-1))

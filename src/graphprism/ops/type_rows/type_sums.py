@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_shape
-from graphprism.ops.choose import inside_functorch
+from graphprism.ops.choose import only_vmap
 from graphprism.ops.table_products import first_runs
 from graphprism.ops.type_rows import read_rows, sum_types
 
@@ -25,12 +25,12 @@ def type_sums(rows: Tensor, types: Tensor, num_types: int) -> Tensor:
     [[8.0], [5.0], [0.0]]
     """
     check_shape("types", types, [rows.size(0)])
-    total: Tensor
-    if inside_functorch():
-        total = _Batched.apply(rows, types, num_types)  # type: ignore[no-untyped-call]
+    if only_vmap():
+        total: Tensor = _Batched.apply(rows, types, num_types)  # type: ignore[no-untyped-call]
         return total
-    total = _TypeSums.apply(rows[None], types[None], num_types)  # type: ignore[no-untyped-call]
-    return total[0]
+    wide = torch.promote_types(rows.dtype, torch.float32)
+    chosen = types == torch.arange(num_types, device=types.device)[:, None]
+    return chosen.to(wide) @ rows.to(wide)
 
 
 class _Batched(torch.autograd.Function):
