@@ -15,7 +15,7 @@ IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.adam_step import triton
 
-    IMPLEMENTATIONS["triton"] = triton
+    IMPLEMENTATIONS.add_kernels(triton)
 
 
 def adam_step(

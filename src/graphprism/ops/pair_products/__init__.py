@@ -22,7 +22,7 @@ IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.pair_products import triton
 
-    IMPLEMENTATIONS["triton"] = triton
+    IMPLEMENTATIONS.add_kernels(triton)
 
 
 def pair_product(x: Tensor, matrix: Tensor, active: Tensor | None = None, *, impl: str | None = None) -> Tensor:

@@ -15,9 +15,12 @@ from graphprism.ops.csr import Csr
 from graphprism.ops.csr_sum import csr_sum
 from graphprism.ops.csr_sum import triton as csr_sum_kernel
 from graphprism.ops.csr_sum.segments import Segments
+from graphprism.ops.forms import has_recent_triton
 from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_linear import triton
 from graphprism.ops.relational_linear.node_order import node_order
+
+CAN_RUN = has_recent_triton(triton)
 
 
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:

@@ -19,7 +19,7 @@ IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.relu_normalize import triton
 
-    IMPLEMENTATIONS["triton"] = triton
+    IMPLEMENTATIONS.add_kernels(triton)
 
 
 def relu_normalize(

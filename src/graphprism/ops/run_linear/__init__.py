@@ -18,7 +18,7 @@ IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.run_linear import triton
 
-    IMPLEMENTATIONS["triton"] = triton
+    IMPLEMENTATIONS.add_kernels(triton)
 
 
 def run_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -15,7 +15,7 @@ IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.take_row import triton
 
-    IMPLEMENTATIONS["triton"] = triton
+    IMPLEMENTATIONS.add_kernels(triton)
 
 
 def take_row(tensors: Sequence[Tensor], number: Tensor, *, impl: str | None = None) -> list[Tensor]:

@@ -18,7 +18,7 @@ IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
     from graphprism.ops.type_rows import triton
 
-    IMPLEMENTATIONS["triton"] = triton
+    IMPLEMENTATIONS.add_kernels(triton)
 
 
 def type_rows(types: Tensor, weight: Tensor) -> Tensor:
