@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism.ops.all_runs import first_runs
 from graphprism.ops.pair_gradient import pair_gradient
 from graphprism.ops.table_adj import TableAdj
 from graphprism.ops.table_sum import table_split_sum, table_sum
@@ -63,18 +64,6 @@ class Columns:
         slots = weights.size(-1) // 2
         self.sender_pair, self.receiver, self.entry, self.sent_relation, self.relation = numbers.split(slots, dim=-1)
         self.weight, self.sent_weight = weights.split(slots, dim=-1)
-
-
-def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
-    """Puts the dimension of runs of every tensor in front; what all runs share is repeated."""
-    return [
-        arg
-        if not isinstance(arg, Tensor)
-        else arg.movedim(dim, 0)
-        if dim is not None
-        else arg.expand(info.batch_size, *arg.shape)
-        for arg, dim in zip(args, in_dims, strict=True)
-    ]
 
 
 class _Read(torch.autograd.Function):

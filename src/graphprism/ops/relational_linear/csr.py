@@ -24,7 +24,7 @@ from graphprism.ops.relational_transform import relational_transform
 
 try:
     from graphprism.ops.relational_linear import fused
-except ImportError:  # triton comes with PyTorch's CUDA builds, and only there
+except ImportError:  # triton comes with PyTorch's CUDA builds, and only there; or it is too old
     fused = None  # type: ignore[assignment]
 
 
@@ -45,7 +45,7 @@ class _RelationalLinear(torch.autograd.Function):
         ctx.adj = adj
         in_channels, out_channels = weight.shape[1:]
         csr = adj.incoming
-        at_once = _has_kernels() and fuses(csr, x, weight)
+        at_once = fused is not None and fuses(csr, x, weight)
         before = transform_first(adj, csr.col.numel(), in_channels, out_channels, at_once)
         shrinks = before and out_channels < in_channels  # then gathering less is worth more than multiplying less
         if not shrinks and at_once:
@@ -76,7 +76,7 @@ class _RelationalLinear(torch.autograd.Function):
 
 
 def _backward_form(adj: RelationalAdj, grad: Tensor, weight: Tensor) -> ModuleType:
-    if _has_kernels() and fuses(adj.outgoing, grad, weight):
+    if fused is not None and fuses(adj.outgoing, grad, weight):
         return fused
     return active_pairs if leave_out_empty_pairs(adj.outgoing, *weight.shape[1:]) else all_pairs
 
@@ -95,7 +95,3 @@ def _differentiable_backward(
         h = relational_transform(x, weight).flatten(0, 1)
         grad_entry_weight = (grad[adj.dst] * h[adj.pair_src]).sum(dim=1)
     return grad_x, grad_weight, grad_entry_weight
-
-
-def _has_kernels() -> bool:
-    return fused is not None and fused.CAN_RUN

@@ -20,7 +20,8 @@ from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.relational_linear import triton
 from graphprism.ops.relational_linear.node_order import node_order
 
-CAN_RUN = has_recent_triton(triton)
+if not has_recent_triton(triton):
+    raise ImportError("the kernels are written for a later Triton than the one that is installed")
 
 
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism.ops.all_runs import for_all_runs
 from graphprism.ops.choose import only_vmap
 from graphprism.ops.pair_gradient import pair_gradient, reads_active
 from graphprism.ops.pair_products import pair_product, pair_product_back, turn_matrices
 from graphprism.ops.table_adj import TableAdj
-from graphprism.ops.table_products import Columns, first_runs, side_by_side
+from graphprism.ops.table_products import Columns, side_by_side
 from graphprism.ops.table_sum import empty_parts, gated_column_sum, table_split_sum, table_sum
 
 
@@ -29,28 +30,11 @@ def relational_stack(
     """All layers as one function with its own backward pass."""
     arguments = (x, adj.numbers, adj.weights, adj.active, residual, *weights, *biases)
     if only_vmap():
-        many: tuple[Tensor, ...] = _Batched.apply(*arguments)  # type: ignore[no-untyped-call]
+        many: tuple[Tensor, ...] = for_all_runs(_Stack, *arguments)
         return many
     alone = [each[None] if isinstance(each, Tensor) else each for each in arguments]
     states: tuple[Tensor, ...] = _Stack.apply(*alone)  # type: ignore[no-untyped-call]
     return tuple(state[0] for state in states)
-
-
-class _Batched(torch.autograd.Function):
-    """What `torch.vmap` meets: it hands all runs to `_Stack` at once."""
-
-    @staticmethod
-    def forward(*args: Any) -> Tensor:
-        raise RuntimeError("runs must come through `torch.vmap`")
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing: gradients are those of `_Stack`."""
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        states = _Stack.apply(*first_runs(info, in_dims, args))  # type: ignore[no-untyped-call]
-        return states, (0,) * len(states)
 
 
 class _Stack(torch.autograd.Function):

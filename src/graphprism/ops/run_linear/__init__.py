@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_shape
+from graphprism.ops.all_runs import for_all_runs
 from graphprism.ops.choose import only_vmap
 from graphprism.ops.forms import Forms
 from graphprism.ops.run_linear import reference
-from graphprism.ops.table_products import first_runs
 
 IMPLEMENTATIONS = Forms(reference)
 with suppress(ImportError):  # triton comes with PyTorch's CUDA builds, and only there
@@ -36,7 +36,7 @@ def run_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     check_shape("weight", weight, ["T", x.size(-1)])
     if bias is not None:
         check_shape("bias", bias, [weight.size(0)])
-    out: Tensor = _Batched.apply(x.reshape(-1, x.size(-1)), weight, bias)  # type: ignore[no-untyped-call]
+    out: Tensor = for_all_runs(_RunLinear, x.reshape(-1, x.size(-1)), weight, bias)
     return out.view(*x.shape[:-1], weight.size(0))
 
 
@@ -59,20 +59,6 @@ def linear_gradients(
     form = IMPLEMENTATIONS.choose(impl, lambda kernels: kernels.takes_back(x, weight))
     found: tuple[Tensor, Tensor, Tensor] = form.linear_gradients(grad, x, weight)
     return found
-
-
-class _Batched(torch.autograd.Function):
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        raise RuntimeError("runs must come through `torch.vmap`")
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing: gradients are those of `_RunLinear`."""
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
-        return _RunLinear.apply(*first_runs(info, in_dims, args)), 0  # type: ignore[no-untyped-call]
 
 
 class _RunLinear(torch.autograd.Function):

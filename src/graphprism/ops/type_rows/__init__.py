@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism.ops.all_runs import for_all_runs
 from graphprism.ops.choose import only_vmap
 from graphprism.ops.forms import Forms
-from graphprism.ops.table_products import first_runs
 from graphprism.ops.type_rows import reference
 
 IMPLEMENTATIONS = Forms(reference)
@@ -31,7 +31,7 @@ def type_rows(types: Tensor, weight: Tensor) -> Tensor:
     """
     if not only_vmap():
         return torch.nn.functional.embedding(types, weight)
-    rows: Tensor = _Batched.apply(types.flatten(), weight)  # type: ignore[no-untyped-call]
+    rows: Tensor = for_all_runs(_TypeRows, types.flatten(), weight)
     return rows.view(*types.shape, weight.size(-1))
 
 
@@ -58,20 +58,6 @@ def sum_types(
 
 def _choose(rows: Tensor, impl: str | None) -> ModuleType:
     return IMPLEMENTATIONS.choose(impl, lambda kernels: kernels.takes(rows))
-
-
-class _Batched(torch.autograd.Function):
-    @staticmethod
-    def forward(types: Tensor, weight: Tensor) -> Tensor:
-        raise RuntimeError("runs must come through `torch.vmap`")
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing: gradients are those of `_TypeRows`."""
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
-        return _TypeRows.apply(*first_runs(info, in_dims, args)), 0  # type: ignore[no-untyped-call]
 
 
 class _TypeRows(torch.autograd.Function):

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_shape
+from graphprism.ops.all_runs import for_all_runs
 from graphprism.ops.choose import only_vmap
-from graphprism.ops.table_products import first_runs
-from graphprism.ops.type_rows import read_rows, sum_types
+from graphprism.ops.type_rows import read_rows, reference, sum_types
 
 
 def type_sums(rows: Tensor, types: Tensor, num_types: int) -> Tensor:
@@ -26,25 +26,9 @@ def type_sums(rows: Tensor, types: Tensor, num_types: int) -> Tensor:
     """
     check_shape("types", types, [rows.size(0)])
     if only_vmap():
-        total: Tensor = _Batched.apply(rows, types, num_types)  # type: ignore[no-untyped-call]
+        total: Tensor = for_all_runs(_TypeSums, rows, types, num_types)
         return total
-    wide = torch.promote_types(rows.dtype, torch.float32)
-    chosen = types == torch.arange(num_types, device=types.device)[:, None]
-    return chosen.to(wide) @ rows.to(wide)
-
-
-class _Batched(torch.autograd.Function):
-    @staticmethod
-    def forward(rows: Tensor, types: Tensor, num_types: int) -> Tensor:
-        raise RuntimeError("runs must come through `torch.vmap`")
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing: gradients are those of `_TypeSums`."""
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
-        return _TypeSums.apply(*first_runs(info, in_dims, args)), 0  # type: ignore[no-untyped-call]
+    return reference.sum_types(types[None], rows[None], num_types, _wide(rows))[0]
 
 
 class _TypeSums(torch.autograd.Function):
@@ -54,9 +38,13 @@ class _TypeSums(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, types: Tensor, num_types: int) -> Tensor:
         ctx.save_for_backward(types)
         ctx.dtype = rows.dtype
-        return sum_types(types, rows, num_types, torch.promote_types(rows.dtype, torch.float32))
+        return sum_types(types, rows, num_types, _wide(rows))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (types,) = ctx.saved_tensors
         return read_rows(types, grad, ctx.dtype), None, None
+
+
+def _wide(rows: Tensor) -> torch.dtype:
+    return torch.promote_types(rows.dtype, torch.float32)
