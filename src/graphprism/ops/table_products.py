@@ -21,13 +21,13 @@ def read_senders(h: Tensor, adj: TableAdj) -> Tensor:
     per_relation = h.dim() > 2
     rows = h.flatten(0, 1) if per_relation else h
     out: Tensor = _Read.apply(rows.flatten(1), adj.numbers, adj.weights, adj.num_relations, per_relation)  # type: ignore[no-untyped-call]
-    return out.view(-1, *rows.shape[1:])
+    return out.view(out.size(0), *rows.shape[1:])
 
 
 def aggregate(x: Tensor, adj: TableAdj) -> Tensor:
     """`relational_aggregate`: (N, F) -> (N, R, F)."""
     out: Tensor = _Aggregate.apply(x, adj.numbers, adj.weights, adj.num_relations)  # type: ignore[no-untyped-call]
-    return out.view(-1, adj.num_relations, x.size(-1))
+    return out.view(out.size(0), adj.num_relations, x.size(-1))
 
 
 def linear(x: Tensor, adj: TableAdj, weight: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def linear(x: Tensor, adj: TableAdj, weight: Tensor) -> Tensor:
 
 def sum_entries(rows: Tensor, adj: TableAdj) -> Tensor:
     """Adds up the entries of every node, empty ones left out: (N D, ...) -> (N, ...)."""
-    rows = rows.unflatten(0, (-1, adj.num_slots))
+    rows = rows.unflatten(0, (adj.size[0], adj.num_slots))
     there = adj.is_entry.view(*adj.is_entry.shape, *[1] * (rows.dim() - 2))
     return torch.where(there, rows, 0).sum(dim=1)
 
@@ -88,7 +88,7 @@ class _Read(torch.autograd.Function):
         columns = Columns(numbers, weights)
         there = (columns.sent_weight != 0).to(weights.dtype)
         out = table_split_sum(grad, columns.entry, there, columns.sent_relation, ctx.num_relations)
-        out = out.unflatten(2, (ctx.num_relations, -1)).flatten(1, 2)
+        out = out.unflatten(2, (ctx.num_relations, grad.size(2))).flatten(1, 2)
         return out[0] if one_run else out, None, None, None, None
 
     @staticmethod
@@ -117,7 +117,8 @@ class _Aggregate(torch.autograd.Function):
         grad, numbers, weights = (_with_runs(each, one_run) for each in (grad, *ctx.saved_tensors))
         columns = Columns(numbers, weights)
         place = columns.receiver * ctx.num_relations + columns.sent_relation
-        out = table_sum(grad.unflatten(2, (ctx.num_relations, -1)).flatten(1, 2), place, columns.sent_weight)
+        by_relation = grad.unflatten(2, (ctx.num_relations, grad.size(2) // ctx.num_relations)).flatten(1, 2)
+        out = table_sum(by_relation, place, columns.sent_weight)
         return out[0] if one_run else out, None, None, None
 
     @staticmethod
@@ -131,7 +132,7 @@ class _Linear(torch.autograd.Function):
         one_run = x.dim() == 2
         x, weight, numbers, weights = (_with_runs(each, one_run) for each in (x, weight, numbers, weights))
         columns = Columns(numbers, weights)
-        h = torch.bmm(x, side_by_side(weight)).unflatten(2, (weight.size(1), -1)).flatten(1, 2)
+        h = torch.bmm(x, side_by_side(weight)).unflatten(2, (weight.size(1), weight.size(3))).flatten(1, 2)
         out = table_sum(h, columns.sender_pair, columns.weight)
         return out[0] if one_run else out
 
