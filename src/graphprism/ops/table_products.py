@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -44,12 +45,35 @@ def sum_entries(rows: Tensor, adj: TableAdj) -> Tensor:
 
 
 def softmax(logit: Tensor, adj: TableAdj) -> Tensor:
-    """`edge_softmax` with weights of one: (N D, H) -> (N D, H); zero for empty entries."""
-    logit = logit.unflatten(0, (-1, adj.num_slots))
-    there = adj.is_entry[..., None]
-    largest = torch.where(there, logit, -torch.inf).detach().amax(dim=1, keepdim=True)
-    mass = torch.where(there, (logit - torch.where(largest.isfinite(), largest, 0)).exp(), 0)
-    return (mass / (mass.sum(dim=1, keepdim=True) + 1e-16)).flatten(0, 1)
+    """`edge_softmax`: (N D, H) -> (N D, H); zero for empty entries, whatever their logit."""
+    weight = adj.weights[..., : adj.num_slots, None].to(logit.dtype)
+    logit = logit.unflatten(0, (adj.size[0], adj.num_slots))
+    largest = torch.where(weight > 0, logit.detach(), -torch.inf).amax(dim=1, keepdim=True)
+    there = weight != 0  # an edge of weight zero is an empty slot: a constant, with a logit that may be anything
+    logit, weight = torch.where(there, logit, 0), torch.where(there, weight, 0)
+    mass = entry_mass(logit - without_minus_infinity(largest), weight)
+    return divide(mass, mass.sum(dim=1, keepdim=True)).flatten(0, 1)
+
+
+def entry_mass(logit: Tensor, weight: Tensor | None) -> Tensor:
+    """``weight * exp(logit)`` for logits that are not positive unless the weight is zero; NaN for negative weights."""
+    if weight is None:
+        return logit.exp()
+    # The exponential of an entry of weight zero is the gradient of its weight: exact up to the root of the largest
+    # number, and finite beyond it, where infinity times zero would be NaN.
+    most = math.log(torch.finfo(logit.dtype).max) / 2
+    return torch.where(weight < 0, torch.nan, weight) * logit.clamp(max=most).exp()
+
+
+def without_minus_infinity(largest: Tensor) -> Tensor:
+    """The maximum of no entries as zero; NaN and infinity stay, so that they show."""
+    return torch.where(largest == -torch.inf, 0, largest)
+
+
+def divide(mass: Tensor, total: Tensor) -> Tensor:
+    """Shares of ``total``; zero with zero gradient where there is nothing to share."""
+    empty = total == 0
+    return torch.where(empty, 0, mass / torch.where(empty, 1, total))
 
 
 def side_by_side(weight: Tensor) -> Tensor:
