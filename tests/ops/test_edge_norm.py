@@ -37,3 +37,30 @@ def test_bad_input():
         edge_norm(STAR, (4, 4), "both")
     with pytest.raises(ValueError, match="needs as many sources as targets, got 4 and 5"):
         edge_norm(STAR, (4, 5), "sym")
+
+
+def test_edge_norm_mean_divides_by_negative_degrees():
+    weight = torch.tensor([1.0, -3.0, -2.0, 5.0], dtype=torch.double, requires_grad=True)  # degree of node 3: -4
+    assert edge_norm(STAR, (4, 4), "mean", weight).tolist() == [-0.25, 0.75, 0.5, 1]
+    assert torch.autograd.gradcheck(lambda weight: edge_norm(STAR, (4, 4), "mean", weight), (weight,))
+    zero = torch.tensor([1.0, -1.0, 0.0, 5.0])
+    assert edge_norm(STAR, (4, 4), "mean", zero).tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ["sym", "dir"])
+def test_edge_norm_is_zero_where_a_root_would_be_of_a_negative_degree(kind):
+    weight = torch.tensor([1.0, -3.0, -2.0, 5.0], dtype=torch.double, requires_grad=True)
+    out = edge_norm(STAR, (4, 4), kind, weight)
+    assert out.tolist() == [0, 0, 0, 1 if kind == "dir" else 0]  # node 3 sends with weight 5
+    out.sum().backward()
+    assert weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", ["sym", "dir", "mean"])
+def test_edge_norm_counts_beyond_what_half_precisions_hold(kind, dtype):
+    hub = torch.stack([torch.arange(5000), torch.zeros(5000, dtype=torch.long)])
+    hub = torch.cat([hub, hub.flip(0)], dim=1)
+    out, expected = (edge_norm(hub, (5000, 5000), kind, dtype=each) for each in (dtype, torch.float32))
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.float(), expected, rtol=0.01, atol=1e-6)

@@ -142,3 +142,10 @@ def test_copies_pickles_and_moves():
     moved = adj.to("meta")
     assert {moved.device.type, moved.incoming.col.device.type, moved.edge_weight.device.type} == {"meta"}
     assert adj.device.type == "cpu"
+
+
+def test_relational_adj_numbers_pairs_beyond_int32():
+    edges = torch.tensor([[2**30], [2**30 + 1]], dtype=torch.int32)
+    adj = RelationalAdj(edges, torch.tensor([1], dtype=torch.int32), num_relations=3, num_nodes=2**30 + 2)
+    assert adj.pair_src.tolist() == [3 * 2**30 + 1]
+    assert adj.pair_dst.tolist() == [3 * (2**30 + 1) + 1]

@@ -112,3 +112,12 @@ def test_bad_input():
     for adj in (soft, two_sides):
         with pytest.raises(ValueError, match="`adj` must have one type per edge and as many sources as targets"):
             TableAdj.build(adj)
+
+
+@pytest.mark.parametrize("types", [None, torch.tensor([0, 1, 2, 0])])
+def test_table_adj_builds_from_int32(types):
+    size = {"num_relations": 1 if types is None else 3, "num_nodes": 3}
+    narrow = RelationalAdj(EDGES.int(), None if types is None else types.int(), **size)
+    ours, expected = TableAdj.build(narrow), TableAdj.build(RelationalAdj(EDGES, types, **size))
+    assert ours.numbers.equal(expected.numbers)
+    assert ours.weights.equal(expected.weights)

@@ -17,10 +17,12 @@ def edge_norm(
 ) -> Tensor:
     r"""Gives every edge :math:`(j, i)` its coefficient, from degrees that do not know the relations.
 
-    ``"sym"`` :math:`w_{ji} / \sqrt{d^{in}_j d^{in}_i}` as in GCN; ``"dir"`` :math:`w_{ji} / \sqrt{d^{out}_j d^{in}_i}`
-    for directed graphs; ``"mean"`` :math:`w_{ji} / d^{in}_i`; ``"none"`` :math:`w_{ji}`. Here :math:`w` is
-    ``edge_weight`` (ones if `None`), :math:`d^{in}_i = \sum_j w_{ji}` and :math:`d^{out}_j = \sum_i w_{ji}`; an edge
-    whose degree is zero gets coefficient zero.
+    ``"sym"`` :math:`w_{ji} / (\sqrt{d^{in}_j} \sqrt{d^{in}_i})` as in GCN; ``"dir"`` :math:`w_{ji} / (\sqrt{d^{out}_j}
+    \sqrt{d^{in}_i})` for directed graphs; ``"mean"`` :math:`w_{ji} / d^{in}_i`; ``"none"`` :math:`w_{ji}`. Here
+    :math:`w` is ``edge_weight`` (ones if `None`), :math:`d^{in}_i = \sum_j w_{ji}` and :math:`d^{out}_j = \sum_i
+    w_{ji}`. An edge gets coefficient zero where the formula has no value: where a degree is zero, and where ``"sym"``
+    or ``"dir"`` would need the root of a negative one. Weights may be negative: the coefficients of ``"mean"`` add up
+    to one at every node whose degree is not zero. Half precisions are computed in float32.
 
     Shapes: ``edge_index`` (2, E), ``edge_weight`` (E,) -> (E,)
     """
@@ -31,18 +33,19 @@ def edge_norm(
     src, dst = edge_index
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
-    elif dtype is not None:
-        edge_weight = edge_weight.to(dtype)
+    dtype = dtype or edge_weight.dtype
     if kind == "none":
-        return edge_weight
+        return edge_weight.to(dtype)
+    # bfloat16 cannot count further than 256
+    edge_weight = edge_weight.to(torch.promote_types(dtype, torch.float32))
     degree_in = edge_weight.new_zeros(size[1]).index_add(0, dst, edge_weight)
     if kind == "mean":
-        return edge_weight * _power(degree_in, -1.0)[dst]
+        return (edge_weight * _power(degree_in, -1.0, degree_in != 0)[dst]).to(dtype)
     degree_src = degree_in if kind == "sym" else edge_weight.new_zeros(size[0]).index_add(0, src, edge_weight)
-    return _power(degree_src, -0.5)[src] * edge_weight * _power(degree_in, -0.5)[dst]
+    root_src, root_dst = (_power(degree, -0.5, degree > 0) for degree in (degree_src, degree_in))
+    return (root_src[src] * edge_weight * root_dst[dst]).to(dtype)
 
 
-def _power(degree: Tensor, exponent: float) -> Tensor:
+def _power(degree: Tensor, exponent: float, valid: Tensor) -> Tensor:
     # the inner `where` keeps infinity, and its NaN gradient, from ever being formed
-    positive = degree > 0
-    return torch.where(positive, torch.where(positive, degree, 1).pow(exponent), 0)
+    return torch.where(valid, torch.where(valid, degree, 1).pow(exponent), 0)

@@ -28,4 +28,4 @@ def at_receivers(h: Tensor, adj: RelationalAdj | TableAdj) -> Tensor:
     parts = [
         torch.stack([torch.where(slot == r, flat[:, r], 0) for r in range(flat.size(1))]).sum(dim=0) for slot in slots
     ]
-    return torch.stack(parts, dim=1).view(-1, *h.shape[2:])
+    return torch.stack(parts, dim=1).view(h.size(0) * adj.num_slots, *h.shape[2:])

@@ -151,7 +151,11 @@ class RelationalAdj:
         return self._pair(self.dst)
 
     def _pair(self, node: Tensor) -> Tensor:
-        return node if self.relation is None else node * self.num_relations + self.relation
+        if self.relation is None:
+            return node
+        if max(self.size) * self.num_relations >= 2**31:  # the nodes may fit int32, the pairs do not
+            node = node.long()
+        return node * self.num_relations + self.relation
 
     @property
     def incoming(self) -> Csr:

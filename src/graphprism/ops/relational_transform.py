@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 
@@ -12,4 +14,5 @@ def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
     """
     num_relations, in_channels, out_channels = weight.shape
     flat = x @ weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
-    return flat.view(-1, num_relations, out_channels)
+    # sizes in full: -1 is ambiguous where there are no channels
+    return flat.view(math.prod(x.shape[:-1]), num_relations, out_channels)

@@ -20,7 +20,7 @@ def sparse_transform(x: Tensor, weight: Tensor) -> Tensor:
     """
     num_relations, in_channels, out_channels = weight.shape
     flat = weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
-    return relational_aggregate(flat, _graph_of(x)).view(-1, num_relations, out_channels)
+    return relational_aggregate(flat, _graph_of(x)).view(x.size(0), num_relations, out_channels)
 
 
 def _graph_of(x: Tensor) -> RelationalAdj:

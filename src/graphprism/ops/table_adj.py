@@ -51,8 +51,8 @@ class TableAdj:
         row_out, slot_out = outgoing.places
         order_in, order_out = incoming.order.long(), outgoing.order.long()
         slot_of_edge = torch.empty_like(slot_in).index_copy_(0, order_in, slot_in)
-        relation = torch.zeros_like(weighted.src) if weighted.relation is None else weighted.relation.long()
         source, target = weighted.src.long(), weighted.dst.long()
+        relation = torch.zeros_like(source) if weighted.relation is None else weighted.relation.long()
         columns = (
             (row_in, slot_in, source[order_in] * adj.num_relations + relation[order_in]),
             (row_out, slot_out, target[order_out]),

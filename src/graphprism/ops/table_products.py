@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -21,13 +22,13 @@ def read_senders(h: Tensor, adj: TableAdj) -> Tensor:
     per_relation = h.dim() > 2
     rows = h.flatten(0, 1) if per_relation else h
     out: Tensor = _Read.apply(rows.flatten(1), adj.numbers, adj.weights, adj.num_relations, per_relation)  # type: ignore[no-untyped-call]
-    return out.view(-1, *rows.shape[1:])
+    return out.view(out.size(0), *rows.shape[1:])
 
 
 def aggregate(x: Tensor, adj: TableAdj) -> Tensor:
     """`relational_aggregate`: (N, F) -> (N, R, F)."""
     out: Tensor = _Aggregate.apply(x, adj.numbers, adj.weights, adj.num_relations)  # type: ignore[no-untyped-call]
-    return out.view(-1, adj.num_relations, x.size(-1))
+    return out.view(out.size(0), adj.num_relations, x.size(-1))
 
 
 def linear(x: Tensor, adj: TableAdj, weight: Tensor) -> Tensor:
@@ -38,18 +39,41 @@ def linear(x: Tensor, adj: TableAdj, weight: Tensor) -> Tensor:
 
 def sum_entries(rows: Tensor, adj: TableAdj) -> Tensor:
     """Adds up the entries of every node, empty ones left out: (N D, ...) -> (N, ...)."""
-    rows = rows.unflatten(0, (-1, adj.num_slots))
+    rows = rows.unflatten(0, (adj.size[0], adj.num_slots))
     there = adj.is_entry.view(*adj.is_entry.shape, *[1] * (rows.dim() - 2))
     return torch.where(there, rows, 0).sum(dim=1)
 
 
 def softmax(logit: Tensor, adj: TableAdj) -> Tensor:
-    """`edge_softmax` with weights of one: (N D, H) -> (N D, H); zero for empty entries."""
-    logit = logit.unflatten(0, (-1, adj.num_slots))
-    there = adj.is_entry[..., None]
-    largest = torch.where(there, logit, -torch.inf).detach().amax(dim=1, keepdim=True)
-    mass = torch.where(there, (logit - torch.where(largest.isfinite(), largest, 0)).exp(), 0)
-    return (mass / (mass.sum(dim=1, keepdim=True) + 1e-16)).flatten(0, 1)
+    """`edge_softmax`: (N D, H) -> (N D, H); zero for empty entries, whatever their logit."""
+    weight = adj.weights[..., : adj.num_slots, None].to(logit.dtype)
+    logit = logit.unflatten(0, (adj.size[0], adj.num_slots))
+    largest = torch.where(weight > 0, logit.detach(), -torch.inf).amax(dim=1, keepdim=True)
+    there = weight != 0  # an edge of weight zero is an empty slot: a constant, with a logit that may be anything
+    logit, weight = torch.where(there, logit, 0), torch.where(there, weight, 0)
+    mass = entry_mass(logit - without_minus_infinity(largest), weight)
+    return divide(mass, mass.sum(dim=1, keepdim=True)).flatten(0, 1)
+
+
+def entry_mass(logit: Tensor, weight: Tensor | None) -> Tensor:
+    """``weight * exp(logit)`` for logits that are not positive unless the weight is zero; NaN for negative weights."""
+    if weight is None:
+        return logit.exp()
+    # The exponential of an entry of weight zero is the gradient of its weight: exact up to the root of the largest
+    # number, and finite beyond it, where infinity times zero would be NaN.
+    most = math.log(torch.finfo(logit.dtype).max) / 2
+    return torch.where(weight < 0, torch.nan, weight) * logit.clamp(max=most).exp()
+
+
+def without_minus_infinity(largest: Tensor) -> Tensor:
+    """The maximum of no entries as zero; NaN and infinity stay, so that they show."""
+    return torch.where(largest == -torch.inf, 0, largest)
+
+
+def divide(mass: Tensor, total: Tensor) -> Tensor:
+    """Shares of ``total``; zero with zero gradient where there is nothing to share."""
+    empty = total == 0
+    return torch.where(empty, 0, mass / torch.where(empty, 1, total))
 
 
 def side_by_side(weight: Tensor) -> Tensor:
@@ -88,7 +112,7 @@ class _Read(torch.autograd.Function):
         columns = Columns(numbers, weights)
         there = (columns.sent_weight != 0).to(weights.dtype)
         out = table_split_sum(grad, columns.entry, there, columns.sent_relation, ctx.num_relations)
-        out = out.unflatten(2, (ctx.num_relations, -1)).flatten(1, 2)
+        out = out.unflatten(2, (ctx.num_relations, grad.size(2))).flatten(1, 2)
         return out[0] if one_run else out, None, None, None, None
 
     @staticmethod
@@ -117,7 +141,8 @@ class _Aggregate(torch.autograd.Function):
         grad, numbers, weights = (_with_runs(each, one_run) for each in (grad, *ctx.saved_tensors))
         columns = Columns(numbers, weights)
         place = columns.receiver * ctx.num_relations + columns.sent_relation
-        out = table_sum(grad.unflatten(2, (ctx.num_relations, -1)).flatten(1, 2), place, columns.sent_weight)
+        by_relation = grad.unflatten(2, (ctx.num_relations, grad.size(2) // ctx.num_relations)).flatten(1, 2)
+        out = table_sum(by_relation, place, columns.sent_weight)
         return out[0] if one_run else out, None, None, None
 
     @staticmethod
@@ -131,7 +156,7 @@ class _Linear(torch.autograd.Function):
         one_run = x.dim() == 2
         x, weight, numbers, weights = (_with_runs(each, one_run) for each in (x, weight, numbers, weights))
         columns = Columns(numbers, weights)
-        h = torch.bmm(x, side_by_side(weight)).unflatten(2, (weight.size(1), -1)).flatten(1, 2)
+        h = torch.bmm(x, side_by_side(weight)).unflatten(2, (weight.size(1), weight.size(3))).flatten(1, 2)
         out = table_sum(h, columns.sender_pair, columns.weight)
         return out[0] if one_run else out
 

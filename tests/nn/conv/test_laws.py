@@ -148,3 +148,22 @@ def test_a_prepared_graph_must_fit(name):
     other = RelationalAdj(example.edge_index, example.edge_type, num_relations=4, num_nodes=12)
     with pytest.raises(ValueError, match="`adj` must have 3 relations, got 4"):
         layer(example.x, other)
+
+
+@layers
+@kinds
+def test_layers_give_the_same_for_int32_and_int64(name, kind):
+    layer, example = make_layer(name), make_example(GRAPHS["random"], **kind)
+    x, leaves = example.x.requires_grad_(), list(layer.parameters())
+    values = [each.requires_grad_() for each in (example.edge_type, example.edge_weight) if _is_floating(each)]
+    narrow = example.edge_type if example.edge_type.is_floating_point() else example.edge_type.int()
+    found = []
+    for edge_index, edge_type in ((example.edge_index, example.edge_type), (example.edge_index.int(), narrow)):
+        out = layer(x, edge_index, edge_type, example.edge_weight)
+        found.append((out, *torch.autograd.grad(out.square().sum(), (x, *leaves, *values))))
+    for wide, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, wide)
+
+
+def _is_floating(tensor):
+    return tensor is not None and tensor.is_floating_point()

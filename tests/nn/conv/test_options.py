@@ -1,5 +1,7 @@
 """Options that layers share: sizes that wait for the input, two kinds of nodes, a common start."""
 
+import copy
+
 import pytest
 import torch
 from torch_geometric.nn import MLP
@@ -12,6 +14,7 @@ EXAMPLE = make_example(GRAPHS["random"], dtype=torch.float32)
 SIZED = {
     "gcn": lambda size, **options: MRSGCNConv(size, OUT, **options),
     "sage": lambda size, **options: MRSSAGEConv(size, OUT, **options),
+    "sage-project": lambda size, **options: MRSSAGEConv(size, OUT, project=True, **options),
     "gat": lambda size, **options: MRSGATConv(size, OUT, **options),
     "gated-gcn": lambda size, **options: MRSGatedGCNConv(size, OUT, **options),
 }
@@ -45,6 +48,24 @@ def test_lazy_weights_are_drawn_like_others(name):
     for parameter, value in lazy.named_parameters():
         if parameter in spread:
             torch.testing.assert_close(value.std(), spread[parameter], rtol=0.5, atol=0.0)
+
+
+@sized
+def test_lazy_layer_saves_and_loads_before_the_first_input(name):
+    lazy, other = SIZED[name](-1), SIZED[name](-1)
+    other.load_state_dict(lazy.state_dict())
+    assert EXAMPLE.run(other).shape == (12, OUT)
+    assert EXAMPLE.run(copy.deepcopy(lazy)).shape == (12, OUT)
+
+
+@pytest.mark.parametrize("name", ["sage", "sage-project", "gated-gcn"])
+def test_lazy_biases_are_drawn_for_the_size_of_the_input(name):
+    torch.manual_seed(0)
+    lazy, width = SIZED[name](-1), 400
+    lazy(torch.randn(12, width), EXAMPLE.edge_index, EXAMPLE.edge_type)
+    biases = {n: p for n, p in lazy.named_parameters() if n.endswith("bias") and "norm" not in n}
+    assert biases
+    assert all(0 < p.abs().max() <= width**-0.5 for p in biases.values())
 
 
 @pytest.mark.parametrize("name", ["sage", "gat", "gated-gcn"])
@@ -169,3 +190,22 @@ def test_gin_has_an_epsilon_of_its_own_for_every_relation():
     out = layer(EXAMPLE.x, alone, torch.empty(0, dtype=torch.long))
     expected = sum(network((1 + eps) * EXAMPLE.x) for network, eps in zip(layer.nns, (0, 1, 2), strict=True))
     torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("gate_per_relation", [False, True])
+def test_gated_gcn_of_one_relation_counts_scores(gate_per_relation):
+    torch.manual_seed(0)
+    options = {"gate_per_relation": gate_per_relation, "batch_norm": False}
+    one, two = (MRSGatedGCNConv(IN, OUT, number, **options).double() for number in (1, 2))
+    # a second relation in which no edge is does not count
+    state = {name: value.clone() for name, value in two.state_dict().items()}
+    for name, value in one.state_dict().items():
+        state[name][: value.size(0)] = value
+    two.load_state_dict(state)
+    x, scores = EXAMPLE.x.double(), torch.rand(40, 1, dtype=torch.double, requires_grad=True)
+    ours = one(x, EXAMPLE.edge_index, scores)
+    expected = two(x, EXAMPLE.edge_index, torch.cat([scores, torch.zeros_like(scores)], dim=1))
+    torch.testing.assert_close(ours, expected)
+    grads = [torch.autograd.grad(out.square().sum(), scores)[0] for out in (ours, expected)]
+    assert grads[0].any()
+    torch.testing.assert_close(*grads)

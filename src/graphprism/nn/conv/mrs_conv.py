@@ -74,7 +74,8 @@ class MRSConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        src, dst = adj.edge_index
+        # int64: PyG expands this index, and torch computes wrong gradients with an expanded int32 index
+        src, dst = adj.edge_index.long()
         parts = [] if edge_attr is None else [edge_attr]
         messages = self._messages(adj, x_dst[dst], x_src[src], *parts)
         if adj.edge_weight is not None:

@@ -6,6 +6,7 @@ from typing import TypeGuard
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.dense import Linear
 
 from graphprism.nn.conv.batch_norm import batch_norm
@@ -61,11 +62,11 @@ class MRSGatedGCNConv(torch.nn.Module):
         self.edge_dim, self.eps = edge_dim, eps
         src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
         self.lin_root = Linear(dst, out_channels)  # A
-        self.lin_message = _RelationalMap(src, out_channels, num_relations, share_init)  # B
+        self.lin_message = _RelationalMap(src, out_channels, num_relations, share_init, by_score=True)  # B
         self.lin_edge = Linear(edge_dim, out_channels) if edge_dim is not None else None  # C
         self.lin_gate_dst = Linear(dst, out_channels)  # D
         gates = num_relations if gate_per_relation else 1
-        self.lin_gate_src = _RelationalMap(src, out_channels, gates, share_init)  # E
+        self.lin_gate_src = _RelationalMap(src, out_channels, gates, share_init, by_score=gate_per_relation)  # E
         self.norm_node = torch.nn.BatchNorm1d(out_channels) if batch_norm else None
         self.norm_edge = torch.nn.BatchNorm1d(out_channels) if batch_norm else None
         self.reset_parameters()
@@ -118,16 +119,25 @@ class MRSGatedGCNConv(torch.nn.Module):
 
 
 class _RelationalMap(torch.nn.Module):
-    """A linear map with bias for each relation, applied to the sender of every edge: (N, F_in) -> (E, F_out)."""
+    """A linear map with bias for each relation, applied to the sender of every edge: (N, F_in) -> (E, F_out).
 
-    def __init__(self, in_channels: int, out_channels: int, num_relations: int, share_init: bool) -> None:
+    With soft types the maps are mixed by the scores; not where all relations share one map (``by_score=False``).
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, num_relations: int, share_init: bool, by_score: bool
+    ) -> None:
         super().__init__()
+        self.by_score = by_score
         self.lin = RelationalWeight(in_channels, out_channels, num_relations, "kaiming_uniform", share_init)
         self.bias = torch.nn.Parameter(torch.empty(num_relations, out_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         self.lin.reset_parameters()
+        self._reset_bias()
+
+    def _reset_bias(self) -> None:
         bound = max(1, self.lin.in_channels) ** -0.5
         torch.nn.init.uniform_(self.bias, -bound, bound)
         if self.lin.share_init:
@@ -135,12 +145,15 @@ class _RelationalMap(torch.nn.Module):
                 self.bias.copy_(self.bias[:1].expand_as(self.bias).clone())
 
     def forward(self, x: Tensor, adj: Prepared) -> Tensor:
-        h = self.lin.transform(x) + self.bias  # (N, R, F)
-        shared = self.lin.num_relations == 1
+        was_lazy = isinstance(self.lin.weight, UninitializedParameter)
+        h = self.lin.transform(x)
+        if was_lazy:  # the range of the bias depends on the size that is known only now
+            self._reset_bias()
+        h = h + self.bias  # (N, R, F)
         if not _is_soft(adj):
-            return at_senders(h[:, 0] if shared else h, adj)
+            return at_senders(h[:, 0] if self.lin.num_relations == 1 else h, adj)
         source = adj.edge_index[0]
-        return h[:, 0][source] if shared else torch.einsum("er,erf->ef", adj.scores.to(h.dtype), h[source])
+        return torch.einsum("er,erf->ef", adj.scores.to(h.dtype), h[source]) if self.by_score else h[:, 0][source]
 
 
 def _is_soft(adj: Prepared) -> TypeGuard[RelationalAdj]:

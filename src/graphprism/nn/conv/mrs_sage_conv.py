@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn.dense import Linear
 
 from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj
@@ -57,7 +59,7 @@ class MRSSAGEConv(torch.nn.Module):
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.edge_norm, self.normalize = norms[aggr], normalize
         src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
-        self.project = Linear(src, src, bias=True) if project else None
+        self.project = _SquareLinear(src) if project else None
         self.lin = RelationalWeight(src, out_channels, num_relations, "kaiming_uniform", share_init)
         self.lin_root = Linear(dst, out_channels, bias=False) if root_weight else None
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
@@ -68,6 +70,9 @@ class MRSSAGEConv(torch.nn.Module):
         for module in (self.project, self.lin, self.lin_root):
             if module is not None:
                 module.reset_parameters()
+        self._reset_bias()
+
+    def _reset_bias(self) -> None:
         if self.bias is not None:
             bound = 1 / math.sqrt(max(1, self.lin.in_channels))
             torch.nn.init.uniform_(self.bias, -bound, bound)
@@ -85,7 +90,11 @@ class MRSSAGEConv(torch.nn.Module):
         if adj.edge_weight is None and self.edge_norm != "none":
             adj = adj.normalized(self.edge_norm, x_src.dtype)
         message = x_src if self.project is None else self.project(x_src).relu()
-        out = relational_linear(message, adj, self.lin(message))
+        was_lazy = isinstance(self.lin.weight, UninitializedParameter)
+        weight = self.lin(message)
+        if was_lazy:  # the range of the bias depends on the size that is known only now
+            self._reset_bias()
+        out = relational_linear(message, adj, weight)
         if self.lin_root is not None:
             out = out + self.lin_root(x_dst)
         if self.bias is not None:
@@ -95,3 +104,33 @@ class MRSSAGEConv(torch.nn.Module):
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
         return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}"
+
+
+class _SquareLinear(Linear):  # type: ignore[misc]
+    """PyG's linear map with as many outputs as inputs; ``-1`` takes both from the first input, as PyG cannot."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, channels, bias=channels > 0)
+        if channels <= 0:
+            self.bias = UninitializedParameter()
+
+    def initialize_parameters(self, module: torch.nn.Module, input: tuple[Any, ...]) -> None:
+        self._materialize_bias(input[0].size(-1))
+        super().initialize_parameters(module, input)
+
+    def _materialize_bias(self, channels: int) -> None:
+        if isinstance(self.bias, UninitializedParameter):
+            self.out_channels = channels
+            self.bias.materialize((channels,))
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        lazy = isinstance(self.bias, UninitializedParameter)
+        super()._save_to_state_dict(destination, prefix, keep_vars or lazy)  # a lazy parameter cannot be detached
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        saved = state_dict.get(f"{prefix}bias")
+        if saved is not None and is_lazy(saved):
+            self.out_channels, self.bias = -1, UninitializedParameter()
+        elif saved is not None:
+            self._materialize_bias(saved.numel())
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

@@ -72,6 +72,9 @@ class RelationalWeight(torch.nn.Module):
             self.weight.materialize((self.num_relations, in_channels, self.out_channels), device, dtype)
         self.reset_parameters()
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars or is_lazy(self.weight))
+
     def _materialize_before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
         saved = state.get(f"{prefix}weight")
         if isinstance(self.weight, UninitializedParameter) and saved is not None and not is_lazy(saved):

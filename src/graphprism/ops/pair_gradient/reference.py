@@ -14,7 +14,7 @@ def pair_gradient(
     """One product for all matrices."""
     x = x if first is None else torch.cat([first, x[first.size(0) :]])
     back = of_active(back, num_relations, None if active is None else active.repeat(x.size(0) // active.size(0), 1))
-    sizes = (num_relations, back.size(2) // num_relations)
+    in_channels, sizes = x.size(2), (num_relations, back.size(2) // num_relations)
     if matrix.stride(2) == 1:
-        return torch.bmm(x.transpose(1, 2), back).view(x.size(0), -1, *sizes).transpose(1, 2)
-    return torch.bmm(back.transpose(1, 2), x).view(x.size(0), *sizes, -1).transpose(2, 3)
+        return torch.bmm(x.transpose(1, 2), back).view(x.size(0), in_channels, *sizes).transpose(1, 2)
+    return torch.bmm(back.transpose(1, 2), x).view(x.size(0), *sizes, in_channels).transpose(2, 3)

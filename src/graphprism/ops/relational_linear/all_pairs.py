@@ -16,7 +16,7 @@ def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: Relatio
     """Sums the neighbours of a block of nodes, relations side by side, and multiplies by the stacked matrices."""
     csr = adj.incoming
     out = x.new_empty(adj.size[1], weight.size(2))
-    stacked = weight.reshape(-1, weight.size(2))
+    stacked = weight.flatten(0, 1)
     for nodes, h in csr.sums_by_block(adj.values(csr.order, entry_weight, x.dtype), x):
         torch.mm(h, stacked, out=out[nodes])
     return out
@@ -34,7 +34,7 @@ def backward(
     """Gradients of ``x`` and ``weight`` from one pass over the reversed edges."""
     num_relations, in_channels, out_channels = weight.shape
     csr = adj.outgoing
-    stacked = weight.transpose(1, 2).reshape(-1, in_channels)
+    stacked = weight.transpose(1, 2).flatten(0, 1)
     grad_x = torch.empty_like(x) if need_x else None
     total = wide_zeros(x, in_channels, num_relations * out_channels)
     for nodes, h in csr.sums_by_block(adj.values(csr.order, entry_weight, grad.dtype), grad):

@@ -17,4 +17,4 @@ def relational_linear(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
     if transform_first(adj, adj.src.numel(), in_channels, out_channels):
         return relational_sum.relational_sum(relational_transform(x, weight), adj, adj.weight)
     h = relational_aggregate.relational_aggregate(x, adj, adj.weight)
-    return h.flatten(1) @ weight.reshape(-1, out_channels)
+    return h.flatten(1) @ weight.flatten(0, 1)
