@@ -20,8 +20,8 @@ from zinc_step import Published
 
 from graphprism.datasets import PackedDataset, load, molecules
 from graphprism.training import Run, build_model, epoch_order, learning_rate
-from graphprism.training.lockstep.lockstep_group import LockstepGroup
-from graphprism.training.lockstep.table_dataset import TableDataset
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.group import LockstepGroup
 
 LAYERS, BATCH, STEPS = 8, 32, 300
 
@@ -113,8 +113,8 @@ def others(dataset: PackedDataset, device: torch.device) -> dict[str, Callable[[
 def check(model: str, precision: str, dataset: PackedDataset, device: torch.device) -> None:
     """Two runs after three steps against the eager engine's, weight by weight."""
     from graphprism.training import PreparedDataset
-    from graphprism.training.loss import loss_sum
-    from graphprism.training.optimizer import make_optimizer
+    from graphprism.training.optim import make_optimizer
+    from graphprism.training.task import loss_sum
 
     torch.set_float32_matmul_precision("highest")
     runs = runs_of(model, precision, 2)

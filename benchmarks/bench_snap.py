@@ -33,7 +33,7 @@ from graphprism.training.node import NodeRun, build_node_model
 from graphprism.training.node.captured_step import CapturedStep
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_step import NodeStep
-from graphprism.training.untouched import untouched
+from graphprism.training.session import untouched
 
 FEATURES, CLASSES, WIDTH = 269, 5, 32
 RUN = NodeRun("snap-patents", "mrs-dir-gcn", layers=6, width=WIDTH, alpha=0.5, dropout=0.0, lr=0.01)

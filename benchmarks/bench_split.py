@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from graphprism.splitting import Graph, by_order
-from graphprism.training.hardware import processor
+from graphprism.training.provenance import processor
 
 _CHECKED_EDGES = 16
 

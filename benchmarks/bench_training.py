@@ -26,8 +26,8 @@ from training_contenders import NETWORKS, PygTrainer, copy_weights, pyg_graphs, 
 from graphprism.datasets import PackedDataset, load, molecules, named_folder
 from graphprism.experiments import Ledger
 from graphprism.training import EpochReport, Run, epoch_order, train
-from graphprism.training.engine import Engine
-from graphprism.training.make_fabric import make_fabric
+from graphprism.training.eager import Engine
+from graphprism.training.processes import make_fabric
 
 MODELS = ("gcn", "mrs-gcn")
 # Most of the step, on a CPU, that may go to data.

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from graphprism.analysis.figures import write_atomically
-from graphprism.training.hardware import processor
+from graphprism.plotting import write_atomically
+from graphprism.training.provenance import processor
 
 _QUEUED = 10  # runs in the queue of a GPU at once, as the layers of a network are
 

@@ -56,7 +56,7 @@ def test_collapse_is_the_function_and_its_package_can_still_be_imported_from():
     code = (
         "import graphprism.analysis\n"
         "from graphprism.analysis.collapse import collapse, rank_one_distance\n"
-        "from graphprism.analysis.collapse.rank_one_distance import distance\n"
+        "from graphprism.analysis.collapse.rank import distance\n"
         "import graphprism as gp\n"
         "assert gp.collapse is graphprism.analysis.collapse is collapse and callable(collapse)\n"
         "assert gp.rank_one_distance is rank_one_distance\n"

@@ -8,9 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from graphprism import cli, datasets
-from graphprism.cli.app import app
+from graphprism.cli.app import app, load
 from graphprism.cli.arguments import DATA_VARIABLE
-from graphprism.cli.lazy_group import load
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
 LISTED = typer.main.get_group(app).commands

@@ -2,8 +2,7 @@ import re
 
 import pytest
 
-from graphprism.cli.epoch_progress import EpochProgress, duration, epoch_words
-from graphprism.cli.progress import is_due, progress
+from graphprism.cli.progress import EpochProgress, duration, epoch_words, is_due, progress
 from graphprism.training import EpochReport, Run
 
 

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from graphprism.cli.app import app
 from graphprism.datasets import molecules, save
 from graphprism.experiments import TRAINING_LOSS, Ledger, Settings
-from graphprism.experiments.figure_2 import one_thread
 from graphprism.experiments.plan import plan, runs_to_do
-from graphprism.experiments.specs import MEMORY
+from graphprism.experiments.tables import MEMORY
+from graphprism.experiments.tables.figure_2 import one_thread
 from graphprism.results import TableResult
 from tests.experiments.processes import start
 from tests.experiments.results_zoo import make_result
@@ -121,7 +121,7 @@ def test_runtime_times_every_step(data, tmp_path):
 
 
 def test_memory_is_that_of_a_process_of_its_own(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("graphprism.experiments.memory_table"), "MEMORY", MEMORY[:1])
+    monkeypatch.setattr(importlib.import_module("graphprism.experiments.tables.memory"), "MEMORY", MEMORY[:1])
     fat = bytearray(1_000_000_000)  # of this process: a count that a child takes over from its parent would show it
     fat[::4096] = b"1" * len(fat[::4096])
     run = reproduce("memory", "--seeds", "1", "--data", data, "--out", tmp_path)

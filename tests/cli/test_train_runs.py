@@ -2,8 +2,8 @@ from dataclasses import fields
 
 import pytest
 
-from graphprism.cli.train_defaults import MODELS, OF_DATASET, PROTOCOL, shown_default
-from graphprism.cli.train_runs import parse_seeds, train_runs
+from graphprism.cli.run_training import parse_seeds, train_runs
+from graphprism.cli.train_options import MODELS, OF_DATASET, PROTOCOL, shown_default
 from graphprism.datasets import DATASETS
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training import Run

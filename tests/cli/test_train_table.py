@@ -1,8 +1,7 @@
 import pytest
 from rich.console import Console
 
-from graphprism.cli.compare_partners import compare_partners
-from graphprism.cli.train_table import train_table
+from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.results import RunResult
 from graphprism.training import Run
 

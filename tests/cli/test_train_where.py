@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graphprism import cli
-from graphprism.cli.train_where import Where, train_where
+from graphprism.cli.run_training import Where, train_where
 from graphprism.datasets import molecules, save
 from graphprism.experiments import Ledger
 

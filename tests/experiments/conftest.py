@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphprism.experiments.figure_2 import one_thread
+from graphprism.experiments.tables.figure_2 import one_thread
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,4 +1,4 @@
-from graphprism.experiments.baseline_rows import baseline_rows, doubtful_columns
+from graphprism.experiments.table import baseline_rows, doubtful_columns
 from graphprism.results import Cell, RunResult, Score
 
 

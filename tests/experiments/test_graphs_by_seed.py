@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphprism.analysis import FileGraph
-from graphprism.experiments.graphs_by_seed import graphs_by_seed, largest_component, single_graphs
+from graphprism.experiments.tables.figure_2 import graphs_by_seed, largest_component, single_graphs
 
 REAL = os.environ.get("GRAPHPRISM_DATA")
 needs_data = pytest.mark.skipif(REAL is None, reason="needs the real datasets: set GRAPHPRISM_DATA to their folder")

@@ -4,8 +4,8 @@ import pytest
 from rich.console import Console
 
 from graphprism.experiments import DEPTH, CellSpec, Settings, TableSpec, show_table
-from graphprism.experiments.make_table import make_table
 from graphprism.experiments.plan import plan
+from graphprism.experiments.table import make_table
 from graphprism.results import Score, TableResult
 from graphprism.training import Run
 from tests.experiments.results_zoo import diverged, make_result

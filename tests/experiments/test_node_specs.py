@@ -3,8 +3,8 @@ import pytest
 from graphprism.datasets import DATASETS, save
 from graphprism.experiments import Settings
 from graphprism.experiments.plan import plan, runs_to_do
-from graphprism.experiments.reproduce import Reproduction
-from graphprism.experiments.specs import DIRECTED, HOMOPHILIC
+from graphprism.experiments.runner import Reproduction
+from graphprism.experiments.tables import DIRECTED, HOMOPHILIC
 from graphprism.results import Score
 from graphprism.training import Run
 from tests.training.node.node_sets import small_run, small_set

@@ -5,8 +5,7 @@ import torch
 
 import graphprism.training
 from graphprism.experiments import Settings
-from graphprism.experiments.engine_for import groups_of, lockstep_for, trainer_of_many
-from graphprism.experiments.plan import plan, runs_to_do
+from graphprism.experiments.plan import groups_of, lockstep_for, plan, runs_to_do, trainer_of_many
 from graphprism.training import NodeRun, Run
 from tests.experiments.tiny_table import TINY
 

@@ -1,6 +1,6 @@
 from graphprism.experiments import TRAINING_LOSS, Settings, plot_training_loss
-from graphprism.experiments.make_table import make_table
 from graphprism.experiments.plan import plan
+from graphprism.experiments.table import make_table
 from tests.experiments.results_zoo import make_result
 
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from graphprism.experiments import Figure2Spec
-from graphprism.experiments.graphs_by_seed import graphs_by_seed
-from graphprism.experiments.rank_one_curve import _in_range, rank_one_curve
+from graphprism.experiments.tables.figure_2 import _in_range, graphs_by_seed, rank_one_curve
 from graphprism.nn import MRSGatedGCNConv
 from graphprism.nn.models import CONVOLUTIONS, make_conv
 from graphprism.ops import RelationalAdj
@@ -75,7 +74,7 @@ def test_global_random_state_is_left_alone():
 def test_scaling_changes_no_bit_where_the_layer_has_no_bias(monkeypatch):
     spec = Figure2Spec(layers=64)
     plain = {model: rank_one_curve(model, GRAPH, 0, spec) for model in ("gcn", "mrs-gcn")}
-    module = importlib.import_module("graphprism.experiments.rank_one_curve")
+    module = importlib.import_module("graphprism.experiments.tables.figure_2")
     monkeypatch.setattr(module, "_LARGEST", 2.0**8)
     monkeypatch.setattr(module, "_FACTOR", 2.0**7)
     for model, curve in plain.items():
@@ -105,6 +104,6 @@ def test_state_of_zeros_has_no_distance():
 
 def test_batch_norm_of_gated_gcn_is_the_identity(monkeypatch):
     curve = rank_one_curve("gated-gcn", GRAPH, 0, Figure2Spec(layers=8))
-    module = importlib.import_module("graphprism.experiments.rank_one_curve")
+    module = importlib.import_module("graphprism.experiments.tables.figure_2")
     monkeypatch.setattr(module, "make_conv", lambda name, c, r: MRSGatedGCNConv(c, c, 1, batch_norm=False))
     torch.testing.assert_close(curve, rank_one_curve("gated-gcn", GRAPH, 0, Figure2Spec(layers=8)), rtol=1e-3, atol=0)

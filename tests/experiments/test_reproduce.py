@@ -7,8 +7,8 @@ import pytest
 
 from graphprism.datasets import load
 from graphprism.experiments import CellSpec, Ledger, Listener, Reproduction, Settings, TableSpec
-from graphprism.experiments.claim import claim
-from graphprism.experiments.run_missing import run_missing
+from graphprism.experiments.ledger import claim
+from graphprism.experiments.runner import run_missing
 from graphprism.results import TableResult
 from graphprism.training import Run, train
 from tests.experiments.processes import ROOT, start

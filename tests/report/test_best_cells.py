@@ -1,4 +1,4 @@
-from graphprism.report.best_cells import best_cells
+from graphprism.report.verdict import best_cells
 from graphprism.results import Cell, Score, TableResult
 
 

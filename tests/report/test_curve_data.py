@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 
 from graphprism.report.configurations import configurations
-from graphprism.report.curve_data import SHOWN, curve_data
-from graphprism.report.mean_curve import mean_curve
+from graphprism.report.curves import SHOWN, curve_data, mean_curve
 from tests.report.samples import depth_runs, node_runs, run
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphprism.report.look_up import look_up
+from graphprism.report.summary import look_up
 from tests.report.samples import run
 
 

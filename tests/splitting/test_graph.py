@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from graphprism.splitting import Graph, by_order, orderings
-from graphprism.splitting.parts import parts_of
+from graphprism.splitting.graph import parts_of
 
 from .zoo import directed
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import graphprism.training.write_whole
+import graphprism._files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +68,7 @@ def exit_code(child: int) -> int:
 
 def die_at(call: str, count: int, **more: tuple[Any, str]) -> None:
     """Kills this process when it calls a function for the ``count``-th time, one of ``more`` or of writing files."""
-    writing = {"fsync": (graphprism.training.write_whole.os, "fsync"), "replace": (Path, "replace")}
+    writing = {"fsync": (graphprism._files.os, "fsync"), "replace": (Path, "replace")}
     owner, name = {**writing, **more}[call]
     function, calls = getattr(owner, name), [0]
 

@@ -5,7 +5,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import CheckpointError, Run, load_best, train
-from graphprism.training.run_folder import RunFolder
+from graphprism.training.checkpoint import RunFolder
 from tests.training.checkpoints import parts_of, same_bits
 
 DATASET = molecules(60)

@@ -6,7 +6,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Diverged, Run, train
-from graphprism.training.engine import Engine
+from graphprism.training.eager import Engine
 from tests.training.checkpoints import parts_of
 
 DATASET = molecules(60)

@@ -1,7 +1,7 @@
 import torch
 
 from graphprism.training import epoch_order
-from graphprism.training.epoch_order import mixed_seed
+from graphprism.training.optim import mixed_seed
 
 
 def test_by_hand():

@@ -7,8 +7,8 @@ from graphprism.datasets import molecules
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.splitting import by_order, resolve_split
 from graphprism.training import Run
-from graphprism.training import graph_input as module
-from graphprism.training.graph_input import edge_needs, positions, split_graph
+from graphprism.training import prepared_data as module
+from graphprism.training.prepared_data import edge_needs, positions, split_graph
 from graphprism.transforms import LaplacianPE
 
 DATASET = molecules(12)

@@ -8,7 +8,7 @@ from graphprism.datasets import molecules
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.splitting import ORDERINGS
 from graphprism.training import PreparedDataset, Run, build_model
-from graphprism.training.graph_readout import GraphReadout
+from graphprism.training.prepared_data import GraphReadout
 from graphprism.transforms import LaplacianPE, SplitEdges
 
 DATASET = molecules(40)
@@ -84,7 +84,7 @@ def test_processes_share_every_batch(ranks):
 def test_large_sets_are_cut_in_pieces(monkeypatch):
     graphs = torch.arange(40)
     whole = [batch.x for batch in PreparedDataset(RUN, DATASET).batches(graphs, 4)]
-    monkeypatch.setattr("graphprism.training.prepared_dataset._CUT_AT_ONCE", 1)
+    monkeypatch.setattr("graphprism.training.prepared_data._CUT_AT_ONCE", 1)
     pieces = [batch.x for batch in PreparedDataset(RUN, DATASET).batches(graphs, 4)]
     assert len(pieces) == 10
     assert all(a.equal(b) for a, b in zip(whole, pieces, strict=True))

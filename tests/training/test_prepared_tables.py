@@ -8,8 +8,8 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.ops import RelationalAdj, TableAdj
 from graphprism.training import PreparedDataset, Run, build_model, train
-from graphprism.training import prepared_dataset as module
-from graphprism.training.graph_input import split_graph
+from graphprism.training import prepared_data as module
+from graphprism.training.prepared_data import split_graph
 from tests.training.by_hand import train_by_hand
 from tests.training.lockstep.test_train_lockstep import star
 

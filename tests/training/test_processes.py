@@ -6,7 +6,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run, train
-from graphprism.training.check_processes import check_processes
+from graphprism.training.processes import check_processes
 from tests.training.checkpoints import parts_of, same_bits
 
 # 85 training graphs in batches of 12: the last has one graph, which one of two processes goes without.

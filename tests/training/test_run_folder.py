@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from graphprism._files import write_whole
 from graphprism.datasets import molecules
 from graphprism.training import Run, train
-from graphprism.training.write_whole import write_whole
 from tests.training.checkpoints import parts_of
 
 DATASET = molecules(60)

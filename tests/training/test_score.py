@@ -5,8 +5,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run, train
-from graphprism.training.loss import loss_sum
-from graphprism.training.score import score
+from graphprism.training.task import loss_sum, score
 from tests.datasets.small_sets import one_graph
 
 

@@ -1,7 +1,7 @@
 import re
 import subprocess
 
-from graphprism.training.source_commit import source_commit
+from graphprism.training.provenance import source_commit
 
 
 def git(folder, *words):

@@ -6,7 +6,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import EpochReport, Run, train
-from graphprism.training.score import score
+from graphprism.training.task import score
 from tests.training.by_hand import train_by_hand
 from tests.training.checkpoints import parts_of
 

@@ -9,8 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from graphprism.cli.arguments import Data
-from graphprism.cli.errors import one_sentence
+from graphprism.cli.arguments import Data, one_sentence
 from graphprism.datasets import DATASETS, DatasetFileError, KnownDataset, PackedDataset, data_folder, load, packed_path
 
 app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)

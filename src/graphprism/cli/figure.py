@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from graphprism.analysis.figures import check_format, draw_split, save_figure
-from graphprism.cli.arguments import Data, GraphName, Labels, Undirected
-from graphprism.cli.errors import one_sentence
+from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, one_sentence
 from graphprism.experiments import find_graph
+from graphprism.plotting import check_format, draw_split, save_figure
 
 app = typer.Typer(help="Draw a figure of the theory.", no_args_is_help=True)
 

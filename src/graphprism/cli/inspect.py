@@ -8,8 +8,7 @@ import typer
 from rich.console import Console
 
 from graphprism.analysis import Certificate, SplitComparison, certify, inspect_graph
-from graphprism.cli.arguments import Data, GraphName, Labels, Undirected
-from graphprism.cli.errors import one_sentence
+from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, one_sentence
 from graphprism.experiments import find_graph
 
 

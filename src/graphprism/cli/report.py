@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from graphprism.analysis.figures import write_atomically
-from graphprism.cli.errors import one_sentence
-from graphprism.cli.report_inputs import read_figures, read_tables
+from graphprism.cli.arguments import one_sentence
 from graphprism.experiments import Ledger
+from graphprism.plotting import write_atomically
 from graphprism.report import page
-from graphprism.report.formats import counted
-from graphprism.results import RunResult
+from graphprism.report.html import counted
+from graphprism.results import RunResult, TableResult
+
+
+def read_tables(folder: Path) -> list[TableResult]:
+    """All tables of a folder by name; a file that is no table is an error that names it."""
+    return [_table(path) for path in sorted(folder.glob("*.json"))]
+
+
+def read_figures(folder: Path) -> dict[str, str]:
+    """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with what the JSON beside it says of the settings."""
+    paths = sorted(folder.glob("figure-*/figure-*.svg"))
+    return {_title(path): path.read_text("utf-8", errors="replace") for path in paths if path.stem == path.parent.name}
+
+
+def _table(path: Path) -> TableResult:
+    try:
+        return TableResult.from_json(path.read_text("utf-8"))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path}: not a table; run its command again or remove the file") from error
+
+
+def _title(path: Path) -> str:
+    name = path.stem.replace("-", " ").capitalize()
+    try:
+        spec = json.loads(path.with_suffix(".json").read_text("utf-8"))["spec"]
+        return f"{name}: {spec['seeds']} seeds, {spec['layers']} layers, {spec['graphs']}, split by {spec['split']}"
+    except (OSError, ValueError, TypeError, KeyError):
+        return name
+
 
 LEDGER = Path("outputs/ledger.jsonl")
 TABLES = Path("outputs/tables")

@@ -2,24 +2,286 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
 import typer
 from rich.console import Console
 
-from graphprism.cli.compare_partners import compare_partners
-from graphprism.cli.epoch_progress import EpochProgress
-from graphprism.cli.train_all import train_all
-from graphprism.cli.train_data import train_data
-from graphprism.cli.train_plan import train_plan
-from graphprism.cli.train_runs import train_runs
-from graphprism.cli.train_table import train_table
-from graphprism.cli.train_where import train_where
+from graphprism.cli.arguments import suggest
+from graphprism.cli.progress import EpochProgress
+from graphprism.cli.train_options import MODELS, OF_DATASET
+from graphprism.cli.train_table import compare_partners, train_table
+from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
+from graphprism.experiments import Ledger, Listener, TableSpec, run_missing
 from graphprism.results import RunResult
-from graphprism.training import Run
+from graphprism.training import Diverged, EpochReport, Run, build_model, forget_lockstep, train
+from graphprism.training.build_model import width_of
+
+
+def train_data(name: str, root: Path | None) -> PackedDataset:
+    """The data set of this name, which must be one of graphs.
+
+    Raises:
+        ValueError: There is no such name, or its targets are of nodes.
+    """
+    folder = data_folder(root)
+    known = sorted({*DATASETS, *(file.stem for file in folder.glob("*.npz"))})
+    if name not in known and not name.endswith(".npz"):
+        raise ValueError(f"{name}: no data set of that name in or for {folder}{suggest(name, known)}")
+    dataset = load(name, root)
+    if dataset.level != "graph":
+        raise ValueError(
+            f"{name} has a target for each node, and `graphprism train` takes sets with one for each graph; "
+            "`graphprism reproduce directed` and `homophilic`, or `graphprism.training.train_nodes`, train on nodes"
+        )
+    return dataset
+
+
+def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
+    """Lines that name the data, each model with its width and parameters, and how they are trained."""
+    sizes = " / ".join(f"{dataset.subset(name).numel():,}" for name in ("train", "val", "test"))
+    first = {run.model: run for run in reversed(runs)}
+    models = [_model(first[name], dataset) for name in dict.fromkeys(run.model for run in runs)]
+    data = f"{runs[0].dataset}: {sizes} graphs for training, validation and test, {dataset.task} by {dataset.metric}."
+    return [f"{data} {dataset.note}".strip(), *models, _training(runs)]
+
+
+def _model(run: Run, dataset: PackedDataset) -> str:
+    split = f" by {run.split}" if run.model.startswith("mrs-") else ""
+    more = {"residual": run.residual, f"jk {run.jk}": run.jk, f"pe {run.pe}": run.pe, f"{run.norm} norm": run.norm}
+    words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
+    parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
+    size = f"width {width_of(run, dataset)}, {parameters:,} parameters"
+    return f"{run.model}{split}: {run.layers} layer{'s' * (run.layers > 1)}{words}, {size}."
+
+
+def _training(runs: Sequence[Run]) -> str:
+    run = runs[0]
+    rates = ", ".join(f"{rate:g}" for rate in dict.fromkeys(each.lr for each in runs))
+    seeds = list(dict.fromkeys(each.seed for each in runs))
+    clip = f"gradients clipped at {run.clip:g}" if run.clip else "gradients not clipped"
+    decay = f", weight decay {run.weight_decay:g}" if run.weight_decay else ""
+    warmup = f" after {run.warmup} epoch{'s' * (run.warmup > 1)} of warm-up" if run.warmup else ""
+    rate = f"learning rate {rates}, {run.schedule}{warmup}"
+    many = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    length = f"{run.epochs} epochs of batches of {run.batch_size}"
+    return f"{length}, {run.optimizer}, {rate}{decay}, {clip}, {run.precision}, {many}: {_count(len(runs))}."
+
+
+def _count(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs} runs"
+
+
+_SEEDS = re.compile(r"(\d+)(?:\.\.(\d+))?")
+# Of a request, not of a run.
+_SEVERAL = ("model", "lr", "seeds")
+
+
+def train_runs(options: Mapping[str, Any]) -> list[Run]:
+    """One run for each model, learning rate and seed, in this order.
+
+    Args:
+        options: Values by the names of `Run`, with None where nothing was said; ``model``, ``lr`` and ``seeds`` are
+            strings of one or several. Names that a run does not have are left out.
+
+    Raises:
+        ValueError: A name or a number is not one.
+
+    >>> [run.title for run in train_runs({"model": "gcn", "lr": "1e-3,1e-4", "seeds": "0..1", "layers": 4})][1:3]
+    ['gcn, 4 layers, lr 0.001, seed 1, molecules', 'gcn, 4 layers, lr 0.0001, seed 0, molecules']
+    """
+    known = {each.name for each in fields(Run)} - {*_SEVERAL}
+    said = {name: value for name, value in options.items() if name in known and value is not None}
+    shared = {**OF_DATASET.get(said.get("dataset", "molecules"), {}), **said}
+    models = [_known_model(name) for name in _parts("model", options["model"])]
+    asked = options.get("lr")
+    rates = [Run.lr] if asked is None else [_rate(text) for text in _parts("lr", asked)]
+    seeds = parse_seeds(options["seeds"])
+    return [Run(**shared, model=model, lr=lr, seed=seed) for model, lr, seed in product(models, rates, seeds)]
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds between commas, each a number or a range with both ends.
+
+    >>> parse_seeds("0..2,7")
+    [0, 1, 2, 7]
+    """
+    seeds: list[int] = []
+    for part in _parts("seeds", text):
+        found = _SEEDS.fullmatch(part)
+        if found is None or int(found[2] or found[1]) < int(found[1]):
+            raise ValueError(f"`seeds` must be such as 0, 0..8 or 0,1,5, got {text!r}")
+        seeds += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return list(dict.fromkeys(seeds))
+
+
+def _known_model(name: str) -> str:
+    if name not in MODELS:
+        raise ValueError(f"`model` must be one of {', '.join(MODELS)}, got {name!r}{suggest(name, MODELS)}")
+    return name
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"`lr` must be numbers between commas, got {text!r}") from None
+
+
+def _parts(name: str, text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise ValueError(f"`{name}` must be one or several between commas, got {text!r}")
+    return list(dict.fromkeys(parts))
+
+
+ACCELERATORS = ("auto", "cpu", "cuda", "mps")
+ENGINES = ("auto", "eager", "lockstep")
+# Set above 0 in all processes but the first, by torchrun, by SLURM and by Lightning.
+_RANKS = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
+
+
+@dataclass(frozen=True)
+class Where:
+    """What runs go to.
+
+    Attributes:
+        accelerator: One of `ACCELERATORS`.
+        devices: Devices of a machine that share a run.
+        nodes: Machines that share a run.
+        engine: ``"eager"`` wherever runs at once are not possible, else what was asked for.
+    """
+
+    accelerator: str
+    devices: int
+    nodes: int
+    engine: str
+
+    @property
+    def processes(self) -> int:
+        """How many share a run."""
+        return self.devices * self.nodes
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that prints and writes."""
+        return self.processes == 1 or all(int(os.environ.get(name) or 0) == 0 for name in _RANKS)
+
+
+def train_where(options: Mapping[str, Any]) -> Where:
+    """Reads ``accelerator``, ``devices``, ``nodes`` and ``engine``.
+
+    Raises:
+        ValueError: This machine does not have it, or the choices exclude each other.
+    """
+    accelerator, engine, devices, nodes = (options[name] for name in ("accelerator", "engine", "devices", "nodes"))
+    for name, value, allowed in (("accelerator", accelerator, ACCELERATORS), ("engine", engine, ENGINES)):
+        if value not in allowed:
+            raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}{suggest(value, allowed)}")
+    _check_devices(accelerator, devices)
+    alone = devices * nodes == 1
+    if engine == "lockstep" and (accelerator in ("cpu", "mps") or not alone):
+        raise ValueError("`engine` must be auto or eager without one CUDA device for all runs, got 'lockstep'")
+    on_gpu = accelerator in ("auto", "cuda") and torch.cuda.is_available()
+    return Where(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
+
+
+def _check_devices(accelerator: str, devices: int) -> None:
+    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if devices > there.get(accelerator, devices):
+        problem = (
+            f"torch finds {there[accelerator]} of that kind, and {devices} {'is' if devices == 1 else 'are'} asked for"
+        )
+        raise ValueError(f"`accelerator` must be auto or cpu on this machine, got {accelerator!r}: {problem}")
+
+
+def train_all(
+    runs: Sequence[Run], dataset: PackedDataset, out: Path, where: Where, progress: EpochProgress, fresh: bool = False
+) -> list[RunResult]:
+    """Trains the runs that the ledger does not have, and gives the results of all.
+
+    Args:
+        runs: All on ``dataset``.
+        dataset: What they train on.
+        out: Folder of the ledger and of the checkpoints.
+        where: The devices and the engine.
+        progress: Hears of every epoch, and of runs that need none.
+        fresh: Whether to forget what was done before.
+    """
+    ledger = _Fresh(out / "ledger.jsonl") if fresh else Ledger(out / "ledger.jsonl")
+    if fresh and where.is_first:
+        for run in runs:
+            shutil.rmtree(out / "checkpoints" / run.key, ignore_errors=True)
+        forget_lockstep(out / "checkpoints", runs)
+    if where.processes > 1:
+        return [_train_shared(run, dataset, out, where, ledger, progress) for run in runs]
+    found: dict[str, RunResult] = {}
+    trained: set[str] = set()
+
+    def on_epoch(report: EpochReport) -> None:
+        trained.add(report.run.key)
+        progress(report)
+
+    def on_run(result: RunResult) -> None:
+        found[result.key] = result
+        if result.key not in trained:
+            progress.say(_was_there(result, ledger))
+
+    def train_one(run: Run, dataset: PackedDataset, folder: Path, on_epoch: Callable[[EpochReport], None]) -> RunResult:
+        trained.add(run.key)
+        return train(run, dataset, folder=folder, accelerator=where.accelerator, on_epoch=on_epoch)
+
+    listener = Listener(on_run, on_epoch, lambda count: progress.say(f"waiting for {count} runs of other processes"))
+    spec = TableSpec("train", "", "", (), train=train_one)
+    run_missing(spec, runs, {runs[0].dataset: dataset}, ledger, out, where.engine, listener)
+    return [found[run.key] for run in runs]
+
+
+def _train_shared(
+    run: Run, dataset: PackedDataset, out: Path, where: Where, ledger: Ledger, progress: EpochProgress
+) -> RunResult:
+    """One run on several devices: every process comes here, and all of them have to agree on what is left to do."""
+    done = ledger.find(run.key)
+    if done is not None:
+        progress.say(_was_there(done, ledger))
+        return done
+    devices: dict[str, Any] = {"accelerator": where.accelerator, "devices": where.devices, "nodes": where.nodes}
+    try:
+        result = train(run, dataset, folder=out / "checkpoints", on_epoch=progress, **devices)
+    except Diverged as error:
+        result = error.result
+    if where.is_first:
+        ledger.append(result)
+    return result
+
+
+def _was_there(result: RunResult, ledger: Ledger) -> str:
+    return f"{Run.from_dict(result.run).title}: {result.status} before, read from {ledger.path}; --fresh runs it again"
+
+
+class _Fresh(Ledger):
+    """A ledger that shows only what was added since it was opened."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._before = len(super().read())
+
+    def read(self) -> list[RunResult]:
+        """Results since then."""
+        return super().read()[self._before :]
+
+    def find(self, key: str) -> RunResult | None:
+        """The latest of them."""
+        return next((result for result in reversed(self.read()) if result.key == key), None)
 
 
 def run_training(options: Mapping[str, Any]) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import typer
 
 from graphprism.cli import train_options as option
-from graphprism.cli.arguments import Data
-from graphprism.cli.errors import one_sentence
+from graphprism.cli.arguments import Data, one_sentence
 
 
 def train(

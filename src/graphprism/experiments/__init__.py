@@ -1,20 +1,11 @@
 """The tables and figures of the paper, each from a specification to numbers, and the ledger of all results."""
 
-from graphprism.experiments.figure_2 import run_figure_2
-from graphprism.experiments.figure_2_result import Figure2Result
-from graphprism.experiments.figure_2_spec import figure_2_spec
 from graphprism.experiments.find_graph import find_graph
 from graphprism.experiments.ledger import Ledger
-from graphprism.experiments.memory_table import memory_table
-from graphprism.experiments.parameters_table import parameters_table
-from graphprism.experiments.plot_figure_2 import plot_figure_2
-from graphprism.experiments.plot_training_loss import plot_training_loss
-from graphprism.experiments.reproduce import Reproduction
-from graphprism.experiments.run_missing import Listener, run_missing
-from graphprism.experiments.runtime_table import runtime_table
-from graphprism.experiments.settings import Settings
-from graphprism.experiments.show_table import show_table
-from graphprism.experiments.specs import (
+from graphprism.experiments.runner import Listener, Reproduction, run_missing
+from graphprism.experiments.spec import CellSpec, Settings, TableSpec
+from graphprism.experiments.table import show_table, write_table
+from graphprism.experiments.tables import (
     DEPTH,
     DIRECTED,
     FIGURE_2,
@@ -26,8 +17,12 @@ from graphprism.experiments.specs import (
     ZINC,
     Figure2Spec,
 )
-from graphprism.experiments.table_spec import CellSpec, TableSpec
-from graphprism.experiments.write_table import write_table
+from graphprism.experiments.tables.figure_2 import figure_2_spec, run_figure_2
+from graphprism.experiments.tables.figure_2_result import Figure2Result, plot_figure_2
+from graphprism.experiments.tables.memory import memory_table
+from graphprism.experiments.tables.parameters import parameters_table
+from graphprism.experiments.tables.runtime import runtime_table
+from graphprism.experiments.tables.zinc import plot_training_loss
 
 __all__ = [
     "DEPTH",

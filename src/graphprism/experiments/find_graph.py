@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from graphprism.analysis import FileGraph, read_graph
-from graphprism.datasets import DATA_VARIABLE, named_folder
+from graphprism.datasets import DATA_VARIABLE, PackedDataset, load, molecules, named_folder
 from graphprism.splitting import Graph
 from graphprism.testing import molecule
 
@@ -48,3 +48,14 @@ def dataset_file(name: str, data: Path | None) -> Path:
         names = ", ".join(sorted(file.stem for file in folder.glob("*.npz"))) or "no datasets"
         raise FileNotFoundError(f"{name}: neither a file nor a dataset of {folder}, which holds {names}")
     return path
+
+
+_GENERATED = 12_000
+
+
+def zinc_or_molecules(data: Path | None) -> PackedDataset:
+    """ZINC12k if its packed file is in the folder, else as many generated molecules; nothing is fetched."""
+    folder = named_folder(data)
+    if folder is not None and (folder / "zinc12k.npz").is_file():
+        return load("zinc12k", folder)
+    return molecules(_GENERATED)

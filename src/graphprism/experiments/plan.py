@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
 
-from graphprism.experiments.any_run import AnyRun
-from graphprism.experiments.settings import Settings
-from graphprism.experiments.table_spec import CellSpec, TableSpec
+import torch
+
+import graphprism.training
+from graphprism.datasets import PackedDataset, data_folder, load
+from graphprism.experiments.spec import AnyRun, CellSpec, ManyTrainer, Settings, TableSpec
+from graphprism.results import RunResult
+from graphprism.training import Run
+from graphprism.training.provenance import hardware
 
 
 @dataclass(frozen=True)
@@ -49,3 +59,126 @@ def _planned(spec: TableSpec, cell: CellSpec, settings: Settings) -> PlannedCell
         configurations = [replace(run, epochs=settings.epochs) for run in configurations]
     runs = tuple(tuple(spec.repeat(run, seed) for seed in range(settings.seeds)) for run in configurations)
     return PlannedCell(cell, runs, settings.wants(cell.row, cell.column))
+
+
+# What two runs have in common if an epoch of one takes as long as an epoch of the other.
+_ALIKE = ("dataset", "model", "layers", "width", "budget", "residual", "jk", "pe", "batch_size", "precision")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How much there is to do.
+
+    Attributes:
+        runs: Runs that the table needs.
+        finished: Those that are in the ledger.
+        steps: Training steps of the others, without those on data sets that are not there yet.
+        seconds: Their time, from like runs in the ledger.
+        unknown: How many of the others are like no run in the ledger.
+    """
+
+    runs: int
+    finished: int
+    steps: int
+    seconds: float
+    unknown: int
+
+
+def estimate(
+    runs: Sequence[AnyRun], datasets: Mapping[str, PackedDataset], results: Iterable[RunResult], engine: str
+) -> Estimate:
+    """Counts runs and steps, and takes the time of an epoch from like runs of that engine on this machine."""
+    known = list(results)
+    keys = {result.key for result in known}
+    left = [run for run in runs if run.key not in keys]
+    pace = _seconds_per_epoch(known, engine)
+    times = [pace[kind] * run.epochs for run in left if (kind := _kind(run.to_dict())) in pace]
+    steps = sum(_steps(run, datasets) for run in left)
+    return Estimate(len(runs), len(runs) - len(left), steps, math.fsum(times), len(left) - len(times))
+
+
+def _seconds_per_epoch(results: list[RunResult], engine: str) -> dict[object, float]:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    here = hardware(device, 1)["name"]
+    found: dict[object, list[float]] = {}
+    for result in results:
+        epochs = len(result.history.get("train_loss", []))
+        if epochs and result.engine == engine and result.hardware.get("name") == here:
+            found.setdefault(_kind(result.run), []).append(result.seconds / epochs)
+    return {kind: median(times) for kind, times in found.items()}
+
+
+def _kind(run: Mapping[str, Any]) -> object:
+    return tuple(run.get(name) for name in _ALIKE)
+
+
+def _steps(run: AnyRun, datasets: Mapping[str, PackedDataset]) -> int:
+    batch, dataset = getattr(run, "batch_size", None), datasets.get(run.dataset)
+    if dataset is None:
+        return 0
+    if batch is None or dataset.split is None:
+        return run.epochs  # the whole graph at once
+    batches: int = math.ceil(dataset.subset("train").numel() / batch)
+    return run.epochs * batches
+
+
+def lockstep_for(engine: str) -> ManyTrainer | None:
+    """The function that trains many runs at once, or None where runs are to be trained one by one.
+
+    Raises:
+        ValueError: Lockstep was asked for by name and cannot be had here.
+    """
+    found: ManyTrainer | None = getattr(graphprism.training, "train_lockstep", None)
+    can = found is not None and torch.cuda.is_available()
+    if engine == "lockstep" and not can:
+        raise ValueError("`engine` must be eager or auto on this machine: lockstep needs a CUDA device, got 'lockstep'")
+    return found if can and engine != "eager" else None
+
+
+def trainer_of_many(spec: TableSpec, runs: Sequence[AnyRun], engine: str) -> ManyTrainer | None:
+    """The function that trains several of these runs at once, or None where each is trained on its own."""
+    if spec.train_many is not None:
+        return None if engine == "eager" else spec.train_many
+    return lockstep_for(engine) if all(isinstance(run, Run) for run in runs) else None
+
+
+def groups_of(runs: Sequence[AnyRun], own: Sequence[str]) -> list[list[AnyRun]]:
+    """Runs that may be trained at once: those that differ in the fields ``own`` alone.
+
+    >>> runs = [Run(lr=0.1), Run(lr=0.2), Run(layers=4), Run(seed=1)]
+    >>> [len(group) for group in groups_of(runs, own=("lr", "seed"))]
+    [3, 1]
+    """
+    groups: dict[str, list[AnyRun]] = {}
+    for run in runs:
+        shared = {name: value for name, value in run.to_dict().items() if name not in own}
+        groups.setdefault(repr(shared), []).append(run)
+    return list(groups.values())
+
+
+def load_datasets(
+    names: Iterable[str], data: Path | None, fetch: bool = True
+) -> tuple[dict[str, PackedDataset], dict[str, str]]:
+    """Loads data sets by name, each once; gives those that are there, and for the others why they are not.
+
+    Args:
+        names: What `graphprism.datasets.load` takes.
+        data: Folder of data sets.
+        fetch: Whether a set that is not there may be downloaded; where not, it is among neither.
+
+    Raises:
+        OSError: None of them is there.
+        DatasetFileError: A file is damaged.
+    """
+    found: dict[str, PackedDataset] = {}
+    missing: dict[str, OSError] = {}
+    for name in dict.fromkeys(names):
+        if not fetch and name != "molecules" and not (data_folder(data) / f"{name}.npz").is_file():
+            continue
+        try:
+            found[name] = load(name, data)
+        except OSError as error:
+            missing[name] = error
+    if missing and not found:
+        raise next(iter(missing.values()))
+    return found, {name: str(error) for name, error in missing.items()}

@@ -3,14 +3,162 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from graphprism.report.curve_data import SHOWN, curve_data
-from graphprism.report.formats import counted
-from graphprism.report.markup import Html, tag
-from graphprism.report.sections import section
-from graphprism.results import RunResult
+from graphprism.report.configurations import Configuration, configurations
+from graphprism.report.html import Html, counted, section, tag
+from graphprism.results import RunResult, Score
+
+
+@dataclass(frozen=True)
+class MeanCurve:
+    """Mean and deviation over runs.
+
+    Attributes:
+        epochs: Those that are kept, counted from 1.
+        means: Over the runs that have a number at that epoch.
+        deviations: With ``ddof=1``; 0 where there is one number. None where no epoch has two.
+        total: How many epochs have a number; more than are kept where the curve was thinned out.
+    """
+
+    epochs: tuple[int, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...] | None
+    total: int
+
+
+def mean_curve(histories: Sequence[Sequence[float | None]], points: int) -> MeanCurve | None:
+    """Keeps at most ``points`` epochs, evenly spread with the first and the last; None where there is no number.
+
+    >>> mean_curve([[1.0, None, 3.0], [3.0]], points=9)
+    MeanCurve(epochs=(1, 3), means=(2.0, 3.0), deviations=(1.4142135623730951, 0.0), total=2)
+    """
+    epochs = [at for at, values in enumerate(zip_longest(*histories)) if any(value is not None for value in values)]
+    kept = thinned(epochs, points)
+    scores = {at + 1: score for at in kept if (score := Score.of(_numbers(histories, at)))}
+    if not scores:
+        return None
+    means = tuple(score.mean for score in scores.values())
+    deviations = tuple(score.deviation or 0.0 for score in scores.values())
+    has_two = any(score.deviation is not None for score in scores.values())
+    return MeanCurve(tuple(scores), means, deviations if has_two else None, len(epochs))
+
+
+def thinned(items: Sequence[int], count: int) -> list[int]:
+    """At most ``count`` of them, evenly spread, with the first and the last.
+
+    >>> thinned(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    if len(items) <= count:
+        return list(items)
+    return [items[round(each * (len(items) - 1) / (count - 1))] for each in range(count)]
+
+
+def _numbers(histories: Sequence[Sequence[float | None]], at: int) -> list[float]:
+    here = (history[at] for history in histories if at < len(history))
+    return [value for value in here if value is not None and math.isfinite(value)]
+
+
+SHOWN = 12
+POINTS = 150
+# All points of a page: at 4 numbers of about 7 letters for each, they stay below 3 MB.
+ALL_POINTS = 100_000
+
+
+def curve_data(runs: Sequence[RunResult]) -> dict[str, Any]:
+    """What the script draws: a panel for each data set and metric.
+
+    Returns:
+        ``panels`` as plain data, ``grids`` with the epochs that curves share, ``points`` that a curve has at most and
+        ``thinned``, whether one has lost some by that.
+    """
+    groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
+    for run in runs:
+        groups[str(run.run.get("dataset", "unknown")), run.metric].append(run)
+    found = {name: configurations(group) for name, group in groups.items()}
+    points = max(20, min(POINTS, ALL_POINTS // max(1, sum(map(len, found.values())))))
+    grids = Grids(points)
+    panels = [_panel_data(dataset, metric, each, grids) for (dataset, metric), each in found.items()]
+    panels = [panel for panel in panels if panel["curves"]]
+    return {"points": points, "thinned": grids.thinned, "grids": grids.lists, "panels": panels}
+
+
+class Grids:
+    """Lists of epochs, each kept once: most curves of a page share one."""
+
+    def __init__(self, points: int) -> None:
+        self.points = points
+        self.thinned = False
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    @property
+    def lists(self) -> list[tuple[int, ...]]:
+        """By their number."""
+        return list(self._numbers)
+
+    def curve(self, configuration: Configuration, column: str) -> dict[str, Any] | None:
+        """The mean of a column over the runs of a configuration, as plain data."""
+        curve = mean_curve([run.history.get(column) or [] for run in _counted(configuration)], self.points)
+        return None if curve is None else self._plain(curve)
+
+    def _plain(self, curve: MeanCurve) -> dict[str, Any]:
+        self.thinned |= curve.total > len(curve.epochs)
+        number = self._numbers.setdefault(curve.epochs, len(self._numbers))
+        deviations = {} if curve.deviations is None else {"deviation": [_rounded(each, 2) for each in curve.deviations]}
+        return {"grid": number, "mean": [_rounded(each, 4) for each in curve.means], **deviations}
+
+
+def _counted(configuration: Configuration) -> list[RunResult]:
+    """A run that diverged says nothing about the mean of those that did not; alone it is shown as far as it goes."""
+    return [run for run in configuration.runs if run.status == "finished"] or list(configuration.runs)
+
+
+def _panel_data(dataset: str, metric: str, found: Iterable[Configuration], grids: Grids) -> dict[str, Any]:
+    curves = [(each, _curve(each, grids)) for each in found]
+    curves = [(each, curve) for each, curve in curves if curve["train"] or curve["val"]]
+    larger = bool(curves) and curves[0][0].runs[0].larger_is_better
+    _show_some(curves, larger)
+    plain = sorted((curve for _, curve in curves), key=lambda curve: not curve["shown"])
+    return {"dataset": dataset, "metric": metric, "larger": larger, "curves": plain}
+
+
+def _curve(configuration: Configuration, grids: Grids) -> dict[str, Any]:
+    return {
+        "label": configuration.label,
+        "runs": len(configuration.runs),
+        "diverged": configuration.diverged,
+        "shown": False,
+        "train": grids.curve(configuration, "train_loss"),
+        "val": grids.curve(configuration, "val"),
+    }
+
+
+def _show_some(curves: Iterable[tuple[Configuration, dict[str, Any]]], larger: bool) -> None:
+    """Marks those to show at first: the best of every model and split, then the second best, and so on."""
+    taken: dict[tuple[str, str], int] = defaultdict(int)
+    ranked = []
+    for configuration, curve in sorted(curves, key=lambda each: _rank(each[1], larger)):
+        ranked.append((taken[configuration.family], curve))
+        taken[configuration.family] += 1
+    for _, curve in sorted(ranked, key=lambda each: each[0])[:SHOWN]:
+        curve["shown"] = True
+
+
+def _rank(curve: dict[str, Any], larger: bool) -> float:
+    if not curve["val"]:
+        return min(curve["train"]["mean"], default=0.0)
+    values: list[float] = curve["val"]["mean"]
+    return -max(values) if larger else min(values)
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
 
 
 def curves(runs: Sequence[RunResult]) -> Html | None:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 
 from graphprism.report import assets
 from graphprism.report.curves import curves
-from graphprism.report.figures import figures as figures_section
-from graphprism.report.markup import Html, join, tag
+from graphprism.report.html import Html, join, section, tag
 from graphprism.report.overview import overview
-from graphprism.report.places import places
-from graphprism.report.run_list import run_list
-from graphprism.report.sections import section
-from graphprism.report.summary import summary, warnings
+from graphprism.report.runs import run_list
+from graphprism.report.summary import places, summary, warnings
 from graphprism.report.tables import tables as tables_section
 from graphprism.results import RunResult, TableResult
+
+
+def figures_section(drawings: Mapping[str, str]) -> Html | None:
+    """SVG texts by title, as images: a browser runs nothing that is in them. None without any."""
+    if not drawings:
+        return None
+    return section("figures", "Figures", *(_figure(title, svg) for title, svg in drawings.items()))
+
+
+def _figure(title: str, svg: str) -> Html:
+    address = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    return tag("figure", tag("img", src=address, alt=title), tag("figcaption", title))
+
 
 # Every table has a heading of its own, to which the overview links.
 PARTS = {

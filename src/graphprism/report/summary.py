@@ -2,14 +2,97 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import statistics
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from graphprism.report.formats import counted, duration
-from graphprism.report.look_up import look_up
-from graphprism.report.markup import Html, tag
-from graphprism.report.places import hardware
+from graphprism.report.html import Html, counted, duration, section, short, table, tag
 from graphprism.results import RunResult, TableResult
+
+
+def places(runs: Sequence[RunResult]) -> Html | None:
+    """Hardware by engine, then versions and commits; None without runs."""
+    if not runs:
+        return None
+    groups: dict[tuple[str, str, str], list[RunResult]] = defaultdict(list)
+    for run in runs:
+        groups[hardware(run), run.engine, short(run.hardware.get("runs_at_once"))].append(run)
+    rows = [_row(*place, group) for place, group in sorted(groups.items())]
+    head = ["Hardware", "Engine", "Runs at once", "Runs", "Time", "Median step (ms)"]
+    where = table("Hardware and engine of all runs", head, rows, numbers=range(2, 6))
+    return section("places", "What was run where", where, _versions(runs))
+
+
+def hardware(run: RunResult) -> str:
+    """Its name, with a number where there are several."""
+    name = str(run.hardware.get("name") or run.hardware.get("device") or "unknown")
+    count = run.hardware.get("count")
+    return f"{count} × {name}" if isinstance(count, int) and count > 1 else name
+
+
+def _row(place: str, engine: str, at_once: str, runs: Sequence[RunResult]) -> list[str]:
+    steps = [run.step_ms for run in runs if run.step_ms is not None]
+    step = short(float(statistics.median(steps))) if steps else ""
+    return [place, engine, at_once, f"{len(runs):,}", duration(sum(run.seconds for run in runs)), step]
+
+
+def _versions(runs: Sequence[RunResult]) -> Html:
+    packages = dict.fromkeys(name for run in runs for name in run.versions)
+    rows = [[name, _counts(Counter(run.versions[name] for run in runs if name in run.versions))] for name in packages]
+    commits = Counter(run.commit or "unknown" for run in runs)
+    rows.append(["commit", tag("span", _counts(commits), class_="mono")])
+    changed = any(commit.endswith("+") for commit in commits)
+    note = tag("p", "A commit that ends in + was changed since.", class_="small") if changed else None
+    return tag("div", table("Versions", ["What", "Version (runs)"], rows), note)
+
+
+def _counts(counts: Counter[str]) -> str:
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{value} ({counted(count, 'run')})" for value, count in counts.most_common())
+
+
+POINTS = 10.0
+SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """Scores that need no model, beside the score of the run.
+
+    Attributes:
+        score: Test score of the run at its best epoch.
+        lookup: Score of copying the label of a like training node.
+        majority: Score of always naming the most frequent class; None where it was not taken.
+        close: Whether the look-up comes within 10 points of the model or, where smaller is better, within 90 %.
+    """
+
+    score: float
+    lookup: float
+    majority: float | None
+    close: bool
+
+
+def look_up(result: RunResult) -> LookUp | None:
+    """Reads it from ``extra``; None where the run has no look-up or no score."""
+    lookup, majority = (_number(result.extra.get(name)) for name in ("lookup", "majority"))
+    score = result.at_best("test")
+    if lookup is None or score is None:
+        return None
+    return LookUp(score, lookup, majority, _close(score, lookup, result.larger_is_better))
+
+
+def _close(score: float, lookup: float, larger_is_better: bool) -> bool:
+    if not larger_is_better:  # an error has no points, so its share decides
+        return lookup * SHARE <= score
+    # A score of at most 1 is a share, of which a hundredth is a point.
+    points = POINTS if max(abs(score), abs(lookup)) > 1 else POINTS / 100
+    return score - lookup <= points
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def summary(tables: Sequence[TableResult], runs: Sequence[RunResult]) -> Html | None:

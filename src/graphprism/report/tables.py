@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from graphprism.report.best_cells import best_cells
-from graphprism.report.formats import counted, duration, fixed, score, signed
-from graphprism.report.look_up import LookUp, look_up
-from graphprism.report.markup import Html, join, tag
+from graphprism.report.html import (
+    Html,
+    caption_of,
+    counted,
+    duration,
+    fixed,
+    identifier,
+    join,
+    score,
+    scroll,
+    section,
+    signed,
+    tag,
+    unseen,
+)
 from graphprism.report.overview import badge
-from graphprism.report.sections import caption_of, identifier, scroll, section, unseen
-from graphprism.report.verdict import Verdict, verdict
+from graphprism.report.summary import LookUp, look_up
+from graphprism.report.verdict import Verdict, best_cells, verdict
 from graphprism.results import Cell, RunResult, Score, TableResult
 
 Best = Mapping[str, set[tuple[str, str]]]

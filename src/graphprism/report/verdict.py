@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
-from graphprism.report.direction import larger_is_better
-from graphprism.results import Cell, TableResult
+from graphprism.results import Cell, Score, TableResult
+
+METRICS = {"ap": True, "accuracy": True, "mae": False, "ce": False, "ms": False}
+
+
+def larger_is_better(table: TableResult, column: str) -> bool | None:
+    """What the table says or, where its columns differ, what the metric in brackets behind the column's name means.
+
+    >>> mixed = TableResult("t", "", "", ("GCN",), ("Test (AP)", "Test (MAE)", "Width"), (), larger_is_better=None)
+    >>> [larger_is_better(mixed, column) for column in mixed.columns]
+    [True, False, None]
+    """
+    if table.larger_is_better is not None:
+        return table.larger_is_better
+    metric = re.search(r"\(([^()]*)\)$", column)
+    return METRICS.get(metric[1].lower()) if metric else None
+
 
 # Part of the note of a cell whose runs were shortened: its gap says nothing about the paper.
 OTHER = "not the published protocol"
@@ -49,3 +65,36 @@ def verdict(cell: Cell, table: TableResult) -> Verdict:
     if larger is None:
         return Verdict.DIFFERS
     return Verdict.BETTER if (gap > 0) == larger else Verdict.WORSE
+
+
+PREFIX = "MRS-"
+
+
+def best_cells(table: TableResult, side: str) -> set[tuple[str, str]]:
+    """Places of the best scores, as (row, column).
+
+    A model and its partner with split edges are a pair; in a table without pairs a whole column is compared.
+
+    Args:
+        table: With the scores.
+        side: ``"ours"`` or ``"paper"``.
+    """
+    places = ((group, column) for group in _groups(table.rows) for column in table.columns)
+    return {(row, column) for group, column in places for row in _best(table, group, column, side)}
+
+
+def _groups(rows: tuple[str, ...]) -> list[tuple[str, ...]]:
+    pairs = [(row.replace(PREFIX, "", 1), row) for row in rows if PREFIX in row]
+    return [pair for pair in pairs if pair[0] in rows] or [rows]
+
+
+def _best(table: TableResult, rows: tuple[str, ...], column: str, side: str) -> list[str]:
+    cells = ((row, table.cell(row, column)) for row in rows)
+    larger = larger_is_better(table, column)
+    scores: dict[str, Score] = {row: getattr(cell, side) for row, cell in cells if cell and getattr(cell, side)}
+    if larger is None or len(scores) < 2:  # alone it is no best
+        return []
+    # Compared as printed, so that of two numbers that look alike none is said to be better.
+    shown = {row: round(score.mean, table.digits) for row, score in scores.items()}
+    best = max(shown.values()) if larger else min(shown.values())
+    return [row for row, value in shown.items() if value == best]

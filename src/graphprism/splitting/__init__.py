@@ -9,15 +9,8 @@ by_order('degree') * by_attribute('edge_attr', num_relations=4)
 from graphprism.splitting import orderings
 from graphprism.splitting.graph import Graph, GraphLike
 from graphprism.splitting.orderings import ORDERINGS, Ordering, order_values, resolve_ordering
-from graphprism.splitting.splits import (
-    Split,
-    by_attribute,
-    by_direction,
-    by_function,
-    by_order,
-    by_soft_order,
-    resolve_split,
-)
+from graphprism.splitting.split import Split
+from graphprism.splitting.splits import by_attribute, by_direction, by_function, by_order, by_soft_order, resolve_split
 
 __all__ = [
     "ORDERINGS",

@@ -95,3 +95,94 @@ def incoming_sum(values: Tensor, edge_index: Tensor) -> Tensor:
     for source, target in edge_chunks(edge_index):
         total.index_add_(0, target, values.index_select(0, source))
     return total
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """Neighbour lists of all nodes: those of node v are ``neighbor[start[v]:start[v + 1]]``."""
+
+    start: Tensor
+    neighbor: Tensor
+
+    @classmethod
+    def from_edges(cls, edge_index: Tensor, num_nodes: int) -> Adjacency:
+        """Lists, for every node, the nodes that its edges lead to, once per edge."""
+        source, order = edge_index[0].sort()
+        start = source.new_zeros(num_nodes + 1)
+        torch.cumsum(torch.bincount(source, minlength=num_nodes), 0, out=start[1:])
+        return cls(start, edge_index[1].index_select(0, order))
+
+    def lists(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """The lists of ``nodes`` end to end: (position in ``nodes``, neighbour), at a cost linear in their length."""
+        first = self.start[nodes]
+        length = self.start[nodes + 1] - first
+        end, total = length.cumsum(0), int(length.sum())
+        # The list of a position is the number of lists that end at or before it. `repeat_interleave` says the same but
+        # wakes all threads for two short lists: 20 times as long on busy cores, where a search has many small rounds.
+        owner = torch.bincount(end, minlength=total + 1)[:total].cumsum(0)
+        place = torch.arange(total, device=nodes.device) + (first - end + length)[owner]
+        return owner, self.neighbor[place]
+
+
+def simple_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Every pair of different nodes joined in some direction, once, as (smaller, larger), sorted: (2, M)."""
+    if num_nodes == 0:
+        return edge_index
+    low, high = edge_index.amin(0), edge_index.amax(0)
+    pair = torch.unique((low * num_nodes + high)[low != high])
+    return torch.stack([pair.div(num_nodes, rounding_mode="floor"), pair % num_nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Which of ``count`` graphs each node belongs to: ``number`` (N,) in [0, count)."""
+
+    number: Tensor
+    count: int
+
+    def maximum(self, values: Tensor) -> Tensor:
+        """Largest of the non-negative ``values`` (N,) within the graph of each node, (N,)."""
+        largest = values.new_zeros(self.count).scatter_reduce(0, self.number, values, "amax")
+        return largest.index_select(0, self.number)
+
+    def sizes(self) -> Tensor:
+        """Number of nodes of the graph of each node, (N,)."""
+        return torch.bincount(self.number, minlength=self.count).index_select(0, self.number)
+
+    def rank(self, values: Tensor) -> Tensor:
+        """Position of each node, from 0, among the nodes of its graph sorted by ``values``; equal ones by number."""
+        by_value = values.argsort(stable=True)
+        order = by_value[self.number[by_value].argsort(stable=True)]
+        sizes = torch.bincount(self.number, minlength=self.count)
+        first = sizes.cumsum(0) - sizes  # (count,) position of the first node of each graph
+        position = torch.arange(order.numel(), device=order.device)
+        return torch.empty_like(order).index_copy_(0, order, position - first[self.number[order]])
+
+    def local(self) -> Tensor:
+        """Number of each node within its own graph, (N,)."""
+        return self.rank(torch.zeros_like(self.number))
+
+
+def parts_of(graph: GraphLike) -> Parts:
+    """The graphs of a batch; a graph without ``batch`` is one part.
+
+    The numbers in ``batch`` are labels: they need be neither sorted nor consecutive, but no edge joins two of them.
+    """
+    edge_index, num_nodes = edges_of(graph), num_nodes_of(graph)
+    batch: Tensor | None = getattr(graph, "batch", None)
+    if batch is None:
+        return Parts(edge_index.new_zeros(num_nodes), 1)
+    check_shape("batch", batch, [num_nodes])
+    check_integer("batch", batch)
+    check_same_device("batch", batch, "edge_index", edge_index)
+    labels, number = torch.unique(batch, return_inverse=True)
+    _check_no_edge_between_parts(edge_index, number)
+    return Parts(number, labels.numel())
+
+
+def _check_no_edge_between_parts(edge_index: Tensor, number: Tensor) -> None:
+    for source, target in edge_chunks(edge_index):
+        apart = number[source] != number[target]
+        if bool(apart.any()):
+            a, b = int(source[apart][0]), int(target[apart][0])
+            raise ValueError(f"every edge must join two nodes of one graph of the batch, got an edge from {a} to {b}")

@@ -12,8 +12,7 @@ from graphprism.testing.laws import (
     assert_permutation_equivariant,
 )
 from graphprism.testing.molecules import molecule, molecules
-from graphprism.testing.tolerances import TOLERANCES, tolerance
-from graphprism.testing.zoo import graph_zoo, random_graph
+from graphprism.testing.zoo import TOLERANCES, graph_zoo, random_graph, tolerance
 
 __all__ = [
     "TOLERANCES",

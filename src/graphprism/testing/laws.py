@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.testing.tolerances import tolerance
+from graphprism.testing.zoo import tolerance
 
 Layer = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 

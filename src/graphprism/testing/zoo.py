@@ -39,3 +39,11 @@ def _edges(pairs: list[tuple[int, int]]) -> Tensor:
 
 def _both(edge_index: Tensor) -> Tensor:
     return torch.cat([edge_index, edge_index.flip(0)], dim=1)
+
+
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
+def tolerance(dtype: torch.dtype) -> dict[str, float]:
+    """The keywords that `torch.testing.assert_close` takes; relative and absolute alike, for values near one."""
+    return {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}

@@ -1,17 +1,13 @@
 """Runs, budgets and the engines that train them."""
 
-from graphprism.training.build_model import build_model, parameters_of
+from graphprism.training.build_model import build_model, fit_width, load_best, parameters_of
 from graphprism.training.checkpoint import CheckpointError
-from graphprism.training.diverged import Diverged
-from graphprism.training.epoch_order import epoch_order
-from graphprism.training.epoch_report import EpochReport
-from graphprism.training.fit_width import fit_width
-from graphprism.training.learning_rate import learning_rate
-from graphprism.training.load_best import load_best
 from graphprism.training.lockstep import forget_lockstep, lockstep_key, train_lockstep
 from graphprism.training.node import LeakAudit, NodeRun, build_node_model, leak_audit, train_node, train_nodes
-from graphprism.training.prepared_dataset import PreparedDataset
+from graphprism.training.optim import epoch_order, learning_rate
+from graphprism.training.prepared_data import PreparedDataset
 from graphprism.training.run import Run
+from graphprism.training.session import Diverged, EpochReport
 from graphprism.training.train import train
 
 __all__ = [

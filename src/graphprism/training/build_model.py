@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import torch
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn import MRSGNN
 from graphprism.splitting import resolve_split
-from graphprism.training.fit_width import fit_width
+from graphprism.training.checkpoint import load_parts
+from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+
+
+def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> int:
+    """The largest width whose number of parameters, ``count(width)``, is at most ``budget``.
+
+    Args:
+        budget: Parameters at most.
+        count: Grows with the width.
+        smallest: The first width to try.
+
+    >>> fit_width(500_000, lambda d: 8 * (d * d + d) + 32 * d + d + 1)  # GCN of eight layers on ZINC
+    247
+    """
+    if count(smallest) > budget:
+        least = f"a width of {smallest}, which takes {count(smallest):,} parameters"
+        raise ValueError(f"`budget` must allow {least}, got {budget:,}")
+    fits, too_wide = smallest, 2 * smallest
+    while count(too_wide) <= budget:
+        fits, too_wide = too_wide, 2 * too_wide
+    while too_wide - fits > 1:
+        middle = (fits + too_wide) // 2
+        if count(middle) <= budget:
+            fits = middle
+        else:
+            too_wide = middle
+    return fits
 
 
 def build_model(run: Run, dataset: PackedDataset) -> MRSGNN:
@@ -61,3 +91,26 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> MRSGNN:
 def relations_of(run: Run) -> int:
     """Relations of the graph that the model of a run takes."""
     return (resolve_split(run.split).num_relations or 3) if run.model.startswith("mrs-") else 1
+
+
+def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> MRSGNN:
+    """The network with the weights of the best validation score so far, on the CPU, ready to predict.
+
+    Args:
+        folder: What `train` was given.
+        run: The run that was trained.
+        dataset: Its data.
+
+    Raises:
+        FileNotFoundError: The run has kept nothing there.
+        CheckpointError: The file is damaged or belongs to other data.
+    """
+    path = Path(folder) / run.key / "best.pt"
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file; `train` writes it when it is given this folder")
+    parts = load_parts(path, run, data_identity(dataset))
+    network = build_model(run, dataset)
+    if run.precision == "float64":
+        network = network.double()
+    network.load_state_dict(parts["model"])
+    return network.eval()

@@ -3,22 +3,131 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
-from graphprism.training.checkpoint import Checkpoint
-from graphprism.training.diverged import Diverged
-from graphprism.training.engine import Engine, TrainedEpoch
-from graphprism.training.epoch_report import EpochReport
-from graphprism.training.learning_rate import learning_rate
-from graphprism.training.origin import origin
-from graphprism.training.progress import Progress
-from graphprism.training.run_folder import RunFolder
-from graphprism.training.score import LARGER_IS_BETTER, score
+from graphprism.training.checkpoint import Checkpoint, RunFolder
+from graphprism.training.eager import Engine, TrainedEpoch
+from graphprism.training.optim import learning_rate
+from graphprism.training.provenance import origin
+from graphprism.training.run import Run
+from graphprism.training.task import LARGER_IS_BETTER, score
+
+COLUMNS = ("lr", "train_loss", "train", "val", "test", "seconds")
+
+
+@dataclass
+class Progress:
+    """The numbers of all epochs that are finished.
+
+    Attributes:
+        larger_is_better: Of the scores.
+        history: One list per name of `COLUMNS`, with one number per epoch.
+        step_ms: Time of a training step in each epoch, in milliseconds.
+        best_epoch: Epoch of the best validation score, the first of equals, counted from 1; None where there is none.
+
+    >>> progress = Progress(larger_is_better=False)
+    >>> [progress.add({"val": val}, 1.0) for val in (3.0, 2.0, 2.0)], progress.best_epoch
+    ([True, True, False], 2)
+    """
+
+    larger_is_better: bool
+    history: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    step_ms: list[float] = field(default_factory=list)
+    best_epoch: int | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that are finished."""
+        return len(self.step_ms)
+
+    @property
+    def median_step_ms(self) -> float | None:
+        """Time of a training step, None before the first."""
+        return statistics.median(self.step_ms) if self.step_ms else None
+
+    def remaining_seconds(self, epochs: int) -> float:
+        """What the epochs up to ``epochs`` will take, if they take as long as those before."""
+        return statistics.fmean(self.history["seconds"]) * (epochs - self.epoch)
+
+    def add(self, numbers: dict[str, float], step_ms: float) -> bool:
+        """Adds an epoch; says whether its validation score is the best so far."""
+        for name, value in numbers.items():
+            self.history[name].append(value)
+        self.step_ms.append(step_ms)
+        better = self._is_better(numbers["val"])
+        self.best_epoch = self.epoch if better else self.best_epoch
+        return better
+
+    def _is_better(self, val: float) -> bool:
+        if math.isnan(val) or self.best_epoch is None:
+            return not math.isnan(val)
+        best = self.history["val"][self.best_epoch - 1]
+        return val > best if self.larger_is_better else val < best
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """An epoch that has just ended, for whoever watches a run.
+
+    Attributes:
+        run: The run.
+        epoch: Which epoch has ended, counted from 1.
+        epochs: How many there will be.
+        lr: Learning rate of the epoch.
+        train_loss: Mean loss over the training graphs, taken while training.
+        train: Score of the same outputs.
+        val: Score on the validation graphs, after the epoch.
+        test: Score on the test graphs, after the epoch.
+        steps_per_second: Training steps a second.
+        seconds: Time of the epoch, evaluation included.
+        remaining_seconds: What the epochs that are left will take, if they take as long as those before.
+    """
+
+    run: Run
+    epoch: int
+    epochs: int
+    lr: float
+    train_loss: float
+    train: float
+    val: float
+    test: float
+    steps_per_second: float
+    seconds: float
+    remaining_seconds: float
+
+
+class Diverged(ValueError):
+    """The loss of a run is not a finite number any more.
+
+    Attributes:
+        run: The run.
+        epoch: Epoch in which it happened, counted from 1.
+        step: Step of that epoch with the first such loss, counted from 1.
+        checkpoint: Where the last epoch before it is kept; None where nothing is.
+        result: The run up to there, with the status ``"diverged"``.
+    """
+
+    def __init__(self, run: Run, epoch: int, step: int, checkpoint: Path | None, result: RunResult) -> None:
+        kept = f"epoch {epoch - 1} is in {checkpoint}" if checkpoint else "no checkpoint was written"
+        super().__init__(
+            f"the loss of {run.title} was not a finite number in epoch {epoch}, step {step}; {kept}; "
+            f"try a smaller learning rate than {run.lr:g}"
+        )
+        self.run, self.epoch, self.step, self.checkpoint, self.result = run, epoch, step, checkpoint, result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.run, self.epoch, self.step, self.checkpoint, self.result)
 
 
 class Session:
@@ -114,3 +223,16 @@ class Session:
     def _diverge(self, step: int) -> NoReturn:
         path = self.keeper.checkpoint if self.keeper is not None and self.progress.epoch else None
         raise Diverged(self.run, self.progress.epoch + 1, step, path, self.result("diverged"))
+
+
+@contextmanager
+def untouched(device: torch.device) -> Iterator[None]:
+    """Products of float32 are in TF32 on a GPU; afterwards that and random states are what they were."""
+    on_gpu, before = device.type == "cuda", torch.get_float32_matmul_precision()
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        try:
+            if on_gpu:
+                torch.set_float32_matmul_precision("high")
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)

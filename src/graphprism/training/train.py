@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING
 
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
-from graphprism.training.check_processes import check_processes
-from graphprism.training.checkpoint import Checkpoint
-from graphprism.training.data_identity import data_identity
-from graphprism.training.engine import Engine
-from graphprism.training.epoch_report import EpochReport
-from graphprism.training.from_first import from_first
-from graphprism.training.loss import check_task
-from graphprism.training.make_fabric import make_fabric
+from graphprism.training.checkpoint import Checkpoint, RunFolder
+from graphprism.training.eager import Engine
+from graphprism.training.processes import check_processes, from_first, make_fabric
+from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
-from graphprism.training.run_folder import RunFolder
-from graphprism.training.score import check_metric
-from graphprism.training.session import Session
-from graphprism.training.untouched import untouched
+from graphprism.training.session import EpochReport, Session, untouched
+from graphprism.training.task import check_metric, check_task
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric

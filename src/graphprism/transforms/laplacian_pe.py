@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from graphprism._checks import check_positive
-from graphprism.transforms.homogeneous import check_homogeneous
+from graphprism.transforms.split_edges import check_homogeneous
 
 _LARGEST = 10_000  # a dense eigenvalue problem of this size takes minutes and 1.6 GB
 

@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from graphprism.ops import EDGE_NORMS, edge_norm
-from graphprism.transforms.homogeneous import check_homogeneous
+from graphprism.transforms.split_edges import check_homogeneous
 
 
 class RelationalNorm(BaseTransform):

@@ -5,8 +5,8 @@ import pytest
 import torch
 from rich.console import Console
 
+from graphprism._text import percent, two_decimals
 from graphprism.analysis.certificate import Certificate, certify
-from graphprism.analysis.certificate._percent import percent, two_decimals
 from graphprism.splitting import Graph
 
 PATH = Graph(torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), 4)

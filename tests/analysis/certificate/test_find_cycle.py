@@ -3,8 +3,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from graphprism.analysis.certificate import _sweep, find_cycle, root_nodes
-from graphprism.analysis.certificate._adjacency import adjacency
+from graphprism.analysis.certificate import cycles as _sweep
+from graphprism.analysis.certificate import find_cycle, root_nodes
+from graphprism.analysis.certificate.in_degrees import adjacency
 
 from .strategies import as_networkx, graphs
 

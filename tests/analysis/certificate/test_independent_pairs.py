@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphprism.analysis.certificate import independent_pairs, independent_witness, weighted_in_degrees
-from graphprism.analysis.certificate.direction_groups import direction_groups
+from graphprism.analysis.certificate.directions import direction_groups
 
 from .strategies import split_graphs
 

@@ -97,7 +97,7 @@ def test_batch_equals_its_parts_in_any_order(metric):
 def test_blocks_of_a_large_batch_equal_one_block(monkeypatch):
     x, batch = normal(60, 4), torch.arange(20).repeat_interleave(3)
     whole = rank_one_distance(x, batch)
-    monkeypatch.setattr(importlib.import_module("graphprism.analysis.collapse._per_graph"), "_ENTRIES", 30)
+    monkeypatch.setattr(importlib.import_module("graphprism.analysis.collapse.rank"), "_ENTRIES", 30)
     assert torch.equal(rank_one_distance(x, batch), whole)
 
 

@@ -45,7 +45,7 @@ def test_equals_the_dense_definition(shape):
 
 
 def test_many_pieces_equal_the_dense_definition(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("graphprism.analysis.collapse._thin_factor"), "_PIECE", 8)
+    monkeypatch.setattr(importlib.import_module("graphprism.analysis.collapse.rank"), "_PIECE", 8)
     for x in (normal(501, 3), normal(3, 501), normal(70, 5)):
         torch.testing.assert_close(rank_one_distance(x), dense(x), rtol=1e-13, atol=1e-13)
 

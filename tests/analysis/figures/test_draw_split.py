@@ -2,7 +2,7 @@ import pytest
 import torch
 from matplotlib.collections import LineCollection, PatchCollection, PolyCollection
 
-from graphprism.analysis.figures import COLOURS, draw_split
+from graphprism.plotting import COLOURS, draw_split
 from graphprism.splitting import Graph, by_attribute, by_order, by_soft_order
 from graphprism.testing import graph_zoo, molecule
 

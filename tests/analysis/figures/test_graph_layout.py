@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from graphprism.analysis.figures import graph_layout
-from graphprism.analysis.figures.graph_layout import _scaled
+from graphprism.plotting import graph_layout
+from graphprism.plotting.graph_layout import _scaled
 from graphprism.testing import molecules
 
 

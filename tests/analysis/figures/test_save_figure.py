@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from graphprism.analysis.figures import check_format, new_figure, save_figure, write_atomically
+from graphprism.plotting import check_format, new_figure, save_figure, write_atomically
 
 
 def test_formats(tmp_path):

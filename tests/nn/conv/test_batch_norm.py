@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 
-from graphprism.nn.conv.batch_norm import batch_norm
+from graphprism.nn.conv.operands import batch_norm
 
 # rows 1 and 4 are none; what stands there must not matter
 COUNTS = torch.tensor([1, 0, 1, 1, 0, 1, 1])

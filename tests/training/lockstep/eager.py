@@ -8,10 +8,10 @@ from torch import Tensor
 from graphprism.datasets import PackedDataset
 from graphprism.nn import MRSGNN
 from graphprism.training import PreparedDataset, Run, build_model, epoch_order, learning_rate
-from graphprism.training.lockstep.lockstep_group import LockstepGroup
-from graphprism.training.lockstep.table_dataset import TableDataset
-from graphprism.training.loss import loss_sum
-from graphprism.training.optimizer import make_optimizer
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.group import LockstepGroup
+from graphprism.training.optim import make_optimizer
+from graphprism.training.task import loss_sum
 
 CPU = torch.device("cpu")
 

@@ -12,10 +12,10 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run, train_lockstep
-from graphprism.training.lockstep.lockstep_step import LockstepStep
+from graphprism.training.lockstep.step import LockstepStep
 from tests.training.killable import answer, die_at, exit_code, fork
 
-engine = sys.modules["graphprism.training.lockstep.lockstep_training"]
+engine = sys.modules["graphprism.training.lockstep.train_lockstep"]
 
 
 def work(job: dict[str, Any]) -> None:

@@ -7,9 +7,9 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run, train_lockstep
-from graphprism.training.lockstep import lockstep_group
-from graphprism.training.lockstep.lockstep_group import LockstepGroup
-from graphprism.training.lockstep.table_dataset import TableDataset
+from graphprism.training.lockstep import group as lockstep_group
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.group import LockstepGroup
 from tests.training.lockstep.eager import train_eagerly
 from tests.training.test_train import labelled
 

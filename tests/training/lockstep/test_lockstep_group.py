@@ -5,7 +5,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run, epoch_order
-from graphprism.training.lockstep import lockstep_group
+from graphprism.training.lockstep import group as lockstep_group
 from tests.training.lockstep.eager import evaluate, make_group, train_eagerly
 from tests.training.test_train import labelled
 

@@ -5,10 +5,10 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run
-from graphprism.training.lockstep.lockstep_step import LockstepStep
+from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.networks import Networks
-from graphprism.training.lockstep.table_dataset import TableDataset
-from graphprism.training.loss import loss_sum
+from graphprism.training.lockstep.step import LockstepStep
+from graphprism.training.task import loss_sum
 from tests.training.lockstep.eager import CPU
 from tests.training.test_train import labelled
 

@@ -6,8 +6,8 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training import PreparedDataset, Run, build_model
+from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.networks import Networks
-from graphprism.training.lockstep.table_dataset import TableDataset
 from tests.training.lockstep.eager import CPU
 
 DATASET = molecules(24)

@@ -1,6 +1,6 @@
 import torch
 
-from graphprism.training.lockstep.owner_readout import OwnerReadout
+from graphprism.training.lockstep.networks import OwnerReadout
 from tests.ops.cases import normal
 
 OWNER = torch.tensor([[2, -1, 0, 2, -1], [1, 1, 1, -1, 0]], dtype=torch.int32)

@@ -3,9 +3,9 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run
-from graphprism.training.lockstep import runs_at_once as module
-from graphprism.training.lockstep.runs_at_once import runs_at_once
-from graphprism.training.lockstep.table_dataset import TableDataset
+from graphprism.training.lockstep import train_lockstep as module
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.train_lockstep import runs_at_once
 from tests.training.lockstep.eager import CPU
 
 DATASET, RUN = molecules(24), Run(layers=1, width=6)

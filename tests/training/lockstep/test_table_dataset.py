@@ -5,7 +5,7 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.ops.table_products import Columns
 from graphprism.training import PreparedDataset, Run
-from graphprism.training.lockstep.table_dataset import TableDataset
+from graphprism.training.lockstep.data import TableDataset
 from tests.datasets.small_sets import three_graphs
 from tests.training.lockstep.eager import CPU
 

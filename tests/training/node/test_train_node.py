@@ -3,10 +3,10 @@ import torch
 
 from graphprism.nn.models import NODE_CONVOLUTIONS
 from graphprism.results import RunResult
-from graphprism.training.diverged import Diverged
 from graphprism.training.node import build_node_model, leak_audit, train_node
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_progress import NodeProgress
+from graphprism.training.session import Diverged
 from tests.training.node.node_sets import numbers, small_run, small_set
 
 

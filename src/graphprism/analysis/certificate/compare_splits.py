@@ -2,16 +2,89 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from graphprism.analysis.certificate._one_batch import one_batch
-from graphprism.analysis.certificate.certify import certify_batch
-from graphprism.analysis.certificate.direction_groups import DIRECTION_TOLERANCE
-from graphprism.analysis.certificate.split_comparison import SplitComparison
+from graphprism._text import percent, rich_table, text_table, two_decimals
+from graphprism.analysis.certificate.certificate import Certificate
+from graphprism.analysis.certificate.certify import certify_batch, one_batch
+from graphprism.analysis.certificate.directions import DIRECTION_TOLERANCE
 from graphprism.splitting import resolve_split
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_HEADER = ("split", "rank", "pairs told apart", "balance of the relations", "acyclic", "ergodic")
+
+
+@dataclass(frozen=True)
+class SplitComparison:
+    """Certificates of several splits of the same graphs.
+
+    Attributes:
+        names: Name of each split.
+        certificates: Certificate of each split.
+        skipped: Name of each split that could not be computed, and why.
+    """
+
+    names: tuple[str, ...]
+    certificates: tuple[Certificate, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def __getitem__(self, name: str) -> Certificate:
+        """The certificate of the split of that name."""
+        if name not in self.names:
+            raise KeyError(f"no split {name!r} among {list(self.names)}")
+        return self.certificates[self.names.index(name)]
+
+    def to_json(self) -> str:
+        """The fields as JSON text; `from_json` reads it back."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> SplitComparison:
+        """The comparison that `to_json` wrote."""
+        fields = json.loads(text)
+        return cls(
+            names=tuple(fields["names"]),
+            certificates=tuple(Certificate.from_dict(certificate) for certificate in fields["certificates"]),
+            skipped=tuple((name, reason) for name, reason in fields["skipped"]),
+        )
+
+    def __str__(self) -> str:
+        return f"{text_table(_HEADER, self._rows())}\n\n{_CAPTION}"
+
+    def __rich__(self) -> Table:
+        return rich_table("Splits side by side", _HEADER, self._rows(), _CAPTION)
+
+    def _rows(self) -> list[list[str]]:
+        rows = [_row(name, certificate) for name, certificate in zip(self.names, self.certificates, strict=True)]
+        return rows + [[name, "", "", f"skipped: {reason}", "", ""] for name, reason in self.skipped]
+
+
+_CAPTION = (
+    "rank: the next layer has at least this one; pairs told apart: mapped to linearly independent vectors. Both for "
+    "almost every weight and input, at least as many channels as relations, and an injective activation or none; "
+    "sufficient, not necessary."
+)
+
+
+def _row(name: str, certificate: Certificate) -> list[str]:
+    rank = f"{certificate.rank} of {certificate.num_relations}"
+    total = sum(relation.num_edges for relation in certificate.relations)
+    pairs = certificate.total_pairs
+    return [
+        name,
+        rank if certificate.num_graphs == 1 else f"{rank}, mean {two_decimals(certificate.mean_rank)}",
+        percent(certificate.independent_pairs, pairs, decimals=1) if pairs else "no pairs",
+        ", ".join(f"{part.name} {percent(part.num_edges, max(total, 1))}" for part in certificate.relations),
+        ", ".join(part.name for part in certificate.relations if part.acyclic) or "none",
+        ", ".join(part.name for part in certificate.relations if part.ergodic) or "none",
+    ]
 
 
 def compare_splits(

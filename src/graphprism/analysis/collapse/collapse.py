@@ -9,14 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from graphprism.analysis.collapse._call_model import attribute, call_model
-from graphprism.analysis.collapse._find_layers import find_layers
-from graphprism.analysis.collapse._form_loss import Loss, form_loss
-from graphprism.analysis.collapse._per_graph import num_graphs
-from graphprism.analysis.collapse._preserve import preserved
-from graphprism.analysis.collapse._probe import Call, Probe
-from graphprism.analysis.collapse.collapse_report import CollapseReport
-from graphprism.analysis.collapse.layer_collapse import LayerCollapse
+from graphprism.analysis.collapse.probe import (
+    Call,
+    Loss,
+    Probe,
+    attribute,
+    call_model,
+    find_layers,
+    form_loss,
+    preserved,
+)
+from graphprism.analysis.collapse.rank import num_graphs
+from graphprism.analysis.collapse.report import CollapseReport, LayerCollapse
 
 
 class Gradients(TypedDict):

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 from graphprism.analysis.certificate import SplitComparison, compare_splits
-from graphprism.analysis.certificate._one_batch import one_batch
+from graphprism.analysis.certificate.certify import one_batch
 from graphprism.analysis.graph_files.read_graph import read_graph
 from graphprism.splitting import ORDERINGS
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.is_watched import is_watched
 from graphprism.nn.conv.mrs_gcn_conv import MRSGCNConv
-from graphprism.nn.conv.operands import to_adj
+from graphprism.nn.conv.operands import is_watched, to_adj
 from graphprism.ops import RelationalAdj
 
 

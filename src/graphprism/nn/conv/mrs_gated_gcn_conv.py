@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.batch_norm import batch_norm
-from graphprism.nn.conv.operands import Nodes, Prepared, check_edge_attr, split_nodes, to_adj
+from graphprism.nn.conv.operands import Nodes, Prepared, batch_norm, check_edge_attr, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import RelationalAdj, TableAdj, at_receivers, at_senders, entry_sum, index_sum
 

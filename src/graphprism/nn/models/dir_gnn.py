@@ -11,8 +11,7 @@ from torch_geometric.nn.dense import Linear
 
 from graphprism._checks import check_positive
 from graphprism.nn.conv import DirConv, MRSGCNConv
-from graphprism.nn.conv.is_watched import is_watched
-from graphprism.nn.conv.operands import to_adj
+from graphprism.nn.conv.operands import is_watched, to_adj
 from graphprism.nn.models.larger import larger
 from graphprism.nn.models.node_convolutions import make_node_conv, relations_of_conv
 from graphprism.ops.dropout import dropout, what_stays

@@ -13,8 +13,7 @@ from torch_geometric.nn.resolver import aggregation_resolver, normalization_reso
 
 from graphprism._checks import check_positive
 from graphprism.nn.conv import MRSGCNConv
-from graphprism.nn.conv.batch_norm import batch_norm
-from graphprism.nn.conv.operands import to_adj
+from graphprism.nn.conv.operands import batch_norm, to_adj
 from graphprism.nn.models.convolutions import make_conv
 from graphprism.nn.models.type_encoder import TypeEncoder
 from graphprism.ops import TableAdj, relational_stack, run_linear

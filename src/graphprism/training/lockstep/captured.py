@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from graphprism.training.recording import recording
+
+@contextmanager
+def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream | None = None) -> Iterator[None]:
+    """What runs inside becomes part of the graph.
+
+    No garbage is collected meanwhile: an older graph that happens to be freed in the middle gives memory back to the
+    driver, which spoils the recording.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            yield
+    finally:
+        if collects:
+            gc.enable()
+
 
 # Kernels are compiled and libraries open their workspaces in the first calls, which cannot be recorded.
 _WARM_UP = 3

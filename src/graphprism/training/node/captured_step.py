@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism.training.lockstep.captured import recording
 from graphprism.training.node.node_step import NodeStep
-from graphprism.training.recording import recording
 
 _WARM_UPS = 3
 

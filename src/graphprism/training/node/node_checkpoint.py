@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from graphprism._files import write_whole
 from graphprism.training.node.node_run import NodeRun
-from graphprism.training.write_whole import write_whole
 
 
 def save_node_checkpoint(path: Path, run: NodeRun, state: dict[str, Any]) -> None:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from graphprism.nn import DirGNN
-from graphprism.training.epoch_order import mixed_seed
 from graphprism.training.node.input_dropout import input_dropout
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_run import NodeRun
+from graphprism.training.optim import mixed_seed
 
 # Epochs whose numbers stay on the device until they are asked for.
 SLOTS = 32

@@ -9,7 +9,6 @@ from typing import Any
 
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
-from graphprism.training.epoch_report import EpochReport
 from graphprism.training.node.build_node_model import build_node_model
 from graphprism.training.node.captured_step import CapturedStep
 from graphprism.training.node.node_checkpoint import load_node_checkpoint, save_node_checkpoint
@@ -17,6 +16,7 @@ from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_progress import NodeProgress
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.node_step import NodeStep
+from graphprism.training.session import EpochReport
 
 
 class NodeTraining:

@@ -8,10 +8,9 @@ from typing import Any
 
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
-from graphprism.training.diverged import Diverged
-from graphprism.training.epoch_report import EpochReport
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.train_nodes import train_nodes
+from graphprism.training.session import Diverged, EpochReport
 
 
 def train_node(

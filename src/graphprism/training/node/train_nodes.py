@@ -11,13 +11,13 @@ import torch
 
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
-from graphprism.training.epoch_report import EpochReport
 from graphprism.training.node.leak_audit import LeakAudit, leak_audit
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.node_step import SLOTS
 from graphprism.training.node.node_training import NodeTraining
-from graphprism.training.origin import origin
+from graphprism.training.provenance import origin
+from graphprism.training.session import EpochReport
 
 # Runs that share a device: more would not make better use of it, and each takes seconds to be captured.
 _AT_ONCE = 40

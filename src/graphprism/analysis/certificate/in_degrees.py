@@ -1,0 +1,213 @@
+"""How much weight enters each node in each relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_floating, check_integer, check_no_nan, check_range, check_shape, check_tensor
+
+# Weights of both signs may cancel. What is left below this share of the sum of their magnitudes is rounding, not
+# weight.
+CANCELLATION_TOLERANCE = 1e-12
+
+
+def weighted_in_degrees(
+    edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None = None
+) -> Tensor:
+    r"""Sums the weights of the edges that end in each node, separately per relation.
+
+    .. math:: d^i_r = \sum_{e \,:\, e \text{ ends in } i} s_{e,r} \, w_e
+
+    where :math:`w_e` is the weight of edge :math:`e` (1 without ``edge_weight``) and :math:`s_{e,r}` its score in
+    relation :math:`r`: 1 in its own relation and 0 elsewhere if ``edge_type`` is a vector, else the entry of
+    ``edge_type``. Sums of unit weights are exact. Where weights of both signs cancel up to rounding, the entry is
+    exactly 0.
+
+    Shapes: ``edge_index`` (2, E), ``edge_type`` (E,) long or (E, R) float, ``edge_weight`` (E,) -> (N, R) float64
+
+    >>> edges = torch.tensor([[0, 1, 0], [2, 2, 1]])
+    >>> weighted_in_degrees(edges, torch.tensor([0, 1, 0]), num_nodes=3, num_relations=2).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
+    """
+    check_edges(edge_index, edge_type, num_nodes, num_relations, edge_weight)
+    columns = [
+        _relation_sum(edge_index[1].long(), edge_type, relation, num_nodes, edge_weight)
+        for relation in range(num_relations)
+    ]
+    return torch.stack(columns, dim=1) if columns else torch.zeros(num_nodes, 0, dtype=torch.float64)
+
+
+def check_edges(
+    edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None
+) -> None:
+    """Raises unless the tensors describe ``num_relations`` relations on ``num_nodes`` nodes."""
+    check_shape("edge_index", edge_index, [2, "E"])
+    check_integer("edge_index", edge_index)
+    check_range("edge_index", edge_index, num_nodes)
+    check_tensor("edge_type", edge_type)
+    num_edges = edge_index.size(1)
+    if edge_type.dim() == 2:
+        check_shape("edge_type", edge_type, [num_edges, num_relations])
+        check_floating("edge_type", edge_type)
+        _check_finite("edge_type", edge_type)
+    else:
+        check_shape("edge_type", edge_type, [num_edges])
+        check_integer("edge_type", edge_type)
+        check_range("edge_type", edge_type, num_relations)
+    if edge_weight is not None:
+        check_shape("edge_weight", edge_weight, [num_edges])
+        _check_finite("edge_weight", edge_weight)
+
+
+def _check_finite(name: str, tensor: Tensor) -> None:
+    check_no_nan(name, tensor)
+    if bool(tensor.isinf().any()):
+        raise ValueError(f"`{name}` must hold finite numbers, got infinity")
+
+
+def _relation_sum(
+    target: Tensor, edge_type: Tensor, relation: int, num_nodes: int, edge_weight: Tensor | None
+) -> Tensor:
+    if edge_type.dim() == 2:
+        weight = edge_type[:, relation].double()
+        weight = weight if edge_weight is None else weight * edge_weight
+    else:
+        of_relation = edge_type == relation
+        target = target[of_relation]
+        if edge_weight is None:
+            return torch.bincount(target, minlength=num_nodes).double()
+        weight = edge_weight[of_relation].double()
+    total = torch.bincount(target, weight, minlength=num_nodes)
+    if weight.numel() and float(weight.min()) < 0:
+        magnitude = torch.bincount(target, weight.abs(), minlength=num_nodes)
+        total[total.abs() <= CANCELLATION_TOLERANCE * magnitude] = 0.0
+    return total
+
+
+_Figures = Callable[[Tensor, Tensor, int, int, "Tensor | None"], Tensor]
+
+
+def aggregated_in_degrees(
+    edge_index: Tensor,
+    edge_type: Tensor,
+    num_nodes: int,
+    num_relations: int,
+    edge_weight: Tensor | None = None,
+    *,
+    aggregation: str = "sum",
+) -> Tensor:
+    r"""`weighted_in_degrees` of the weights that an aggregation makes of :math:`w`, (N, R).
+
+    With :math:`D^{in}_i` and :math:`D^{out}_j` the weight of all edges that end in :math:`i` and that leave :math:`j`,
+    whatever their relation, an edge from :math:`j` to :math:`i` of relation :math:`r` weighs
+
+    - ``"sum"``: :math:`w`,
+    - ``"mean"``: :math:`w / D^{in}_i`, one mean over all relations together. It scales the vector of node :math:`i`
+      and so changes neither the pairs nor the rank that ``"sum"`` gives;
+    - ``"relation_mean"``: :math:`w / d^i_r`, a mean within each relation, as softmax attention per relation takes.
+      Every entry is then 1 or 0: only *which* relations reach a node counts, and on ergodic relations nothing is left;
+    - ``"sym"``: :math:`w / \sqrt{D^{in}_i D^{out}_j}`, the normalisation of the graph before it is split.
+
+    All but ``"sum"`` need weights and scores that are not negative.
+
+    >>> edges, types = torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0, 1, 0])
+    >>> aggregated_in_degrees(edges, types, 3, 2, aggregation="mean").tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.5, 0.5]]
+    """
+    if aggregation not in AGGREGATIONS:
+        raise ValueError(f"`aggregation` must be one of {sorted(AGGREGATIONS)}, got {aggregation!r}")
+    if aggregation != "sum":
+        _check_not_negative("edge_weight", edge_weight, aggregation)
+        _check_not_negative("edge_type", edge_type, aggregation)
+    return AGGREGATIONS[aggregation](edge_index, edge_type, num_nodes, num_relations, edge_weight)
+
+
+def _mean(
+    edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None
+) -> Tensor:
+    in_degrees = weighted_in_degrees(edge_index, edge_type, num_nodes, num_relations, edge_weight)
+    return in_degrees / _positive(_degree(edge_index[1], num_nodes, edge_weight)).unsqueeze(1)
+
+
+def _relation_mean(
+    edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None
+) -> Tensor:
+    return (weighted_in_degrees(edge_index, edge_type, num_nodes, num_relations, edge_weight) != 0).double()
+
+
+def _sym(
+    edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None
+) -> Tensor:
+    leaving = _positive(_degree(edge_index[0], num_nodes, edge_weight)).rsqrt()
+    weight = leaving[edge_index[0]] if edge_weight is None else leaving[edge_index[0]] * edge_weight
+    in_degrees = weighted_in_degrees(edge_index, edge_type, num_nodes, num_relations, weight)
+    return in_degrees * _positive(_degree(edge_index[1], num_nodes, edge_weight)).rsqrt().unsqueeze(1)
+
+
+AGGREGATIONS: dict[str, _Figures] = {
+    "sum": weighted_in_degrees,
+    "mean": _mean,
+    "relation_mean": _relation_mean,
+    "sym": _sym,
+}
+
+
+def _degree(nodes: Tensor, num_nodes: int, edge_weight: Tensor | None) -> Tensor:
+    weight = None if edge_weight is None else edge_weight.double()
+    return torch.bincount(nodes.long(), weight, minlength=num_nodes).double()
+
+
+def _positive(degree: Tensor) -> Tensor:
+    """Degrees with 1 in place of 0: what they would divide is 0 as well."""
+    return torch.where(degree > 0, degree, 1.0)
+
+
+def _check_not_negative(name: str, tensor: Tensor | None, aggregation: str) -> None:
+    if tensor is not None and tensor.numel() and float(tensor.min()) < 0:
+        raise ValueError(
+            f"`{name}` must not be negative with aggregation {aggregation!r}, got {float(tensor.min())}; "
+            "'sum' takes weights of any sign"
+        )
+
+
+Integers = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# Both ends of an edge share one 64-bit key.
+LARGEST_NUM_NODES = 1 << 31
+_LOW_HALF = (1 << 32) - 1
+
+
+class Adjacency(NamedTuple):
+    """Edges from ``u`` lead to ``target[pointer[u]:pointer[u + 1]]``, in rising order."""
+
+    pointer: Integers  # (N + 1,)
+    target: Integers  # (E,)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes N."""
+        return self.pointer.size - 1
+
+    @property
+    def source(self) -> Integers:
+        """The node that each edge leaves, (E,)."""
+        return np.repeat(np.arange(self.num_nodes), np.diff(self.pointer))
+
+
+def adjacency(source: Integers, target: Integers, num_nodes: int) -> Adjacency:
+    """Sorts edges by source, then target. One sort of packed keys: a third of the time of an argsort and a gather."""
+    if num_nodes > LARGEST_NUM_NODES:
+        raise ValueError(f"`num_nodes` must be at most {LARGEST_NUM_NODES}, got {num_nodes}")
+    key = (source << 32) | target
+    key.sort()
+    pointer = np.zeros(num_nodes + 1, np.int64)
+    np.cumsum(np.bincount(source, minlength=num_nodes), out=pointer[1:])
+    key &= _LOW_HALF
+    return Adjacency(pointer, key)

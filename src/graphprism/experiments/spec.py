@@ -1,0 +1,252 @@
+"""A table of the paper as data: its cells, the published numbers and the runs that give ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from graphprism.datasets import PackedDataset
+from graphprism.results import RunResult, Score
+
+
+class AnyRun(Protocol):
+    """A frozen dataclass that describes one training: `graphprism.training.Run`, or one with other fields."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def dataset(self) -> str:
+        """What `graphprism.datasets.load` takes."""
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the training set."""
+
+    @property
+    def key(self) -> str:
+        """Identifies the run."""
+
+    @property
+    def title(self) -> str:
+        """The run in a few words."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+
+
+# Called after every epoch with what the engine has to say of it.
+OnEpoch: TypeAlias = Callable[[Any], None]
+# Trains one run, with a folder for its checkpoints.
+Trainer: TypeAlias = Callable[[Any, PackedDataset, Path, OnEpoch], RunResult]
+# Trains several at once: ``(runs, dataset, folder=..., on_epoch=...)`` gives a result for each, diverged ones too.
+ManyTrainer: TypeAlias = Callable[..., list[RunResult]]
+
+
+_Read = Callable[[RunResult], float | None]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A number of a result, and the number by which the best of several configurations is chosen.
+
+    Attributes:
+        words: What it is.
+        value: The number of a table.
+        choose: The number whose mean over seeds decides between configurations.
+        largest: Whether the largest mean is best; None where the metric of the result says it.
+        chosen_by: What decides, in words.
+    """
+
+    words: str
+    value: _Read
+    choose: _Read
+    largest: bool | None
+    chosen_by: str
+
+
+def _smallest_loss(result: RunResult) -> float | None:
+    return result.smallest("train_loss")
+
+
+def _best_train(result: RunResult) -> float | None:
+    scores = [score for score in result.history.get("train", []) if score is not None]
+    return (max if result.larger_is_better else min)(scores, default=None)
+
+
+def _test(result: RunResult) -> float | None:
+    return result.at_best("test")
+
+
+def _validation(result: RunResult) -> float | None:
+    return result.at_best("val")
+
+
+def _step(result: RunResult) -> float | None:
+    return result.step_ms
+
+
+READINGS: Mapping[str, Reading] = MappingProxyType(
+    {
+        "test": Reading("test score at the epoch of best validation", _test, _validation, None, "validation score"),
+        "train-loss": Reading("smallest training loss", _smallest_loss, _smallest_loss, False, "training loss"),
+        "train-score": Reading("best score on the training set", _best_train, _best_train, None, "training score"),
+        "step-ms": Reading("median time of a training step in ms", _step, _step, False, "time of a step"),
+    }
+)
+
+
+GRIDS = ("best", "full")
+
+
+def with_seed(run: AnyRun, number: int) -> AnyRun:
+    """The same run with another seed."""
+    return replace(run, seed=number)
+
+
+def train_eagerly(run: AnyRun, dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> RunResult:
+    """Trains a `graphprism.training.Run` on its own."""
+    from graphprism.training import Run, train
+
+    if not isinstance(run, Run):
+        raise TypeError(f"`run` must be a graphprism.training.Run, got {type(run).__name__}")
+    return train(run, dataset, folder=folder, on_epoch=on_epoch)
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """One number of a table.
+
+    Attributes:
+        row: Name of the row.
+        column: Name of the column.
+        paper: The published score; None where there is none.
+        best: The run with the published hyper-parameters; None for a number that is only quoted.
+        grid: Values of fields of the run that the paper tried; together with ``best`` they are the full grid.
+        reading: A name of `READINGS`.
+        note: What to know about it.
+    """
+
+    row: str
+    column: str
+    paper: Score | None = None
+    best: AnyRun | None = None
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    reading: str = "test"
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.reading not in READINGS:
+            raise ValueError(f"`reading` must be one of {list(READINGS)}, got {self.reading!r}")
+
+    def configurations(self, grid: str = "best") -> list[AnyRun]:
+        """The published run alone (``"best"``), or first and before all others of the grid (``"full"``)."""
+        if grid not in GRIDS:
+            raise ValueError(f"`grid` must be one of {list(GRIDS)}, got {grid!r}")
+        if self.best is None:
+            return []
+        if grid == "best":
+            return [self.best]
+        tried = [
+            replace(self.best, **dict(zip(self.grid, values, strict=True))) for values in product(*self.grid.values())
+        ]
+        return [self.best, *(run for run in tried if run.key != self.best.key)]
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table of the paper.
+
+    Attributes:
+        name: What `graphprism reproduce` calls it.
+        title: In words.
+        source: Where the published numbers and hyper-parameters stand.
+        cells: All cells; rows and columns are in the order in which they first occur.
+        unit: Of the scores.
+        larger_is_better: Of the scores; None where columns differ.
+        digits: How many digits after the point to show.
+        seeds: How many runs of each configuration the paper took the mean of.
+        notes: Sentences below the table.
+        repeat: The run that is number ``n`` of a configuration.
+        train: Trains one run.
+        train_many: Trains several runs at once that differ in the fields ``own`` alone; where it is None, runs on
+            graphs go in lockstep if the engine says so.
+        own: See ``train_many``.
+    """
+
+    name: str
+    title: str
+    source: str
+    cells: tuple[CellSpec, ...]
+    unit: str = ""
+    larger_is_better: bool | None = False
+    digits: int = 3
+    seeds: int = 3
+    notes: tuple[str, ...] = ()
+    repeat: Callable[[AnyRun, int], AnyRun] = with_seed
+    train: Trainer = train_eagerly
+    train_many: ManyTrainer | None = None
+    own: tuple[str, ...] = ("seed", "lr", "weight_decay", "dropout")
+
+    def __post_init__(self) -> None:
+        places = [(cell.row, cell.column) for cell in self.cells]
+        twice = sorted({place for place in places if places.count(place) > 1})
+        if twice:
+            raise ValueError(f"`cells` must have one cell at each place, got two at {twice}")
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Names of rows, in order."""
+        return tuple(dict.fromkeys(cell.row for cell in self.cells))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of columns, in order."""
+        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+
+
+ENGINES = ("auto", "eager", "lockstep")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which cells of a table to run, and how.
+
+    Attributes:
+        rows: Names of the rows to run; all where it is empty. The others show what the ledger already has.
+        columns: The same for columns.
+        seeds: Runs of each configuration.
+        grid: ``"best"`` takes the published hyper-parameters, ``"full"`` all that the paper tried.
+        epochs: In place of the published ones; the result is then not that of the published protocol.
+        engine: ``"eager"``, ``"lockstep"`` or ``"auto"``.
+    """
+
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    seeds: int = 3
+    grid: str = "best"
+    epochs: int | None = None
+    engine: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("grid", GRIDS), ("engine", ENGINES)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"`{name}` must be one of {list(allowed)}, got {getattr(self, name)!r}")
+        for name in ("seeds", "epochs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}")
+
+    def wants(self, row: str, column: str) -> bool:
+        """Whether a cell is to be run."""
+        return (not self.rows or row in self.rows) and (not self.columns or column in self.columns)
+
+    def check(self, spec: TableSpec) -> None:
+        """Raises `ValueError` where a row or a column is not one of the table."""
+        for name, asked, there in (("rows", self.rows, spec.rows), ("columns", self.columns, spec.columns)):
+            unknown = [each for each in asked if each not in there]
+            if unknown:
+                raise ValueError(f"`{name}` must be among {', '.join(there)}, got {', '.join(unknown)}")

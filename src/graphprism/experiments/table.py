@@ -1,0 +1,261 @@
+"""From the results of runs to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from graphprism.experiments.plan import PlannedCell
+from graphprism.experiments.spec import READINGS, AnyRun, Reading, Settings, TableSpec
+from graphprism.plotting import write_atomically
+from graphprism.results import Cell, RunResult, Score, TableResult
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+# Names of rows, by what results of runs on nodes carry in ``extra``.
+BASELINES = {"lookup": "Look-up", "majority": "Majority class"}
+# Points of accuracy within which a look-up makes a score doubtful.
+_CLOSE = 10.0
+
+
+def baseline_rows(cells: Sequence[Cell], results: Mapping[str, RunResult]) -> tuple[Cell, ...]:
+    """A cell for each baseline and column that has one: its mean over the splits that were run."""
+    found = []
+    for column in dict.fromkeys(cell.column for cell in cells):
+        runs = [results[key] for cell in cells if cell.column == column for key in cell.runs]
+        for name, row in BASELINES.items():
+            by_split = {run.run.get("fold", 0): float(run.extra[name]) for run in runs if name in run.extra}
+            score = Score.of(list(by_split.values()))
+            if score is not None:
+                found.append(Cell(row, column, score, note="parameter-free"))
+    return tuple(sorted(found, key=lambda cell: list(BASELINES.values()).index(cell.row)))
+
+
+def doubtful_columns(cells: Sequence[Cell], baselines: Sequence[Cell]) -> list[str]:
+    """Columns in which the look-up comes within ten points of a model of ours, or beats it."""
+    lookup = {cell.column: cell.ours.mean for cell in baselines if cell.row == BASELINES["lookup"] and cell.ours}
+    ours = [(cell.column, cell.ours.mean) for cell in cells if cell.ours and cell.column in lookup]
+    return list(dict.fromkeys(column for column, mean in ours if mean - lookup[column] < _CLOSE))
+
+
+QUOTED = "quoted"
+# Marks a cell whose gap says nothing about the published number.
+NOT_PUBLISHED = "not the published protocol"
+
+
+def make_table(
+    spec: TableSpec,
+    settings: Settings,
+    cells: Sequence[PlannedCell],
+    results: Mapping[str, RunResult],
+    missing: Mapping[str, str] | None = None,
+) -> TableResult:
+    """The table with all that is known: ours where runs have finished, and the published numbers.
+
+    Args:
+        spec: The table.
+        settings: What was asked for.
+        cells: Its cells with their runs, as `plan` gives them.
+        results: By the keys of runs.
+        missing: Why a data set is not there, by its name.
+    """
+    missing = missing or {}
+    made = tuple(_cell(planned, results, missing) for planned in cells)
+    baselines = baseline_rows(made, results)
+    notes = [f"Not run: {reason}." for reason in missing.values()]
+    if doubtful := doubtful_columns(made, baselines):
+        notes.append(
+            f"Doubtful: on {', '.join(doubtful)} a look-up without parameters comes within ten points of a model: it "
+            "copies the class of a training node with the same out-neighbours, else takes the majority class."
+        )
+    other = settings.epochs is not None and any(NOT_PUBLISHED in cell.note for cell in made)
+    if other:
+        notes.insert(
+            0, f"{NOT_PUBLISHED.upper()}: {settings.epochs} epochs; gaps marked * say nothing about the paper."
+        )
+    return TableResult(
+        name=spec.name if settings.epochs is None else f"{spec.name}-{settings.epochs}-epochs",
+        title=spec.title,
+        source=spec.source,
+        rows=(*spec.rows, *dict.fromkeys(cell.row for cell in baselines)),
+        columns=spec.columns,
+        cells=(*made, *baselines),
+        unit=spec.unit,
+        larger_is_better=spec.larger_is_better,
+        digits=spec.digits,
+        notes=(*notes, *spec.notes),
+    )
+
+
+def _cell(planned: PlannedCell, results: Mapping[str, RunResult], missing: Mapping[str, str]) -> Cell:
+    spec, reading = planned.spec, READINGS[planned.spec.reading]
+    chosen = _choose(planned.configurations, results, reading)
+    here = [results[run.key] for run in chosen if run.key in results]
+    finished = [result for result in here if reading.value(result) is not None]
+    ours = Score.of([value for result in finished if (value := reading.value(result)) is not None])
+    notes = _notes(planned, chosen, results, ours is None, missing)
+    return Cell(
+        row=spec.row,
+        column=spec.column,
+        ours=ours,
+        paper=spec.paper,
+        seconds=sum(result.seconds for result in here) if here else None,
+        note="; ".join(note for note in (*notes, spec.note) if note),
+        runs=tuple(result.key for result in finished),
+    )
+
+
+def _choose(
+    configurations: Sequence[Sequence[AnyRun]], results: Mapping[str, RunResult], reading: Reading
+) -> Sequence[AnyRun]:
+    """The configuration whose mean over seeds is best; those without a diverged run come first."""
+    ranked = []
+    for number, runs in enumerate(configurations):
+        here = [results[run.key] for run in runs if run.key in results]
+        values = [value for result in here if (value := reading.choose(result)) is not None]
+        if values:
+            largest = here[0].larger_is_better if reading.largest is None else reading.largest
+            ranked.append((len(values) < len(here), -fmean(values) if largest else fmean(values), number))
+    return configurations[min(ranked)[2]] if ranked else next(iter(configurations), ())
+
+
+def _notes(
+    planned: PlannedCell,
+    chosen: Sequence[AnyRun],
+    results: Mapping[str, RunResult],
+    nothing: bool,
+    missing: Mapping[str, str],
+) -> list[str]:
+    if planned.spec.best is None:
+        return [QUOTED]
+    diverged = sum(run.key in results and results[run.key].status == "diverged" for run in chosen)
+    notes = [f"{diverged} of {len(chosen)} runs diverged" if diverged else ""]
+    if nothing:
+        no_data = any(run.dataset in missing for run in chosen)
+        return [QUOTED, *notes] if diverged else [QUOTED, "no data" if no_data else "not run"]
+    if chosen[0].epochs != planned.spec.best.epochs:
+        notes.insert(0, f"{NOT_PUBLISHED}: {chosen[0].epochs} epochs in place of {planned.spec.best.epochs}")
+    return [*notes, _chosen_words(planned, chosen, results)]
+
+
+def _chosen_words(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mapping[str, RunResult]) -> str:
+    count = len(planned.configurations)
+    if count < 2:
+        return ""
+    there = sum(all(run.key in results for run in runs) for runs in planned.configurations)
+    tried = f"{count}" if there == count else f"{there} finished of {count}"
+    values = ", ".join(f"{name} {getattr(chosen[0], name):g}" for name in planned.spec.grid)
+    return f"{values}: best of {tried} configurations by mean {READINGS[planned.spec.reading].chosen_by}"
+
+
+def write_table(table: TableResult, out: Path) -> Path:
+    """Writes ``tables/NAME.json`` below ``out``, whole or not at all, and gives its path.
+
+    Raises:
+        OSError: It cannot be written, in one sentence.
+    """
+    path = out / "tables" / f"{table.name}.json"
+    try:
+        write_atomically(path, table.to_json().encode())
+    except OSError as error:
+        raise OSError(f"{path}: the table could not be written: {error.strerror or error}") from error
+    return path
+
+
+# Cells that a note names; of more it gives the number.
+_MOST_NAMED = 5
+
+
+def show_table(result: TableResult) -> Group:
+    """Ours, the published number, their gap, the seeds and the time of every cell; depth has six columns in 100."""
+    from rich.console import Group
+    from rich.text import Text
+
+    notes = [*_cell_notes(result), *result.notes, f"Published numbers: {result.source}."]
+    return Group(Text(result.title, style="bold"), _table(result), *(Text(note) for note in notes))
+
+
+def _table(result: TableResult) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0), collapse_padding=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for column in result.columns:
+        table.add_column(column, justify="right")
+    for row in result.rows:
+        cells = [result.cell(row, column) for column in result.columns]
+        lines = _lines(cells, result.digits)
+        for number, (label, texts) in enumerate(lines):
+            last = number == len(lines) - 1
+            table.add_row(
+                "" if number else row, label, *texts, end_section=last, style="dim" if label == "paper" else ""
+            )
+    return table
+
+
+def _lines(cells: list[Cell | None], digits: int) -> list[tuple[str, list[str]]]:
+    there = [Cell("", "") if cell is None else cell for cell in cells]
+    lines = [
+        ("ours", [score_text(cell.ours, digits) for cell in there]),
+        ("paper", [score_text(cell.paper, digits) for cell in there]),
+        ("gap", [_gap(cell, digits) for cell in there]),
+        ("runs", [_runs(cell) for cell in there]),
+    ]
+    # A line without a number says nothing; a row always has the first two.
+    return [line for number, line in enumerate(lines) if number < 2 or any(line[1])]
+
+
+def score_text(score: Score | None, digits: int) -> str:
+    """Mean and deviation with so many digits after the point.
+
+    >>> score_text(Score(0.3175, 0.004, 3), 3), score_text(Score(498200), 0), score_text(None, 3)
+    ('0.318±0.004', '498,200', '-')
+    """
+    if score is None:
+        return "-"
+    deviation = "" if score.deviation is None else f"±{score.deviation:.{digits}f}"
+    return f"{score.mean:,.{digits}f}{deviation}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever is short.
+
+    >>> duration(7.3), duration(600), duration(40_000)
+    ('7.3 s', '10 min', '11.1 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _gap(cell: Cell, digits: int) -> str:
+    if cell.gap is None:
+        return ""
+    return f"{cell.gap:+,.{digits}f}{'*' if NOT_PUBLISHED in cell.note else ''}"
+
+
+def _runs(cell: Cell) -> str:
+    """Seeds behind a cell and the time that they took together."""
+    if cell.ours is None or not cell.runs or cell.seconds is None:
+        return ""
+    return f"{cell.ours.count} in {duration(cell.seconds)}"
+
+
+def _cell_notes(result: TableResult) -> list[str]:
+    """Each note of a cell once, with the cells it is about."""
+    places: dict[str, list[str]] = {}
+    for cell in result.cells:
+        if cell.note:
+            places.setdefault(cell.note, []).append(f"{cell.row} {cell.column}")
+    return [f"{_where(at, len(result.cells))}: {note}." for note, at in places.items()]
+
+
+def _where(places: list[str], cells: int) -> str:
+    if len(places) == cells:
+        return "All cells"
+    return ", ".join(places) if len(places) <= _MOST_NAMED else f"{len(places)} of {cells} cells"

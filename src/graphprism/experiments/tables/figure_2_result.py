@@ -1,0 +1,217 @@
+"""The numbers of Figure 2."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_positive
+from graphprism.plotting import COLOURS, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import Group
+    from rich.table import Table
+
+# Share of the seeds below and above the spread that is shown.
+LOW, HIGH = 0.1, 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Figure2Result:
+    """Rank-one distances of all runs, with the settings that made them.
+
+    Attributes:
+        spec: The settings.
+        distances: For each model (S, L) in float64: seeds by iterations. NaN where the state was all zeros, which is
+            counted as zero collapse and is no distance.
+        graph_numbers: Number of each seed's graph in its source.
+        versions: What it was computed with.
+    """
+
+    spec: Figure2Spec
+    distances: dict[str, Tensor]
+    graph_numbers: tuple[int, ...]
+    versions: dict[str, str]
+
+    def mean(self, model: str) -> Tensor:
+        """Mean over the seeds that have not collapsed to zero, (L,); NaN where all have."""
+        return self.distances[model].nanmean(dim=0)
+
+    def quantile(self, model: str, share: float) -> Tensor:
+        """Distance that ``share`` of those seeds lie below, (L,)."""
+        return self.distances[model].nanquantile(share, dim=0)
+
+    def zero_collapse(self, model: str) -> Tensor:
+        """Number of seeds whose state is all zeros, (L,)."""
+        return self.distances[model].isnan().sum(dim=0)
+
+    def to_json(self) -> str:
+        """All numbers as JSON text, with their summary; `from_json` reads it back."""
+        fields = {
+            "spec": asdict(self.spec),
+            "versions": self.versions,
+            "seeds": list(range(self.spec.seeds)),
+            "graph_numbers": list(self.graph_numbers),
+            "summary": {model: self._summary(model) for model in self.distances},
+            "distances": {model: _nulls(values.tolist()) for model, values in self.distances.items()},
+        }
+        return json.dumps(fields, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Figure2Result:
+        """The result that `to_json` wrote."""
+        fields = json.loads(text)
+        spec = Figure2Spec(**{**fields["spec"], "models": tuple(fields["spec"]["models"])})
+        distances = {model: _nans(rows) for model, rows in fields["distances"].items()}
+        return cls(spec, distances, tuple(fields["graph_numbers"]), fields["versions"])
+
+    def __rich__(self) -> Group:
+        """The means at depths 1, 2, 4, ... and the last one, with the runs that are left out of them."""
+        from rich.console import Group
+
+        spec = self.spec
+        title = f"Mean rank-one distance by depth: {spec.seeds} seeds, {spec.graphs}, split by {spec.split}"
+        zeros = {model: int(self.zero_collapse(model)[-1]) for model in self.distances}
+        left_out = [f"{model.upper()} {count} of {spec.seeds}" for model, count in zeros.items() if count]
+        note = [f"zero collapse, left out of the mean: {', '.join(left_out)}"] if left_out else []
+        return Group(title, self._table(), *note)
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        shown = depths(self.spec.layers)
+        table = Table(box=None, padding=(0, 2, 0, 0))  # ten models fit into 80 columns
+        table.add_column("layers", no_wrap=True)
+        for depth in shown:
+            table.add_column(str(depth), justify="right", no_wrap=True)
+        for model in self.distances:
+            means = self.mean(model).tolist()
+            table.add_row(model.upper(), *(_cell(means[depth - 1]) for depth in shown))
+        return table
+
+    def _summary(self, model: str) -> dict[str, Any]:
+        return {
+            "mean": _nulls(self.mean(model).tolist()),
+            "median": _nulls(self.quantile(model, 0.5).tolist()),
+            "quantile_10": _nulls(self.quantile(model, LOW).tolist()),
+            "quantile_90": _nulls(self.quantile(model, HIGH).tolist()),
+            "zero_collapse": self.zero_collapse(model).tolist(),
+        }
+
+
+def depths(layers: int) -> list[int]:
+    """1, 2, 4, ... and the last one.
+
+    >>> depths(20)
+    [1, 2, 4, 8, 16, 20]
+    """
+    return sorted({2**power for power in range(layers.bit_length())} | {layers})
+
+
+def _cell(value: float) -> str:
+    return "all zero" if math.isnan(value) else f"{value:.2g}"
+
+
+def _nulls(values: Any) -> Any:
+    """NaN as None, which JSON has a word for."""
+    if isinstance(values, list):
+        return [_nulls(value) for value in values]
+    return None if math.isnan(values) else values
+
+
+def _nans(rows: list[list[float | None]]) -> Tensor:
+    filled = [[math.nan if value is None else value for value in row] for row in rows]
+    return torch.tensor(filled, dtype=torch.float64)
+
+
+GRAPHS = ("zinc", "molecules", "cora")
+
+
+@dataclass(frozen=True)
+class Figure2Spec:
+    """Settings of the experiment; the defaults are the paper's.
+
+    The features go through one linear map to ``channels``; then every iteration is one message-passing step with fresh
+    weights, and ReLU, after which the rank-one distance is taken. Layers start as they do in training, with their
+    biases.
+
+    Attributes:
+        models: Names of `graphprism.nn.models.CONVOLUTIONS`.
+        graphs: "zinc" (one random molecule for each seed), "molecules" (the same with molecules made up here), or
+            "cora" (its largest connected component for all seeds).
+        seeds: Number of seeds.
+        layers: Number of iterations.
+        channels: Width of the states.
+        split: How the edges are split for the MRS models.
+        source: Where the paper describes it.
+    """
+
+    models: tuple[str, ...] = ("gcn", "mrs-gcn", "sage", "mrs-sage")
+    graphs: str = "zinc"
+    seeds: int = 50
+    layers: int = 128
+    channels: int = 16
+    split: str = "degree"
+    source: str = "Figure 2; section 'More Informative Node Representations' and appendix 'Preventing Rank Collapse'"
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "layers", "channels"):
+            check_positive(name, getattr(self, name))
+        if self.graphs not in GRAPHS:
+            raise ValueError(f"`graphs` must be one of {list(GRAPHS)}, got {self.graphs!r}")
+        if not self.models or len(set(self.models)) != len(self.models):
+            raise ValueError(f"`models` must name at least one model and none twice, got {list(self.models)}")
+
+
+FIGURE_2 = Figure2Spec()
+
+
+_GRAPHS = {"zinc": "ZINC", "molecules": "built-in molecules", "cora": "Cora's largest component"}
+# Rounding keeps the distance of a state of rank one at about this.
+_ROUNDING = 1e-16
+
+
+def plot_figure_2(result: Figure2Result) -> Figure:
+    """Mean and 10 to 90 % of the seeds on a logarithmic axis; a model and its MRS form share a colour."""
+    figure = new_figure(7.5, 4.4)
+    axes = figure.subplots()
+    for model in result.distances:
+        _curve(axes, result, model)
+    axes.set(yscale="log", xlim=(1, max(result.spec.layers, 2)), xlabel="iteration", ylabel="rank-one distance")
+    bottom = axes.get_ylim()[0]
+    axes.set_ylim(max(bottom, _ROUNDING), 3)
+    if bottom < 1e-13:
+        axes.text(0.99, 0.01, "below 1e-13 is rounding", transform=axes.transAxes, ha="right", fontsize=7, color="0.45")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3, linewidth=0.6)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    _titles(axes, result)
+    return figure
+
+
+def _titles(axes: Axes, result: Figure2Result) -> None:
+    spec = result.spec
+    axes.set_title("How far node states are from one signal", loc="left", fontsize=12, pad=20)
+    data = f"{_GRAPHS[spec.graphs]}, {spec.channels} channels, split by {spec.split}"
+    note = f"{data}; mean and 10-90 % of {spec.seeds} seeds"
+    zeros = sum(int(result.zero_collapse(model)[-1]) for model in result.distances)
+    note += f"; {zeros} of {len(result.distances) * spec.seeds} runs ended in zeros" if zeros else ""
+    axes.text(0, 1.025, note, transform=axes.transAxes, fontsize=8, color="0.35")
+
+
+def _curve(axes: Axes, result: Figure2Result, model: str) -> None:
+    depth = range(1, result.spec.layers + 1)
+    plain = model.removeprefix("mrs-")
+    families = list(dict.fromkeys(name.removeprefix("mrs-") for name in result.distances))
+    colour = COLOURS[families.index(plain) % len(COLOURS)]
+    style = "-" if model.startswith("mrs-") else "--"
+    low, high = (result.quantile(model, share).clamp(min=_ROUNDING).tolist() for share in (LOW, HIGH))
+    axes.fill_between(depth, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.plot(depth, result.mean(model).tolist(), style, color=colour, linewidth=2, label=model.upper())

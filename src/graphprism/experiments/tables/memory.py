@@ -1,0 +1,101 @@
+"""Memory of training on ZINC12k."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graphprism.datasets import named_folder
+from graphprism.experiments.find_graph import zinc_or_molecules
+from graphprism.results import Cell, Score, TableResult
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """One row: the model and its published memory in GB."""
+
+    row: str
+    model: str
+    gpu: float
+    main: float
+
+
+MEMORY = (MemoryRow("GCN", "gcn", 1.918, 1.218), MemoryRow("MRS-GCN", "mrs-gcn", 1.914, 1.265))
+MEMORY_SOURCE = "tab:memory (appendix), mean of five runs on an H100"
+
+
+_COLUMNS = {"GPU memory (GB)": "gpu", "Main memory (GB)": "main"}
+# Where the package lies, installed or not, so that a process of its own finds it.
+_SOURCE = Path(__file__).resolve().parents[2]
+_NOTE = (
+    "GPU memory is what tensors take at the peak; the published numbers seem to count the context of CUDA, too. Main "
+    "memory is the peak of the process with PyTorch and the data set."
+)
+
+
+def memory_table(
+    data: Path | None = None, seeds: int = 3, on_run: Callable[[str], None] = lambda words: None
+) -> TableResult:
+    """Peak memory of an epoch of training on ZINC12k, each run in a process of its own.
+
+    Args:
+        data: Folder of data sets; generated molecules take the place of ZINC12k where it is not there.
+        seeds: Runs of each model.
+        on_run: Called with the title of each run that is done.
+    """
+    if seeds < 1:
+        raise ValueError(f"`seeds` must be at least 1, got {seeds}")
+    cells: list[Cell] = []
+    for row in MEMORY:
+        found = []
+        for seed in range(seeds):
+            found.append(measure(row.model, seed, data))
+            on_run(f"{row.row}, seed {seed}")
+        cells += [_cell(row, column, found) for column in _COLUMNS]
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "the CPU"
+    return TableResult(
+        name="memory",
+        title="Memory of training eight layers with 500,000 parameters, batches of 32",
+        source=MEMORY_SOURCE,
+        rows=tuple(row.row for row in MEMORY),
+        columns=tuple(_COLUMNS),
+        cells=tuple(cells),
+        unit="GB",
+        notes=(f"One epoch on {where}, {zinc_or_molecules(data).name}.", _NOTE),
+    )
+
+
+def measure(model: str, seed: int, data: Path | None) -> dict[str, float | None]:
+    """Peaks in GB of a process that trains for one epoch.
+
+    Raises:
+        ChildProcessError: The process failed, with its last line.
+    """
+    folder = named_folder(data)
+    command = [sys.executable, "-m", "graphprism.experiments.tables.training_memory", model, str(seed)]
+    command += [str(folder)] if folder is not None else []
+    paths = [str(_SOURCE), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        said = f"the process that measures the memory of {model} ended with code {done.returncode}"
+        raise ChildProcessError(f"{said}: {last}")
+    peaks: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return peaks
+
+
+def _cell(row: MemoryRow, column: str, found: list[dict[str, float | None]]) -> Cell:
+    name = _COLUMNS[column]
+    values = [peaks[name] for peaks in found]
+    ours = Score.of([value for value in values if value is not None])
+    published = Score(row.gpu if name == "gpu" else row.main, None, 5)
+    return Cell(row.row, column, ours, published, note="" if ours else "quoted; no GPU here")

@@ -1,0 +1,19 @@
+"""Pictures of graphs and their splits, and what all pictures share."""
+
+from __future__ import annotations
+
+from graphprism._files import write_atomically
+from graphprism.plotting.draw_split import MAX_NODES, draw_split
+from graphprism.plotting.figure import COLOURS, check_format, new_figure, save_figure
+from graphprism.plotting.graph_layout import graph_layout
+
+__all__ = [
+    "COLOURS",
+    "MAX_NODES",
+    "check_format",
+    "draw_split",
+    "graph_layout",
+    "new_figure",
+    "save_figure",
+    "write_atomically",
+]

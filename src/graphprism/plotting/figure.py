@@ -1,0 +1,46 @@
+"""The sheet that pictures are drawn on."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphprism._files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Three of viridis, dark to light, then orange and grey: told apart by every kind of colour vision.
+COLOURS = ("#481567", "#287d8e", "#73d055", "#e69f00", "#6e6e6e")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure in inches; made without pyplot, so that no global figure stays open."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError('a picture needs matplotlib: pip install "graphprism[demo]"') from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+FORMATS = (".png", ".svg")
+
+
+def check_format(path: Path) -> None:
+    """Raises `ValueError` unless the name ends as a picture's does."""
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"the name of a picture must end in {' or '.join(FORMATS)}, got {path.name!r}")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Writes a PNG or an SVG, by the end of the name; the same figure gives the same bytes."""
+    import matplotlib
+
+    check_format(path)
+    content = io.BytesIO()
+    svg = path.suffix.lower() == ".svg"
+    # An SVG would else carry the time and random names.
+    with matplotlib.rc_context({"svg.hashsalt": "graphprism"}):
+        figure.savefig(content, format="svg" if svg else "png", dpi=160, metadata={"Date": None} if svg else None)
+    write_atomically(path, content.getvalue())

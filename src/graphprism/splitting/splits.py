@@ -1,0 +1,339 @@
+"""Splits: functions from a graph to the relation of each of its edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_positive, check_same_device, check_shape, check_tensor
+from graphprism.splitting.graph import GraphLike, attribute_of, edge_chunks, edges_of, num_nodes_of, parts_of
+from graphprism.splitting.orderings import FixedOrder, Ordering, order_values, resolve_ordering
+from graphprism.splitting.split import Split, checked_relations, checked_scores
+
+# (relative to the two values, relative to the largest value of the graph). In float64 far above the error of sums over
+# many neighbours and far below differences that mean something; with fewer digits there is less room between the two.
+_TOLERANCES = {
+    torch.float64: (1e-9, 1e-12),
+    torch.float32: (1e-5, 1e-6),
+    torch.float16: (2e-3, 5e-4),
+    torch.bfloat16: (1.6e-2, 4e-3),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Values (N,) with what is needed to compare the two ends of an edge; ``floor`` (N,) is None for integers."""
+
+    values: Tensor
+    relative: float
+    floor: Tensor | None
+
+    def __call__(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether the value rises and whether it falls from ``source`` to ``target``; neither is a tie."""
+        a, b = self.values.index_select(0, source), self.values.index_select(0, target)
+        if self.floor is None:
+            return a < b, a > b
+        margin = self.relative * torch.maximum(a.abs(), b.abs()) + self.floor.index_select(0, source)
+        # An infinity is above all numbers (no margin) and ties with itself (the difference is NaN, which is not more).
+        margin = margin.nan_to_num_(posinf=0.0)
+        # The margin is not negative, so the value strictly rises along `up`: no cycle can consist of such edges.
+        # Swapping the ends only changes the sign of the difference, so the reversed edge falls.
+        difference = b - a
+        return difference > margin, difference < -margin
+
+
+def prepare(ordering: str | Tensor | Ordering, graph: GraphLike, tolerance: float | None) -> Comparison:
+    r"""Evaluates an ordering for comparison.
+
+    Integers compare exactly. Floats :math:`a, b` tie if :math:`|a - b| \le \tau \max(|a|, |b|) + \phi s`,
+    where :math:`s` is the largest finite magnitude in their graph. :math:`\tau` is ``tolerance`` and :math:`\phi` is a
+    thousandth of it, or both follow from the precision of the values.
+    """
+    values = order_values(ordering, graph).detach()
+    if not values.is_floating_point():
+        return Comparison(values, 0.0, None)
+    if values.dtype not in _TOLERANCES:
+        raise TypeError(f"`order` must have one of the types {list(_TOLERANCES)} or integers, got {values.dtype}")
+    relative, floor = _TOLERANCES[values.dtype] if tolerance is None else (tolerance, 1e-3 * tolerance)
+    values = values if values.dtype == torch.float64 else values.float()
+    return Comparison(values, relative, floor * scale_of(values, graph))
+
+
+def scale_of(values: Tensor, graph: GraphLike) -> Tensor:
+    """Largest finite magnitude among ``values`` within the graph of each node, (N,)."""
+    magnitude = values.detach().abs()
+    return parts_of(graph).maximum(magnitude.masked_fill(magnitude.isinf(), 0.0))
+
+
+UP, DOWN, TIE = 0, 1, 2
+ORDER_NAMES = ("up", "down", "tie")
+
+
+def by_order(*orderings: str | Tensor | Ordering, tolerance: float | None = None) -> Split:
+    r"""Splits by a node value :math:`r`: 0 up (:math:`r_{src} < r_{dst}`), 1 down, 2 tie.
+
+    ``orderings`` are names of ``ORDERINGS``, tensors (N,) or functions of a graph. Ties of the first are refined by the
+    second, and so on; there are still three relations. Integers compare exactly. Floating-point values :math:`a, b` tie
+    if :math:`|a - b| \le \tau \max(|a|, |b|) + \phi s`, where :math:`s` is the largest finite magnitude in the graph,
+    :math:`\tau` is ``tolerance`` and :math:`\phi = \tau / 1000`; by default :math:`(\tau, \phi)` is (1e-9, 1e-12) in
+    float64 and (1e-5, 1e-6) in float32, and 0 compares exactly. Infinities compare naturally.
+
+    With one ordering, or if all but the last hold integers, neither `up` nor `down` contains a cycle. Shapes: (E,) long
+
+    >>> import torch
+    >>> from graphprism.splitting import Graph
+    >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+    >>> by_order("degree")(path).tolist()
+    [0, 1, 1, 0]
+    """
+    if not orderings:
+        raise ValueError("`by_order` must be given at least one ordering, got none")
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise ValueError(f"`tolerance` must be in [0, 1), got {tolerance}")
+    return ByOrder(3, ORDER_NAMES, tuple(checked_ordering(ordering) for ordering in orderings), tolerance)
+
+
+@dataclass(frozen=True, repr=False)
+class ByOrder(Split):
+    """The split that `by_order` makes."""
+
+    orderings: tuple[str | Ordering, ...]
+    tolerance: float | None
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """Relation of every edge, (E,) long."""
+        edge_index = edges_of(graph)
+        comparisons = [prepare(ordering, graph, self.tolerance) for ordering in self.orderings]
+        relation = edge_index.new_full((edge_index.size(1),), TIE)
+        done = 0
+        for source, target in edge_chunks(edge_index):
+            part = relation[done : done + source.numel()]
+            done += source.numel()
+            for compare in comparisons:
+                rises, falls = compare(source, target)
+                undecided = part == TIE
+                part.masked_fill_(rises & undecided, UP).masked_fill_(falls & undecided, DOWN)
+        return relation
+
+    def __repr__(self) -> str:
+        arguments = [describe(ordering) for ordering in self.orderings]
+        if self.tolerance is not None:
+            arguments.append(f"tolerance={self.tolerance}")
+        return f"by_order({', '.join(arguments)})"
+
+
+def describe(function: object) -> str:
+    """How a name or a function reads in the repr of a split."""
+    return getattr(function, "__name__", None) or repr(function)
+
+
+def checked_ordering(ordering: str | Tensor | Ordering) -> str | Ordering:
+    """The ordering, checked to be one; a name stays a name, for the repr and for comparing splits."""
+    resolved = resolve_ordering(ordering)
+    return ordering if isinstance(ordering, str) else resolved
+
+
+def by_soft_order(ordering: str | Tensor | Ordering, temperature: float = 1.0) -> Split:
+    r"""Scores of up, down and tie for every edge, from the size of the change of a node value :math:`r`.
+
+    .. math:: \delta = \frac{r_{dst} - r_{src}}{s}, \quad u = \tanh\frac{\max(\delta, 0)}{T}, \quad
+        d = \tanh\frac{\max(-\delta, 0)}{T}, \quad (u,\; d,\; 1 - u - d)
+
+    where :math:`s` is the largest :math:`|r|` in the graph and :math:`T` is ``temperature``. Scores are not negative
+    and sum to one; as :math:`T \to 0` they become ``by_order(ordering)``, whose ties are ties here for every
+    :math:`T`. Gradients reach an ordering that has them. Shapes: (E, 3) of the default floating type
+    """
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise ValueError(f"`temperature` must be positive and finite, got {temperature}")
+    return BySoftOrder(3, ORDER_NAMES, checked_ordering(ordering), temperature)
+
+
+@dataclass(frozen=True, repr=False)
+class BySoftOrder(Split):
+    """The split that `by_soft_order` makes."""
+
+    ordering: str | Ordering
+    temperature: float
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """Scores of every edge, (E, 3)."""
+        values = order_values(self.ordering, graph)
+        if values.is_floating_point() and bool(values.isinf().any()):
+            count = int(values.isinf().sum())
+            raise ValueError(f"`order` must be finite for a soft split, got {count} infinite values")
+        compare = prepare(FixedOrder(values), graph, None)
+        height = values.double()
+        scale = scale_of(height, graph)
+        height = height / torch.where(scale > 0, scale, 1.0)
+        chunks = []
+        for source, target in edge_chunks(edges_of(graph)):
+            rises, falls = compare(source, target)
+            delta = (height.index_select(0, target) - height.index_select(0, source)) / self.temperature
+            up, down = torch.where(rises, delta, 0.0).tanh(), torch.where(falls, -delta, 0.0).tanh()
+            chunks.append(torch.stack([up, down, 1 - up - down], dim=1).to(torch.get_default_dtype()))
+        return torch.cat(chunks)
+
+    def __repr__(self) -> str:
+        return f"by_soft_order({describe(self.ordering)}, temperature={self.temperature})"
+
+
+def by_attribute(name: str, num_relations: int | None = None) -> Split:
+    """Splits by the edge attribute ``name``, such as a bond type: its value is the number of the relation.
+
+    The attribute holds whole numbers from 0 (of an integer or a floating type), as (E,) or (E, 1). With
+    ``num_relations`` they are checked to be below it; without, nothing is inferred. Shapes: (E,) long
+
+    >>> import torch
+    >>> from graphprism.splitting import Graph
+    >>> bonds = Graph(torch.tensor([[0, 1], [1, 2]]), num_nodes=3, edge_attr=torch.tensor([[2.0], [0.0]]))
+    >>> by_attribute("edge_attr", num_relations=3)(bonds).tolist()
+    [2, 0]
+    """
+    if num_relations is None:
+        return ByAttribute(None, None, name)
+    check_positive("num_relations", num_relations)
+    return ByAttribute(num_relations, tuple(str(number) for number in range(num_relations)), name)
+
+
+@dataclass(frozen=True, repr=False)
+class ByAttribute(Split):
+    """The split that `by_attribute` makes."""
+
+    attribute: str
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """Relation of every edge, (E,) long, in memory of its own."""
+        values = attribute_of(graph, self.attribute, "one whole number per edge")
+        if values.dim() == 2 and values.size(1) != 1:
+            raise ValueError(
+                f"`{self.attribute}` must have one column to be a relation number, got {list(values.shape)}: "
+                "turn the columns into one number or into scores with `by_function`"
+            )
+        values = values.squeeze(1) if values.dim() == 2 else values
+        check_shape(self.attribute, values, [edges_of(graph).size(1)])
+        return checked_relations(self.attribute, values, self.num_relations)
+
+    def __repr__(self) -> str:
+        count = "" if self.num_relations is None else f", num_relations={self.num_relations}"
+        return f"by_attribute({self.attribute!r}{count})"
+
+
+def by_direction() -> Split:
+    """Splits one-way edges (0) from mutual ones (1), which have an edge back; a loop is mutual.
+
+    Shapes: (E,) long
+
+    >>> from graphprism.splitting import Graph
+    >>> by_direction()(Graph(torch.tensor([[0, 1, 1], [1, 0, 2]]), num_nodes=3)).tolist()
+    [1, 1, 0]
+    """
+    return ByDirection(2, ("one-way", "mutual"))
+
+
+@dataclass(frozen=True, repr=False)
+class ByDirection(Split):
+    """The split that `by_direction` makes."""
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """Relation of every edge, (E,) long."""
+        edge_index, num_nodes = edges_of(graph), num_nodes_of(graph)
+        forward = (edge_index[0] * num_nodes + edge_index[1]).sort().values
+        found = []
+        for source, target in edge_chunks(edge_index):
+            back = target * num_nodes + source
+            place = torch.searchsorted(forward, back).clamp_(max=max(forward.numel() - 1, 0))
+            found.append(forward[place] == back)
+        return torch.cat(found).long()
+
+    def __repr__(self) -> str:
+        return "by_direction()"
+
+
+def by_function(
+    f: Callable[[GraphLike], Tensor], num_relations: int | None = None, names: Sequence[str] | None = None
+) -> Split:
+    """Splits by ``f(graph)``: relation numbers (E,), or floating scores (E, R) for a soft split.
+
+    ``names`` has one entry per relation, and gives their number where ``num_relations`` does not.
+    Shapes: (E,) long or (E, R) floating
+
+    >>> import torch
+    >>> from graphprism.splitting import Graph
+    >>> loops = by_function(lambda graph: graph.edge_index[0] == graph.edge_index[1], names=["edge", "loop"])
+    >>> loops(Graph(torch.tensor([[0, 1], [1, 1]]), num_nodes=2)).tolist()
+    [0, 1]
+    """
+    if not callable(f):
+        raise TypeError(f"`f` must be a function of a graph, got {type(f).__name__}")
+    if names is not None:
+        num_relations = len(names) if num_relations is None else num_relations
+        if len(names) != num_relations:
+            raise ValueError(f"`names` must have one entry for each of {num_relations} relations, got {len(names)}")
+    if num_relations is not None:
+        check_positive("num_relations", num_relations)
+    return ByFunction(num_relations, None if names is None else tuple(names), f)
+
+
+@dataclass(frozen=True, repr=False)
+class ByFunction(Split):
+    """The split that `by_function` makes."""
+
+    f: Callable[[GraphLike], Tensor]
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """Relation numbers (E,) or scores (E, R), checked."""
+        edge_index, values = edges_of(graph), self.f(graph)
+        name = f"{describe(self.f)}(graph)"
+        check_tensor(name, values)
+        check_same_device(name, values, "edge_index", edge_index)
+        if values.dim() == 2 and values.is_floating_point():
+            check_shape(name, values, [edge_index.size(1), self.num_relations or "R"])
+            return checked_scores(name, values)
+        check_shape(name, values, [edge_index.size(1)])
+        return checked_relations(name, values, self.num_relations)
+
+    def __repr__(self) -> str:
+        count = "" if self.num_relations is None else f", num_relations={self.num_relations}"
+        names = "" if self.names is None else f", names={self.names}"
+        return f"by_function({describe(self.f)}{count}{names})"
+
+
+@dataclass(frozen=True, eq=False)
+class FixedRelations:
+    """A function that gives the same relations or scores for every graph."""
+
+    values: Tensor
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """The relations, whatever the graph."""
+        return self.values
+
+    def __repr__(self) -> str:
+        return f"<relations of {self.values.size(0)} edges>"
+
+
+def resolve_split(split: str | Split | Tensor | Callable[[GraphLike], Tensor]) -> Split:
+    """The split for names of ``ORDERINGS`` (by that order), a tensor (E,) or (E, R), or any function of a graph.
+
+    Names between commas are orders of which each decides the ties of those before it.
+
+    >>> resolve_split("degree")
+    by_order('degree')
+    >>> resolve_split("degree, ppr")
+    by_order('degree', 'ppr')
+    """
+    if isinstance(split, Split):
+        return split
+    if isinstance(split, str):
+        return by_order(*(name.strip() for name in split.split(",")))
+    if isinstance(split, Tensor):
+        if split.dim() not in (1, 2):
+            raise ValueError(f"`split` must have shape [E] or [E, R] as a tensor, got {list(split.shape)}")
+        return by_function(FixedRelations(split), num_relations=split.size(1) if split.dim() == 2 else None)
+    if not callable(split):
+        raise TypeError(f"`split` must be a name, a Split, a tensor or a function, got {type(split).__name__}")
+    return by_function(split)

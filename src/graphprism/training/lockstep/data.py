@@ -1,0 +1,193 @@
+"""A data set as tables on the device, from which batches of one shape are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from graphprism.datasets import PackedDataset
+from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.ops.pair_products import MOST_RELATIONS, TILE
+from graphprism.training.prepared_data import edge_needs, positions, split_graph
+from graphprism.training.run import Run
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which nodes K batches are made of: rows of the data set, one after another, filled up to one length.
+
+    Attributes:
+        node: (..., N) the row of the data set, that of a node without edges where there is none.
+        owner: (..., N) the graph of the batch that the node belongs to, -1 where there is none.
+        place: (..., N) where each row would be if graphs stood one after another; `None` where they do.
+    """
+
+    node: Tensor
+    owner: Tensor
+    place: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What K networks are called with, a dimension for runs in front; see `graphprism.nn.MRSGNN`."""
+
+    x: Tensor
+    numbers: Tensor
+    weights: Tensor
+    owner: Tensor
+    is_node: Tensor | None
+    edge_attr: Tensor | None
+    pe: Tensor | None
+    active: Tensor | None
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """In the order of the fields."""
+        return self.x, self.numbers, self.weights, self.owner, self.is_node, self.edge_attr, self.pe, self.active
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
+        """The same with every tensor replaced by what the function makes of it."""
+        return Inputs(*(None if each is None else function(each) for each in self.tensors()))  # type: ignore[arg-type]
+
+    def unflatten(self, sizes: Sequence[int]) -> Inputs:
+        """The first dimension as several."""
+        return self.map(lambda each: each.unflatten(0, tuple(sizes)))
+
+    def cut(self, length: int) -> Inputs:
+        """The first ``length`` nodes of every batch, (S, K, N, ...)."""
+        active = None if self.active is None else self.active[..., : -(-length // TILE)]
+        return replace(self.map(lambda each: each[:, :, :length]), active=active)
+
+
+class TableDataset:
+    """All graphs of a data set in the form that lockstep runs read, on one device.
+
+    Args:
+        run: Split, model, positional features and precision count.
+        dataset: Graphs with targets.
+        device: Where it will be.
+        dtype: Type of weights, positions and features.
+    """
+
+    def __init__(self, run: Run, dataset: PackedDataset, device: torch.device, dtype: torch.dtype) -> None:
+        whole = dataset.batch(torch.arange(len(dataset)))
+        norm, takes_edge_attr = edge_needs(run, dataset)
+        adj = split_graph(run, whole)
+        table = TableAdj.build(adj, norm, dtype)
+        self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
+        # one more row: a node without edges, which fills up batches
+        self._numbers = _one_more(table.relative().numbers).to(device)
+        self._weights = _one_more(table.weights).to(device)
+        self._x = _one_more(whole.x.to(dtype) if whole.x.is_floating_point() else whole.x).to(device)
+        edges = _one_more(_by_entry(adj, whole.edge_attr, table)) if takes_edge_attr else None
+        self._edge_attr = None if edges is None else edges.to(device)
+        self._pe = _one_more(positions(dataset, run.pe).to(dtype)).to(device) if run.pe else None
+        self._base = table.base.to(device)
+        # rows with the same relations stand together where products can leave out what no row of a tile sends
+        sends = _sends(adj) if run.model == "mrs-gcn" else None
+        self._sends = None if sends is None else _one_more(sends).to(device)
+        # batch norms must know which rows are nodes
+        self._tells_nodes = run.norm is not None or "gated" in run.model
+        self.ptr = whole.ptr.to(device)
+        self.sizes = torch.cat([whole.ptr.diff(), torch.zeros(1, dtype=torch.long)]).to(device)
+        y = whole.y.to(dtype) if whole.y.is_floating_point() else whole.y
+        self.y = _one_more(y).to(device)
+
+    @property
+    def leaves_out_pairs(self) -> bool:
+        """Whether products may leave out pairs that nobody sends by: rows can stand `together`."""
+        return self._sends is not None
+
+    @property
+    def no_graph(self) -> int:
+        """The number of a graph without nodes, which fills up the last batch."""
+        return self.sizes.numel() - 1
+
+    def rows(self, graphs: Tensor, length: int) -> Rows:
+        """Rows of batches of graphs, (..., B) -> (..., N); the graphs of each must have at most ``length`` nodes."""
+        end = self.sizes[graphs].cumsum(-1)
+        place = torch.arange(length, device=graphs.device).expand(*graphs.shape[:-1], length).contiguous()
+        owner = torch.searchsorted(end, place, right=True)
+        inside = owner < graphs.size(-1)
+        owner = owner.clamp(max=graphs.size(-1) - 1)
+        graph = graphs.gather(-1, owner)
+        first = self.ptr[graph] - (end.gather(-1, owner) - self.sizes[graph])
+        node = torch.where(inside, first + place, self._x.size(0) - 1)
+        return Rows(node.to(torch.int32), torch.where(inside, owner, -1).to(torch.int32))
+
+    def together(self, rows: Rows) -> Rows:
+        """The same with nodes that send by the same relations side by side, and those that send by none last."""
+        if self._sends is None:
+            return rows
+        rank = _gray_rank(self._sends[rows.node.long()])
+        place = torch.where(rank == 0, 1 << self.num_relations, rank).argsort(dim=-1, stable=True)
+        return Rows(rows.node.gather(-1, place), rows.owner.gather(-1, place), place)
+
+    def inputs(self, rows: Rows) -> Inputs:
+        """What the networks take, (K, N) rows; nothing waits for the device."""
+        node = rows.node.long()
+        return Inputs(
+            x=self._x[node],
+            numbers=self._renumber(self._numbers[node], rows.place),
+            weights=self._weights[node],
+            owner=rows.owner,
+            is_node=rows.owner >= 0 if self._tells_nodes else None,
+            edge_attr=None if self._edge_attr is None else self._edge_attr[node],
+            pe=None if self._pe is None else self._pe[node],
+            active=None if self._sends is None or rows.place is None else _tiles(self._sends[node]),
+        )
+
+    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> TableAdj:
+        """The graph of one run."""
+        return TableAdj(numbers, weights, self.num_relations, self.norm, is_node, active)
+
+    def _renumber(self, relative: Tensor, place: Tensor | None) -> Tensor:
+        """Numbers counted from the node that holds them, (..., N, 5 D), as numbers of rows of the batch."""
+        if place is None:
+            row = torch.arange(relative.size(-2), device=relative.device, dtype=torch.int32)
+            return relative + row[:, None] * self._base
+        numbers = relative + place.to(torch.int32)[..., None] * self._base
+        row_of = place.argsort(dim=-1).to(torch.int32)
+        moved, per_node = 3 * self.num_slots, self._base[: 3 * self.num_slots]  # relations stay what they are
+        head = numbers[..., :moved]
+        old = head // per_node
+        new = row_of.gather(-1, old.flatten(-2).long()).view_as(old)
+        numbers[..., :moved] = head + (new - old) * per_node
+        return numbers
+
+
+def _one_more(tensor: Tensor) -> Tensor:
+    return torch.cat([tensor, tensor.new_zeros(1, *tensor.shape[1:])])
+
+
+def _sends(adj: RelationalAdj) -> Tensor | None:
+    """(N,) a bit for every relation that a node sends by; `None` where there is one relation, or too many for bits."""
+    if not 1 < adj.num_relations <= MOST_RELATIONS:
+        return None
+    there = (adj.outgoing.rowptr.diff() > 0).view(-1, adj.num_relations).int()
+    return (there << torch.arange(adj.num_relations)).sum(1).to(torch.int32)
+
+
+def _gray_rank(bits: Tensor) -> Tensor:
+    """The place of sets of relations in an order where neighbours differ in one relation only."""
+    for shift in (1, 2, 4):
+        bits = bits ^ (bits >> shift)
+    return bits
+
+
+def _tiles(bits: Tensor) -> Tensor:
+    """Bits of nodes joined by tiles of rows: (K, N) -> (K, N / 64)."""
+    tiles = torch.nn.functional.pad(bits, (0, -bits.size(-1) % TILE)).unflatten(-1, (-1, TILE))
+    relations = torch.arange(MOST_RELATIONS, device=bits.device)
+    there = (tiles[..., None] >> relations & 1).amax(-2)
+    joined: Tensor = (there << relations).sum(-1)
+    return joined.to(torch.int32)
+
+
+def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: TableAdj) -> Tensor:
+    """Types of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
+    found = edge_attr.new_zeros(table.size[0], table.num_slots, edge_attr.size(1))
+    found[adj.incoming.places] = edge_attr[adj.incoming.order.long()]
+    return found

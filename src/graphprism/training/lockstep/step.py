@@ -1,0 +1,140 @@
+"""One training step of many runs, and the evaluation of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from graphprism.ops import absolute_loss, adam_step, take_row
+from graphprism.training.lockstep.data import Inputs, Rows, TableDataset
+from graphprism.training.lockstep.networks import Networks
+from graphprism.training.run import Run
+
+
+class LockstepStep:
+    """State of the optimisers of K runs and the step that moves all of them; nothing in it waits for the device.
+
+    The batches of a part of an epoch lie ready in tensors with a row for every step; a counter on the device says whose
+    turn it is, so that the same captured step serves all of them.
+
+    Args:
+        runs: The runs.
+        networks: Theirs.
+        data: What they train on.
+        steps: Steps that are laid ready at once, at most.
+        length: Nodes of a batch, at most.
+        task: See `graphprism.datasets.PackedDataset`.
+
+    Attributes:
+        lr: (K,) learning rates of the epoch.
+        losses: (S, K) mean losses of the steps.
+        outputs: (S, K, B, T) outputs of the steps, where they are wanted.
+    """
+
+    def __init__(
+        self, runs: Sequence[Run], networks: Networks, data: TableDataset, steps: int, length: int, task: str
+    ) -> None:
+        self._run, self._networks, self._data, self._task = runs[0], networks, data, task
+        weight = networks.parameters.flat
+        device, dtype, count, batch = weight.device, weight.dtype, len(runs), runs[0].batch_size
+        self.length = length
+        self.first, self.second = torch.zeros_like(weight), torch.zeros_like(weight)
+        self.lr = torch.zeros(count, dtype=dtype, device=device)
+        self._decay = torch.tensor([run.weight_decay for run in runs], dtype=dtype, device=device)
+        # side by side: one kernel moves both on
+        self._counters = torch.zeros(2, dtype=torch.long, device=device)
+        self.count, self.turn = self._counters[0], self._counters[1:]
+        empty = torch.full((steps, count, batch), data.no_graph, device=device)
+        self._inputs = self._lay_ready(empty)
+        self._y = data.y[empty]
+        self._share = torch.zeros(steps, count, batch, dtype=dtype, device=device)
+        self.losses = torch.zeros(steps, count, dtype=dtype, device=device)
+        self.outputs: Tensor | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps that can be laid ready at once."""
+        return self.losses.size(0)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a step changes, for saving and for taking back."""
+        named = {"weight": self._networks.parameters.flat, "first": self.first, "second": self.second}
+        buffers = {f"buffer.{name}": buffer for name, buffer in self._networks.parameters.buffers.items()}
+        return {**named, "count": self.count, "turn": self.turn, **buffers}
+
+    def derived(self) -> list[Tensor]:
+        """What a step keeps up to date beside its `state`; `fill` makes it anew."""
+        low = self._networks.parameters.low
+        return [] if low is None else [low]
+
+    def fill(self, graphs: Tensor) -> None:
+        """Lays the batches ready, (S, K, B) graphs, and begins with the first."""
+        self._networks.parameters.refresh()
+        steps = graphs.size(0)
+        for target, value in zip(self._inputs.tensors(), self._lay_ready(graphs).tensors(), strict=True):
+            if target is not None and value is not None:
+                target[:steps] = value
+        self._y[:steps] = self._data.y[graphs]
+        there = (graphs != self._data.no_graph).to(self._share.dtype)
+        self._share[:steps] = there / there.sum(-1, keepdim=True)
+        self.turn.zero_()
+
+    def step(self, length: int) -> None:
+        """Forward, loss, backward, clipping and AdamW for the batch whose turn it is, of ``length`` nodes at most."""
+        parameters = self._networks.parameters
+        leaves = parameters.leaves()
+        inputs, target, share = self._now(length)
+        output = self._networks(leaves, inputs, self._run.batch_size, training=True)
+        grad = self._loss(output, target, share)
+        found = torch.autograd.grad(output, list(leaves.values()), grad, allow_unused=True)
+        if self.outputs is not None:
+            self.outputs.index_copy_(0, self.turn, output.detach()[None].to(self.outputs.dtype))
+        self._counters += 1
+        adam_step(
+            parameters.flat,
+            parameters.pieces(dict(zip(leaves, found, strict=True))),
+            self.first,
+            self.second,
+            begins=parameters.begins,
+            lr=self.lr,
+            decay=self._decay,
+            count=self.count,
+            clip=self._run.clip,
+            decoupled=self._run.optimizer == "adamw",
+            low=parameters.low,
+        )
+
+    @torch.no_grad()
+    def evaluate(self, rows: Rows, num_graphs: int) -> Tensor:
+        """Outputs of all runs on one batch, (K, B, T)."""
+        self._networks.parameters.refresh()
+        leaves = self._networks.parameters.leaves()
+        return self._networks(leaves, self._data.inputs(rows), num_graphs, training=False)
+
+    def _lay_ready(self, graphs: Tensor) -> Inputs:
+        rows = self._data.together(self._data.rows(graphs.flatten(0, 1), self.length))
+        return self._data.inputs(rows).unflatten(graphs.shape[:2])
+
+    def _now(self, length: int) -> tuple[Inputs, Tensor, Tensor]:
+        """Inputs, targets and shares of this turn; rows beyond ``length`` belong to no batch of it."""
+        inputs = self._inputs.cut(length)
+        there = [each for each in inputs.tensors() if each is not None]
+        rows = iter(take_row([*there, self._y, self._share], self.turn))
+        return inputs.map(lambda _: next(rows)), next(rows), next(rows)
+
+    def _loss(self, output: Tensor, target: Tensor, share: Tensor) -> Tensor:
+        """Notes the mean loss of each run and gives its gradient with respect to ``output``."""
+        if self._task == "regression":  # by hand: one kernel instead of ten
+            return absolute_loss(output, target, share, self.losses, self.turn)
+        leaf = output.detach().to(share.dtype).requires_grad_()
+        functional = torch.nn.functional
+        if self._task == "multiclass":
+            each = functional.cross_entropy(leaf.flatten(0, 1), target.flatten(), reduction="none").view(target.shape)
+        else:
+            each = functional.binary_cross_entropy_with_logits(leaf, target, reduction="none").mean(-1)
+        loss = (each * share).sum(-1)
+        (grad,) = torch.autograd.grad(loss.sum(), leaf)
+        self.losses.index_copy_(0, self.turn, loss.detach()[None])
+        return grad.to(output.dtype)

@@ -1,0 +1,254 @@
+"""A data set with everything done to it that can be done before training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch
+
+from graphprism.datasets import PackedDataset
+from graphprism.nn.models import make_conv
+from graphprism.ops import Batches, BlockDiagonal, RelationalAdj, TableAdj, csr_sum
+from graphprism.splitting import resolve_split
+from graphprism.training.build_model import relations_of
+from graphprism.training.run import Run
+from graphprism.transforms import LaplacianPE
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """The graphs of a step that this process works on.
+
+    Attributes:
+        x: (N, F) features or types of the nodes.
+        adj: The edges, with relations and coefficients.
+        owner: (N,) the graph of each node.
+        ptr: (B + 1,) where the nodes of each graph begin.
+        y: Targets, one row per graph.
+        edge_attr: (E, D) types of the edges, for networks that take them.
+        pe: (N, K) positional features, for networks that take them.
+        rows: Where its graphs stand in the order asked for.
+        total: Number of graphs of the step, those of other processes included.
+    """
+
+    x: Tensor
+    adj: RelationalAdj | TableAdj
+    owner: Tensor
+    ptr: Tensor
+    y: Tensor
+    edge_attr: Tensor | None
+    pe: Tensor | None
+    rows: slice
+    total: int
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What the network is called with."""
+        return {
+            "x": self.x,
+            "edge_index": self.adj,
+            "edge_attr": self.edge_attr,
+            "batch": self.owner,
+            "pe": self.pe,
+        }
+
+
+# Graphs whose positions are computed at once: the transform looks at all edges for each of its graphs.
+_POSITIONS_AT_ONCE = 64
+
+
+def edge_needs(run: Run, dataset: PackedDataset) -> tuple[str, bool]:
+    """The normalisation that the convolution of a run wants, and whether it takes types of edges."""
+    with torch.device("meta"):
+        conv = make_conv(run.model, 2, relations_of(run), 2 if dataset.edge_types else None)
+    return str(conv.edge_norm), getattr(conv, "edge_dim", None) is not None
+
+
+def split_graph(run: Run, whole: Batch) -> RelationalAdj:
+    """All graphs as one, split as the run wants it and sorted, without weights."""
+    relations = relations_of(run)
+    edge_type = resolve_split(run.split)(whole) if relations > 1 else None
+    return RelationalAdj(whole.edge_index, edge_type, num_relations=relations, num_nodes=whole.num_nodes).prepare()
+
+
+def positions(dataset: PackedDataset, k: int) -> Tensor:
+    """``k`` Laplacian positional features of every node, graph by graph: (ΣN, k)."""
+    transform, found = LaplacianPE(k), []
+    for group in torch.arange(len(dataset)).split(_POSITIONS_AT_ONCE):
+        batch = dataset.batch(group)
+        batch.edge_index = batch.edge_index.contiguous()
+        found.append(transform(batch).pe)
+    return torch.cat(found)
+
+
+# Nodes and edges cut at once: all of an epoch on ZINC12k, some hundred megabytes of memory at most.
+_CUT_AT_ONCE = 1_000_000
+# Neighbours of a node from which on a table of them is mostly empty.
+_MOST_SLOTS = 8
+
+
+class PreparedDataset:
+    """A data set prepared once for a run, on the device where it will be used.
+
+    The graphs are one block-diagonal graph, split into relations, normalised as the convolution of the run wants it and
+    sorted; positional features are computed. What is left for an epoch is to cut that into batches, hundreds at once.
+
+    Args:
+        run: The run; its split, model, number of positional features and precision count.
+        dataset: Graphs with targets.
+        device: Where the batches will be.
+
+    >>> from graphprism.datasets import molecules
+    >>> data = PreparedDataset(Run(), molecules(24))
+    >>> [batch.y.size(0) for batch in data.batches(data.subset("train"), batch_size=8)]
+    [8, 8, 4]
+    """
+
+    def __init__(self, run: Run, dataset: PackedDataset, device: torch.device | str = "cpu") -> None:
+        self.dataset = dataset
+        dtype = torch.float64 if run.precision == "float64" else torch.float32
+        whole = dataset.batch(torch.arange(len(dataset)))
+        edge_norm, takes_edge_attr = edge_needs(run, dataset)
+        plain = split_graph(run, whole)
+        weighted = plain if edge_norm == "none" else plain.normalized(edge_norm, dtype)
+        self._blocks = BlockDiagonal(weighted.to(device), whole.ptr)
+        self._table = _table(run, plain, edge_norm, dtype, torch.device(device))
+        self._x = _in_precision(whole.x, dtype).to(device)
+        self._y = _in_precision(whole.y, dtype).to(device)
+        self._edge_attr = whole.edge_attr.to(device) if takes_edge_attr else None
+        self._pe = positions(dataset, run.pe).to(device, dtype) if run.pe else None
+        self._size = (whole.num_nodes + whole.num_edges) / max(1, len(dataset))
+
+    def subset(self, name: str) -> Tensor:
+        """Numbers of the graphs of ``"train"``, ``"val"`` or ``"test"``, on the CPU."""
+        return self.dataset.subset(name).cpu()
+
+    def targets(self, graphs: Tensor) -> Tensor:
+        """Targets of these graphs, on the device."""
+        return self._y[graphs.to(self._y.device)]
+
+    def batches(self, graphs: Tensor, batch_size: int, rank: int = 0, ranks: int = 1) -> Iterator[GraphBatch]:
+        """Batches of these graphs in their order; of each, the part that belongs to process ``rank`` of ``ranks``.
+
+        No number is asked of the device, which would make Python wait for it.
+        """
+        parts = _parts(graphs.numel(), batch_size, rank, ranks)
+        at_once = max(1, int(_CUT_AT_ONCE / max(1.0, batch_size / ranks * self._size)))
+        for first in range(0, len(parts), at_once):
+            chosen = parts[first : first + at_once]
+            numbers = torch.cat([graphs[rows] for rows, _ in chosen])
+            lengths = [rows.stop - rows.start for rows, _ in chosen]
+            yield from self._to_batches(self._blocks.batches(numbers, lengths), numbers, chosen)
+
+    def _to_batches(self, cut: Batches, numbers: Tensor, parts: list[tuple[slice, int]]) -> Iterator[GraphBatch]:
+        x, y = self._x[cut.nodes], self.targets(numbers)
+        edge_attr = None if self._edge_attr is None else self._edge_attr[cut.edges]
+        pe = None if self._pe is None else self._pe[cut.nodes]
+        bounds = (map(_slice, pairwise(each)) for each in (cut.node_bounds, cut.edge_bounds, cut.ptr_bounds))
+        adjs: Sequence[RelationalAdj | TableAdj] = cut.adjs if self._table is None else _cut_table(self._table, cut)
+        done = 0
+        for adj, nodes, edges, ptr, (rows, total) in zip(adjs, *bounds, parts, strict=True):
+            begin, done = done, done + rows.stop - rows.start
+            yield GraphBatch(
+                x=x[nodes],
+                adj=adj,
+                owner=cut.owner[nodes],
+                ptr=cut.ptr[ptr],
+                y=y[begin:done],
+                edge_attr=None if edge_attr is None else edge_attr[edges],
+                pe=None if pe is None else pe[nodes],
+                rows=rows,
+                total=total,
+            )
+
+
+def _table(run: Run, plain: RelationalAdj, edge_norm: str, dtype: torch.dtype, device: torch.device) -> TableAdj | None:
+    """The whole as a table where that is faster: `relational_stack` on a GPU, whose launches it spares.
+
+    Measured on an H200, 32 molecules a step: see `benchmarks/README.md`, training.
+    """
+    is_stack = run.model in ("gcn", "mrs-gcn") and run.norm is None and not run.dropout
+    if device.type != "cuda" or not is_stack:
+        return None
+    table = TableAdj.build(plain, edge_norm, dtype)
+    return table.relative().to(device) if table.num_slots <= _MOST_SLOTS else None
+
+
+def _cut_table(table: TableAdj, cut: Batches) -> list[TableAdj]:
+    """The tables of all batches: rows of the whole, with numbers counted from the first node of the batch."""
+    device = table.numbers.device
+    begin = torch.tensor(cut.node_bounds[:-1], device=device)
+    lengths = torch.tensor(cut.node_bounds, device=device).diff()
+    count = cut.node_bounds[-1]
+    place = torch.arange(count, device=device) - begin.repeat_interleave(lengths, output_size=count)
+    numbers = table.numbers[cut.nodes] + place[:, None].to(torch.int32) * table.base
+    weights = table.weights[cut.nodes]
+    spans = pairwise(cut.node_bounds)
+    return [replace(table, numbers=numbers[span], weights=weights[span]) for span in map(_slice, spans)]
+
+
+def _in_precision(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
+def _parts(count: int, batch_size: int, rank: int, ranks: int) -> list[tuple[slice, int]]:
+    """For every batch the rows that belong to one process, and how many rows the batch has."""
+    starts = range(0, count, batch_size)
+    sizes = [min(batch_size, count - start) for start in starts]
+    return [
+        (slice(start + size * rank // ranks, start + size * (rank + 1) // ranks), size)
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+
+
+def _slice(bounds: tuple[int, int]) -> slice:
+    return slice(*bounds)
+
+
+class GraphReadout(torch.nn.Module):
+    """Sum or mean over the nodes of each graph, without waiting for the device and with the same bits every time.
+
+    PyG's readouts take the number of graphs from the largest entry of ``batch``, which a GPU has to be waited for, and
+    add in any order. This one takes their place while a network is trained; it holds no weights.
+
+    Args:
+        mean: Whether to divide by the number of nodes.
+
+    Attributes:
+        ptr: (B + 1,) where the nodes of each graph begin; set before every call.
+
+    Shapes: ``h`` (N, F), ``owner`` (N,) the graph of each node -> (B, F)
+
+    >>> readout = GraphReadout(mean=True)
+    >>> readout.ptr = torch.tensor([0, 2, 3])
+    >>> readout(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 0, 1])).tolist()
+    [[2.0], [5.0]]
+    """
+
+    ptr: Tensor
+
+    def __init__(self, mean: bool) -> None:
+        super().__init__()
+        self.mean = mean
+
+    def forward(self, h: Tensor, owner: Tensor) -> Tensor:
+        """One row for each graph."""
+        total: Tensor = _RunSum.apply(h, self.ptr, owner)  # type: ignore[no-untyped-call]
+        return total / self.ptr.diff().clamp(min=1).to(total.dtype)[:, None] if self.mean else total
+
+
+class _RunSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, ptr: Tensor, owner: Tensor) -> Tensor:
+        ctx.save_for_backward(owner)
+        return csr_sum(ptr, torch.arange(h.size(0), device=h.device), None, h)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (owner,) = ctx.saved_tensors
+        return grad.index_select(0, owner), None, None

@@ -1,0 +1,157 @@
+"""The devices of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from graphprism.datasets import PackedDataset
+from graphprism.training.run import Run
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+# Fabric's own double precision rounds outputs to float32: a network of doubles does better without it.
+_PRECISIONS: dict[str, Any] = {"float32": "32-true", "bf16": "bf16-mixed", "float64": "32-true"}
+
+
+def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
+    """Lightning's Fabric on these devices, launched: from here on every process runs the same code.
+
+    One process per device. Started by torchrun, the processes are those that it has made; else Fabric starts the script
+    once more for every further device.
+    """
+    from lightning.fabric import Fabric
+    from lightning.fabric.strategies.ddp import DDPStrategy
+
+    accelerator = _resolve(accelerator, devices, nodes)
+    strategy: Any = "auto"
+    if devices * nodes > 1:
+        # the last layer of a gated network makes edge features that nobody reads
+        strategy = DDPStrategy(find_unused_parameters="gated" in run.model)
+    fabric = Fabric(
+        accelerator=accelerator,
+        strategy=strategy,
+        devices=devices,
+        num_nodes=nodes,
+        precision=_PRECISIONS[run.precision],
+    )
+    fabric.launch()
+    return fabric
+
+
+def _resolve(accelerator: str, devices: int, nodes: int) -> str:
+    """``"cpu"`` or ``"cuda"``, checked to be there."""
+    for name, value in (("devices", devices), ("nodes", nodes)):
+        if value < 1:
+            raise ValueError(f"`{name}` must be at least 1, got {value}")
+    if accelerator not in ("auto", "cpu", "gpu", "cuda"):
+        raise ValueError(f"`accelerator` must be 'auto', 'cpu' or 'gpu', got {accelerator!r}")
+    found = torch.cuda.device_count()
+    if accelerator == "cpu" or (accelerator == "auto" and not found):
+        return "cpu"
+    if devices > found:
+        raise ValueError(f"`devices` must be at most {found}, the CUDA devices of this machine, got {devices}")
+    return "cuda"
+
+
+T = TypeVar("T")
+
+
+def from_first(fabric: Fabric, action: Callable[[], T]) -> T:
+    """Calls ``action`` in the first process and gives every process its result, or raises its error in all.
+
+    Were the error raised in the first alone, the others would wait for it for ever.
+    """
+    outcome: tuple[T | None, Exception | None] = (None, None)
+    if fabric.is_global_zero:
+        try:
+            outcome = (action(), None)
+        except Exception as error:
+            outcome = (None, error)
+    if fabric.world_size > 1:
+        outcome = fabric.broadcast(outcome)
+    result, problem = outcome
+    if problem is not None:
+        raise problem
+    return result  # type: ignore[return-value]  # without an error there is a result
+
+
+def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
+    """Raises where ``count`` processes would not compute what one does.
+
+    Batch normalisation is computed over all of them; other normalisations of PyG take the nodes that they see for all
+    there are. A process without a graph in some step can have no part in batch normalisation.
+    """
+    if count == 1:
+        return
+    if run.norm not in (None, "batch", "batch_norm", "BatchNorm"):
+        raise ValueError(f'`norm` must be None or "batch" on {count} devices, got {run.norm!r}')
+    graphs = dataset.subset("train").numel()
+    smallest = min(run.batch_size, graphs, graphs % run.batch_size or run.batch_size)
+    if (run.norm is not None or "gated" in run.model) and smallest < count:
+        raise ValueError(
+            f"`batch_size` must leave each of {count} devices a graph of every batch with batch normalisation, "
+            f"got {run.batch_size} for {graphs} graphs, whose smallest batch has {smallest}"
+        )
+
+
+class SyncedBatchNorm(torch.nn.BatchNorm1d):
+    """`torch.nn.BatchNorm1d` whose statistics in training are those of the whole batch, not of one process's part.
+
+    torch has the same for GPUs alone; this runs wherever processes can add up their tensors.
+
+    Shapes: ``x`` (N, F) -> (N, F)
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normalised rows."""
+        if not self.training:
+            return super().forward(x)
+        total = _sum_over_processes(torch.cat([x.sum(dim=0), x.new_full((1,), x.size(0))]))
+        number = total[-1].detach()
+        mean = total[:-1] / number
+        variance = _sum_over_processes((x - mean).square().sum(dim=0)) / number
+        self._update(mean.detach(), (variance * number / (number - 1)).detach())
+        out = (x - mean) * (variance + self.eps).rsqrt()
+        return out * self.weight + self.bias if self.affine else out
+
+    def _update(self, mean: Tensor, variance: Tensor) -> None:
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked.add_(1)
+        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_(variance.to(self.running_var.dtype), share)
+
+
+def sync_batch_norms(network: torch.nn.Module) -> None:
+    """Lets every batch normalisation of a network see all processes."""
+    for module in network.modules():
+        if type(module) is torch.nn.BatchNorm1d:
+            module.__class__ = SyncedBatchNorm  # weights and statistics stay where they are, under their names
+
+
+def _sum_over_processes(tensor: Tensor) -> Tensor:
+    total: Tensor = _AllSum.apply(tensor)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _AllSum(torch.autograd.Function):
+    """What each process adds counts in the losses of all, so the gradient is a sum over processes as well."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        total = tensor.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.contiguous().clone()
+        torch.distributed.all_reduce(total)
+        return total
