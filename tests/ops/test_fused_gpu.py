@@ -4,21 +4,19 @@
 """
 
 import os
-import sys
 
 import pytest
 import torch
 
-from graphprism.ops import RelationalAdj, relational_linear
-from graphprism.ops.relational_linear.cost import fuses
-from graphprism.ops.relational_linear.node_order import node_order
+from graphprism.ops import RelationalAdj, linear_csr, relational_linear
+from graphprism.ops.linear_csr import kernel_pays
+from graphprism.ops.row_orders import node_order
 from graphprism.testing import tolerance
 from tests.ops.cases import GRAPHS, make_adj, normal
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 
-CSR_FORM = sys.modules["graphprism.ops.relational_linear.csr"]
 # the interpreter multiplies the bits of bfloat16 as if they were integers
 HALF = torch.float16 if INTERPRETED else torch.bfloat16
 HUB = 300  # entries of node 5, as sender and as receiver
@@ -26,9 +24,11 @@ HUB = 300  # entries of node 5, as sender and as receiver
 
 @pytest.fixture
 def device(monkeypatch):
-    if CSR_FORM.fused is None:
-        pytest.skip("triton is not installed beside this build of torch")
-    monkeypatch.setattr(CSR_FORM, "fuses", lambda *_: True)
+    if "triton" not in linear_csr.FORWARD:
+        pytest.skip("the kernels of Triton cannot run on this machine")
+    monkeypatch.setattr(linear_csr, "kernel_pays", lambda *_: True)
+    if INTERPRETED:
+        monkeypatch.setattr("graphprism.ops.backends._KERNEL_DEVICES", ["cpu"])
     return "cpu" if INTERPRETED else "cuda"
 
 
@@ -177,7 +177,7 @@ def test_where_the_kernels_are_used():
 
     def taken(width=32, dtype=torch.float32, csr=csr):
         dense = torch.empty(40_000, width, dtype=dtype, device="cuda")
-        return fuses(csr, dense, dense.new_empty(1, width, width))
+        return kernel_pays(csr, dense, dense.new_empty(1, width, width))
 
     assert taken()
     assert taken(dtype=torch.bfloat16)

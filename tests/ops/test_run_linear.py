@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from graphprism.nn import MRSGNN
-from graphprism.ops import run_linear
-from graphprism.ops.run_linear import IMPLEMENTATIONS, linear_gradients, linear_rows
+from graphprism.ops import batched_linear
+from graphprism.ops.batched.batched_linear import FORWARD, linear_gradients, linear_rows
 from tests.ops.cases import normal
 
 linear = torch.nn.functional.linear
@@ -21,7 +21,7 @@ def test_by_hand():
     x = torch.tensor([[[1.0, 2.0], [10.0, 20.0]], [[3.0, 4.0], [30.0, 40.0]]], requires_grad=True)
     weight = torch.tensor([[[1.0, 2.0]], [[0.0, -1.0]]], requires_grad=True)
     bias = torch.tensor([[100.0], [1000.0]], requires_grad=True)
-    out = torch.vmap(run_linear)(x, weight, bias)
+    out = torch.vmap(batched_linear)(x, weight, bias)
     assert out.tolist() == [[[105], [150]], [[996], [960]]]
     grads = torch.autograd.grad(out, (x, weight, bias), torch.tensor([[[1.0], [2.0]], [[5.0], [1.0]]]))
     assert grads[0].tolist() == [[[1, 2], [2, 4]], [[0, -5], [0, -1]]]
@@ -34,7 +34,7 @@ def test_by_hand():
 def test_every_run_is_a_layer_of_its_own(outputs, has_bias):
     x, weight = normal(2, 5, 6), columns(2, outputs, 6, seed=1).requires_grad_()
     inputs = (x, weight, columns(2, outputs, seed=2).requires_grad_()) if has_bias else (x, weight)
-    ours = torch.vmap(run_linear)(*inputs)
+    ours = torch.vmap(batched_linear)(*inputs)
     theirs = torch.stack([linear(*each) for each in zip(*inputs, strict=True)])
     torch.testing.assert_close(ours, theirs)
     grad = normal(2, 5, outputs, seed=3).detach()
@@ -44,14 +44,14 @@ def test_every_run_is_a_layer_of_its_own(outputs, has_bias):
 
 def test_gradients():
     inputs = normal(2, 3, 4), normal(2, 2, 4, seed=1), normal(2, 2, seed=2)
-    assert torch.autograd.gradcheck(torch.vmap(run_linear), inputs)
-    assert torch.autograd.gradcheck(torch.vmap(run_linear), inputs[:2])
+    assert torch.autograd.gradcheck(torch.vmap(batched_linear), inputs)
+    assert torch.autograd.gradcheck(torch.vmap(batched_linear), inputs[:2])
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 3, 4)])
 def test_rows_of_any_shape_and_inputs_that_all_runs_share(shape):
     x, weight, bias = normal(*shape), normal(2, 3, 4, seed=1), normal(3, seed=2)
-    ours = torch.vmap(run_linear, in_dims=(None, 0, None))(x, weight, bias)
+    ours = torch.vmap(batched_linear, in_dims=(None, 0, None))(x, weight, bias)
     theirs = torch.stack([linear(x, each, bias) for each in weight])
     torch.testing.assert_close(ours, theirs)
     found, expected = (torch.autograd.grad(out.square().sum(), (x, weight, bias)) for out in (ours, theirs))
@@ -72,19 +72,19 @@ def test_other_transforms_see_the_plain_layer():
         twice = torch.vmap(torch.vmap(layer, in_dims=(0, None, None)), in_dims=(0, None, None))(x, weight, bias)
         return torch.func.grad(loss)(weight, x[0]), each, torch.func.grad(whole)(weight), twice
 
-    torch.testing.assert_close(slopes(run_linear), slopes(linear))
+    torch.testing.assert_close(slopes(batched_linear), slopes(linear))
 
 
 def test_alone_it_is_the_plain_layer():
     x, weight, bias = (each.detach() for each in (normal(5, 4), normal(3, 4, seed=1), normal(3, seed=2)))
-    assert run_linear(x, weight, bias).equal(linear(x, weight, bias))
-    assert run_linear(x, weight).equal(linear(x, weight))
-    compiled = torch.compile(run_linear, fullgraph=True, backend="aot_eager")
+    assert batched_linear(x, weight, bias).equal(linear(x, weight, bias))
+    assert batched_linear(x, weight).equal(linear(x, weight))
+    compiled = torch.compile(batched_linear, fullgraph=True, backend="aot_eager")
     assert compiled(x, weight, bias).equal(linear(x, weight, bias))
 
 
 def test_wrong_shapes_are_named():
-    many = torch.vmap(run_linear)
+    many = torch.vmap(batched_linear)
     with pytest.raises(ValueError, match=r"`weight` must have shape \[T, 4\], got \[3, 5\]"):
         many(normal(2, 5, 4), normal(2, 3, 5))
     with pytest.raises(ValueError, match=r"`bias` must have shape \[3\], got \[1\]"):
@@ -110,8 +110,8 @@ BY_FORM = pytest.mark.parametrize(
 
 
 def device_of(impl):
-    if impl not in IMPLEMENTATIONS:
-        pytest.skip("triton is not installed beside this build of torch")
+    if impl not in FORWARD:
+        pytest.skip("the kernels of Triton cannot run on this machine")
     return "cpu" if impl == "reference" or INTERPRETED else "cuda"
 
 
@@ -177,16 +177,17 @@ def test_the_form_that_is_chosen_and_gradients_of_gradients(impl, monkeypatch):
     device = device_of(impl)
     if impl == "triton" and INTERPRETED:  # which lets the kernels take tensors of the CPU
         for name in ("takes", "takes_back"):
-            monkeypatch.setattr(IMPLEMENTATIONS[impl], name, lambda x, weight: True)
+            monkeypatch.setattr(FORWARD.kernels, name, lambda x, weight: True)
+        monkeypatch.setattr("graphprism.ops.backends._KERNEL_DEVICES", ["cpu"])
     shapes = ((2, 3, 4), (2, 2, 4), (2, 2))
     inputs = [normal(*shape, seed=seed).detach().to(device).requires_grad_() for seed, shape in enumerate(shapes)]
-    assert torch.autograd.gradcheck(torch.vmap(run_linear), inputs)
-    assert torch.autograd.gradgradcheck(torch.vmap(run_linear), inputs)
+    assert torch.autograd.gradcheck(torch.vmap(batched_linear), inputs)
+    assert torch.autograd.gradgradcheck(torch.vmap(batched_linear), inputs)
 
 
 @pytest.mark.gpu
 def test_what_kernels_take():
-    kernels = IMPLEMENTATIONS["triton"]
+    kernels = FORWARD.kernels
 
     def taken(rows, outputs, dtype=torch.float32, channels=4, device="cuda"):
         x, weight = torch.empty(2, rows, channels), torch.empty(2, outputs, channels)

@@ -4,7 +4,7 @@ import torch
 from graphprism.nn import DirGNN
 from graphprism.nn.models import NODE_CONVOLUTIONS
 from graphprism.ops import RelationalAdj, relational_linear, relational_transform
-from graphprism.ops.sparse_transform import sparse_transform
+from graphprism.ops.sparse_features import sparse_transform
 from graphprism.testing import tolerance
 
 EXACT = tolerance(torch.double)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from graphprism.ops import EDGE_NORMS, RelationalAdj, TableAdj
-from graphprism.ops.table_products import Columns
+from graphprism.ops import EDGE_NORMS, PaddedAdj, RelationalAdj
+from graphprism.ops.batched.padded_products import Columns
 from tests.ops.cases import GRAPHS
 from tests.ops.tables import both, both_of, entry_of_edge
 
@@ -11,8 +11,14 @@ ADJ = RelationalAdj(EDGES, torch.tensor([0, 1, 2, 0]), torch.tensor([0.5, 2.0, 3
 
 
 def test_by_hand():
-    table = TableAdj.build(ADJ, dtype=torch.float64)
-    assert (table.num_slots, table.size, table.num_relations, table.norm, table.is_node) == (2, (3, 3), 3, "none", None)
+    table = PaddedAdj.build(ADJ, dtype=torch.float64)
+    assert (table.num_slots, table.size, table.num_relations, table.norm, table.node_mask) == (
+        2,
+        (3, 3),
+        3,
+        "none",
+        None,
+    )
     columns = Columns(table.numbers, table.weights)
     # node 1 receives from 0 by relation 0 and from 2 by relation 1; empty slots name their own node
     assert columns.sender_pair.tolist() == [[1 * 3 + 2, 0], [0 * 3 + 0, 2 * 3 + 1], [1 * 3 + 0, 2 * 3]]
@@ -30,7 +36,7 @@ def test_by_hand():
     assert columns.entry[1, first] == 0
     assert columns.entry[1, 1 - first] == 4
     assert columns.entry[2].tolist() == [3, 4]
-    assert table.is_entry.tolist() == [[True, False], [True, True], [True, False]]
+    assert table.slot_mask.tolist() == [[True, False], [True, True], [True, False]]
     assert table.entry_relation.tolist() == columns.relation.tolist()
     assert table.edge_weight is None
     assert table.numbers.dtype == torch.int32
@@ -74,7 +80,7 @@ def test_one_slot_where_there_is_no_edge():
 def test_as_many_slots_as_the_busiest_sender_needs():
     star = RelationalAdj(torch.tensor([[0, 0, 0], [1, 2, 3]]), num_relations=1, num_nodes=4)
     for adj in (star, star.transpose()):
-        table = TableAdj.build(adj)
+        table = PaddedAdj.build(adj)
         assert table.num_slots == 3
         assert table.weights.sum() == 6
 
@@ -82,8 +88,8 @@ def test_as_many_slots_as_the_busiest_sender_needs():
 def test_rows_of_a_relative_table_are_the_graph_wherever_it_stands():
     nodes, types = 3, torch.tensor([0, 1, 2, 0])
     twice = RelationalAdj(torch.cat([EDGES, EDGES + nodes], 1), types.repeat(2), num_relations=3, num_nodes=2 * nodes)
-    alone = TableAdj.build(RelationalAdj(EDGES, types, num_relations=3, num_nodes=nodes))
-    relative = TableAdj.build(twice).relative()
+    alone = PaddedAdj.build(RelationalAdj(EDGES, types, num_relations=3, num_nodes=nodes))
+    relative = PaddedAdj.build(twice).relative()
     assert relative.base.tolist() == [3, 3, 1, 1, 2, 2, 0, 0, 0, 0]
     place = torch.arange(nodes, dtype=torch.int32)[:, None]
     for rows in (slice(nodes), slice(nodes, None)):
@@ -92,11 +98,11 @@ def test_rows_of_a_relative_table_are_the_graph_wherever_it_stands():
 
 
 def test_to_moves_all_of_it():
-    table = TableAdj(*(both(1)[1].__dict__[name] for name in ("numbers", "weights")), 3, "sym", torch.ones(31))
+    table = PaddedAdj(*(both(1)[1].__dict__[name] for name in ("numbers", "weights")), 3, "sym", torch.ones(31))
     there = table.to("meta")
-    assert {each.device.type for each in (there.numbers, there.weights, there.is_node)} == {"meta"}
+    assert {each.device.type for each in (there.numbers, there.weights, there.node_mask)} == {"meta"}
     assert (there.num_relations, there.norm) == (3, "sym")
-    assert both(1)[1].to("meta").is_node is None
+    assert both(1)[1].to("meta").node_mask is None
 
 
 def test_asking_for_other_weights_is_an_error():
@@ -111,13 +117,13 @@ def test_bad_input():
     two_sides = RelationalAdj(EDGES, torch.zeros(4, dtype=torch.long), num_relations=3, num_nodes=(3, 4))
     for adj in (soft, two_sides):
         with pytest.raises(ValueError, match="`adj` must have one type per edge and as many sources as targets"):
-            TableAdj.build(adj)
+            PaddedAdj.build(adj)
 
 
 @pytest.mark.parametrize("types", [None, torch.tensor([0, 1, 2, 0])])
 def test_table_adj_builds_from_int32(types):
     size = {"num_relations": 1 if types is None else 3, "num_nodes": 3}
     narrow = RelationalAdj(EDGES.int(), None if types is None else types.int(), **size)
-    ours, expected = TableAdj.build(narrow), TableAdj.build(RelationalAdj(EDGES, types, **size))
+    ours, expected = PaddedAdj.build(narrow), PaddedAdj.build(RelationalAdj(EDGES, types, **size))
     assert ours.numbers.equal(expected.numbers)
     assert ours.weights.equal(expected.weights)

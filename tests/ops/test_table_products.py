@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from graphprism.ops import TableAdj, edge_softmax, entry_sum, relational_aggregate, relational_linear, relational_sum
-from graphprism.ops.table_products import aggregate, linear, read_senders
+from graphprism.ops import PaddedAdj, edge_softmax, entry_sum, relational_aggregate, relational_linear, relational_sum
+from graphprism.ops.batched.padded_products import aggregate, linear, read_senders
 from tests.ops.cases import GRAPHS, normal
 from tests.ops.tables import NOTHING, both, both_of, entry_of_edge, repeated, to_entries
 
@@ -65,7 +65,7 @@ def test_what_no_edge_reads_may_be_anything():
 
 
 def table_of(numbers, weights):
-    return TableAdj(numbers, weights, 3, "sym")
+    return PaddedAdj(numbers, weights, 3, "sym")
 
 
 PRODUCTS = {
@@ -113,5 +113,5 @@ def test_gradients(name):
         return
     x = normal(3, *{2: (2,), 3: (3, 2), 4: (3, 1, 2)}[dims])
     # what an empty entry reads is not said, and takes no gradient
-    rows = table.is_entry.flatten() if "read" in name else slice(None)
+    rows = table.entry_mask if "read" in name else slice(None)
     assert torch.autograd.gradcheck(lambda x: product(x, table.numbers, table.weights)[rows], (x,))

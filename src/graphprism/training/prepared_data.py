@@ -13,7 +13,7 @@ from torch_geometric.data import Batch
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn.models import make_conv
-from graphprism.ops import Batches, BlockDiagonal, RelationalAdj, TableAdj, csr_sum
+from graphprism.ops import Batches, BlockDiagonal, PaddedAdj, RelationalAdj, csr_sum
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
@@ -37,7 +37,7 @@ class GraphBatch:
     """
 
     x: Tensor
-    adj: RelationalAdj | TableAdj
+    adj: RelationalAdj | PaddedAdj
     owner: Tensor
     ptr: Tensor
     y: Tensor
@@ -150,7 +150,7 @@ class PreparedDataset:
         edge_attr = None if self._edge_attr is None else self._edge_attr[cut.edges]
         pe = None if self._pe is None else self._pe[cut.nodes]
         bounds = (map(_slice, pairwise(each)) for each in (cut.node_bounds, cut.edge_bounds, cut.ptr_bounds))
-        adjs: Sequence[RelationalAdj | TableAdj] = cut.adjs if self._table is None else _cut_table(self._table, cut)
+        adjs: Sequence[RelationalAdj | PaddedAdj] = cut.adjs if self._table is None else _cut_table(self._table, cut)
         done = 0
         for adj, nodes, edges, ptr, (rows, total) in zip(adjs, *bounds, parts, strict=True):
             begin, done = done, done + rows.stop - rows.start
@@ -167,7 +167,9 @@ class PreparedDataset:
             )
 
 
-def _table(run: Run, plain: RelationalAdj, edge_norm: str, dtype: torch.dtype, device: torch.device) -> TableAdj | None:
+def _table(
+    run: Run, plain: RelationalAdj, edge_norm: str, dtype: torch.dtype, device: torch.device
+) -> PaddedAdj | None:
     """The whole as a table where that is faster: `relational_stack` on a GPU, whose launches it spares.
 
     Measured on an H200, 32 molecules a step: see `benchmarks/README.md`, training.
@@ -175,11 +177,11 @@ def _table(run: Run, plain: RelationalAdj, edge_norm: str, dtype: torch.dtype, d
     is_stack = run.model in ("gcn", "mrs-gcn") and run.norm is None and not run.dropout
     if device.type != "cuda" or not is_stack:
         return None
-    table = TableAdj.build(plain, edge_norm, dtype)
+    table = PaddedAdj.build(plain, edge_norm, dtype)
     return table.relative().to(device) if table.num_slots <= _MOST_SLOTS else None
 
 
-def _cut_table(table: TableAdj, cut: Batches) -> list[TableAdj]:
+def _cut_table(table: PaddedAdj, cut: Batches) -> list[PaddedAdj]:
     """The tables of all batches: rows of the whole, with numbers counted from the first node of the batch."""
     device = table.numbers.device
     begin = torch.tensor(cut.node_bounds[:-1], device=device)

@@ -7,7 +7,7 @@ import torch
 
 from graphprism.nn import MRSGNN
 from graphprism.nn.models import CONVOLUTIONS
-from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.ops import PaddedAdj, RelationalAdj
 from graphprism.splitting import by_order
 from graphprism.testing import molecules
 from tests.ops.tables import to_entries
@@ -26,7 +26,7 @@ def make_inputs(name):
     edges = torch.cat([graph.edge_index + shift for graph, shift in zip(GRAPHS, shifts, strict=False)], dim=1)
     types = torch.cat([by_order("degree")(graph) for graph in GRAPHS]) if relations == 3 else None
     adj = RelationalAdj(edges, types, num_relations=relations, num_nodes=int(SIZES.sum()))
-    table = TableAdj.build(adj, NORMS.get(name.removeprefix("mrs-"), "none"), torch.float64)
+    table = PaddedAdj.build(adj, NORMS.get(name.removeprefix("mrs-"), "none"), torch.float64)
     kinds = torch.arange(edges.size(1)) % 4 if "gated" in name else None
     if kinds is None:
         return adj, None, table, None

@@ -3,7 +3,7 @@ from dataclasses import replace
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.ops.table_products import Columns
+from graphprism.ops.batched.padded_products import Columns
 from graphprism.training import PreparedDataset, Run
 from graphprism.training.lockstep.data import TableDataset
 from tests.datasets.small_sets import three_graphs

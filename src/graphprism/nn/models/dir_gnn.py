@@ -14,7 +14,7 @@ from graphprism.nn.conv import DirConv, MRSGCNConv
 from graphprism.nn.conv.operands import is_watched, to_adj
 from graphprism.nn.models.larger import larger
 from graphprism.nn.models.node_convolutions import make_node_conv, relations_of_conv
-from graphprism.ops.dropout import dropout, what_stays
+from graphprism.ops.dropout import dropout, keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
 
 
@@ -132,7 +132,7 @@ class DirGNN(torch.nn.Module):
 
     def _kept(self, h: Tensor, generator: torch.Generator | None) -> Tensor | None:
         """What dropout leaves; before ReLU it is the same as after it, and there it is one step with others."""
-        return what_stays(h, self.dropout, generator) if self.training and self.dropout else None
+        return keep_mask(h, self.dropout, generator) if self.training and self.dropout else None
 
     def _drop(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
         return dropout(h, self.dropout, generator) if self.training and self.dropout else h

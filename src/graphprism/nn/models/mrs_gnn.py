@@ -16,7 +16,7 @@ from graphprism.nn.conv import MRSGCNConv
 from graphprism.nn.conv.operands import batch_norm, to_adj
 from graphprism.nn.models.convolutions import make_conv
 from graphprism.nn.models.type_encoder import TypeEncoder
-from graphprism.ops import TableAdj, relational_stack, run_linear
+from graphprism.ops import PaddedAdj, batched_linear, relational_stack
 
 
 class MRSGNN(torch.nn.Module):
@@ -46,7 +46,7 @@ class MRSGNN(torch.nn.Module):
 
     Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
     (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without
-    readout; ``edge_index`` may be a `RelationalAdj` or a `TableAdj`.
+    readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`.
 
     Example:
         >>> model = MRSGNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
@@ -138,17 +138,17 @@ class MRSGNN(torch.nn.Module):
 
     @staticmethod
     def _normalise(norm: torch.nn.Module, x: Tensor, graph: Any) -> Tensor:
-        if isinstance(graph, TableAdj) and isinstance(norm, BatchNorm):
-            return batch_norm(norm.module, x, graph.is_node)
+        if isinstance(graph, PaddedAdj) and isinstance(norm, BatchNorm):
+            return batch_norm(norm.module, x, graph.node_mask)
         out: Tensor = norm(x)
         return out
 
     def _is_stack(self, graph: Any) -> bool:
         """Whether the layers are what `relational_stack` does at once."""
         plain = not self.dropout and all(isinstance(norm, torch.nn.Identity) for norm in self.norms)
-        return isinstance(graph, TableAdj) and plain and all(_is_plain_gcn(conv) for conv in self.convs)
+        return isinstance(graph, PaddedAdj) and plain and all(_is_plain_gcn(conv) for conv in self.convs)
 
-    def _stack(self, h: Tensor, graph: TableAdj) -> list[Tensor]:
+    def _stack(self, h: Tensor, graph: PaddedAdj) -> list[Tensor]:
         convs = [conv for conv in self.convs if isinstance(conv, MRSGCNConv)]
         weights = [conv.lin.weight for conv in convs]
         biases = [conv.bias for conv in convs if conv.bias is not None]
@@ -179,7 +179,7 @@ class _Head(Linear):  # type: ignore[misc]
     """PyG's linear layer, where many runs at once take one kernel each way."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return run_linear(x, self.weight, self.bias)
+        return batched_linear(x, self.weight, self.bias)
 
 
 def _is_plain_gcn(conv: torch.nn.Module) -> bool:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.ops import RelationalAdj, TableAdj
-from graphprism.ops.pair_products import MOST_RELATIONS, TILE
+from graphprism.ops import PaddedAdj, RelationalAdj
+from graphprism.ops.batched.pair_products import MOST_RELATIONS, TILE
 from graphprism.training.prepared_data import edge_needs, positions, split_graph
 from graphprism.training.run import Run
 
@@ -75,7 +75,7 @@ class TableDataset:
         whole = dataset.batch(torch.arange(len(dataset)))
         norm, takes_edge_attr = edge_needs(run, dataset)
         adj = split_graph(run, whole)
-        table = TableAdj.build(adj, norm, dtype)
+        table = PaddedAdj.build(adj, norm, dtype)
         self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
         # one more row: a node without edges, which fills up batches
         self._numbers = _one_more(table.relative().numbers).to(device)
@@ -139,9 +139,9 @@ class TableDataset:
             active=None if self._sends is None or rows.place is None else _tiles(self._sends[node]),
         )
 
-    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> TableAdj:
+    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> PaddedAdj:
         """The graph of one run."""
-        return TableAdj(numbers, weights, self.num_relations, self.norm, is_node, active)
+        return PaddedAdj(numbers, weights, self.num_relations, self.norm, is_node, active)
 
     def _renumber(self, relative: Tensor, place: Tensor | None) -> Tensor:
         """Numbers counted from the node that holds them, (..., N, 5 D), as numbers of rows of the batch."""
@@ -186,7 +186,7 @@ def _tiles(bits: Tensor) -> Tensor:
     return joined.to(torch.int32)
 
 
-def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: TableAdj) -> Tensor:
+def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: PaddedAdj) -> Tensor:
     """Types of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
     found = edge_attr.new_zeros(table.size[0], table.num_slots, edge_attr.size(1))
     found[adj.incoming.places] = edge_attr[adj.incoming.order.long()]

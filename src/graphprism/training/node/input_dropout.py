@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.dropout import dropout
-from graphprism.ops.sparse_with_values import sparse_with_values
+from graphprism.ops.sparse_features import sparse_with_values
 
 
 def input_dropout(x: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
