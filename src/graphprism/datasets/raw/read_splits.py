@@ -12,6 +12,7 @@ from graphprism.datasets.raw.safe_object_array import safe_object_array
 from graphprism.packed import Array, open_arrays
 
 _PARTS = ("train", "valid", "test")
+_MOST_SPLITS = 100
 
 
 def read_splits(path: Path, num_nodes: int) -> tuple[Array, Array, Array]:
@@ -26,6 +27,8 @@ def read_splits(path: Path, num_nodes: int) -> tuple[Array, Array, Array]:
     """
     try:
         splits = _rows(path) if path.suffix == ".npz" else safe_object_array(path)
+        if not 1 <= len(splits) <= _MOST_SPLITS:
+            raise ValueError(f"it must hold 1 to {_MOST_SPLITS} splits, got {len(splits)}")
         masks = np.zeros((3, num_nodes, len(splits)), bool)
         for column, split in enumerate(splits):
             for mask, part in zip(masks, _PARTS, strict=True):
