@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphprism.datasets.check_undirected import check_undirected
 from graphprism.packed import Array, Arrays, check_rows, graph_sizes
 
 LEVELS = ("graph", "node")
@@ -25,6 +26,8 @@ def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
             raise ValueError(f"`{key}` is missing")
     nodes, edges = graph_sizes(arrays)
     _check_columns("x", arrays["x"], int(nodes.sum()), about.get("num_node_types"))
+    if not about.get("directed", False):
+        check_undirected(arrays["edge_index"], nodes, edges)
     if "edge_attr" in arrays:
         _check_columns("edge_attr", arrays["edge_attr"], int(edges.sum()), about.get("num_edge_types"))
     _check_y(arrays["y"], nodes.size if about["level"] == "graph" else int(nodes.sum()), about)

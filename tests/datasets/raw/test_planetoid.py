@@ -112,6 +112,7 @@ def matrix(rows, columns=11):
         ("graph", dumps([[1], [0]]), "neighbours of each document"),
         ("graph", dumps({0: [1.5]}), "neighbours must be lists"),
         ("graph", dumps({0: [600], 600: [0]}), r"documents in \[0, 529\)"),
+        ("graph", dumps({0: [1]}), "must hold the way back of every edge"),
         ("test.index", b"520\n520\n", "each test document"),
         ("test.index", b"520\n9999999\n", "each test document"),
         ("test.index", b"3\n", "each test document"),
