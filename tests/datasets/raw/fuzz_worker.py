@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from graphprism.datasets.raw import safe_object_array
-from graphprism.datasets.raw.plain_pickle import SparseRows
+from graphprism.datasets.raw.pickled_numbers import SparseRows
 from graphprism.datasets.raw.torch_file import read_pickle, read_torch_file
 from tests.datasets.raw.planetoid_files import _sparse, dumps
 

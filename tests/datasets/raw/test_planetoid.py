@@ -155,7 +155,7 @@ def test_dictionary_of_lists_with_a_default():
     ],
 )
 def test_sparse_matrices_that_are_none(changed):
-    from graphprism.datasets.raw.plain_pickle import SparseRows
+    from graphprism.datasets.raw.pickled_numbers import SparseRows
 
     parts = {"shape": (2, 2), "indptr": np.array([0, 1, 2]), "indices": np.array([0, 1]), "data": np.array([3.0, 4.0])}
     assert SparseRows(**parts).dense(4).tolist() == [[3, 0], [0, 4]]

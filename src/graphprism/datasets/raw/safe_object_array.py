@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphprism.datasets.raw.plain_pickle import NUMBERS
+from graphprism.datasets.raw.pickled_numbers import NUMBERS
 from graphprism.datasets.raw.torch_file import parse_pickle
 
 _MAGIC = b"\x93NUMPY"

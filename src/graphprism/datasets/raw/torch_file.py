@@ -9,7 +9,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from graphprism.datasets.raw.plain_pickle import PlainPickle, Storage, named_storage, plain
+from graphprism.datasets.raw.pickled_numbers import Storage, named_storage, plain
+from graphprism.datasets.raw.plain_pickle import PlainPickle
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
