@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from graphprism.cli.app import app
 from graphprism.datasets import DatasetFileError, read, save
-from graphprism.datasets.check_undirected import check_undirected
+from graphprism.datasets.packed_file import check_undirected
 from tests.datasets.rewrite import rewrite
 from tests.datasets.small_sets import one_graph, three_graphs
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import strategies
 
 from graphprism.datasets import DATA_VARIABLE, PackedDataset, load, molecules
+from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.training.node import NodeRun, train_node
-from graphprism.training.node.leak_audit import LeakAudit, leak_audit
 from graphprism.training.node.node_data import NodeData
 from tests.datasets.small_sets import one_graph
 from tests.training.node.node_sets import small_run

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphprism.datasets.dataset_file_error import DatasetFileError
+from graphprism.datasets.packed_file import DatasetFileError
 from graphprism.datasets.raw.torch_file import read_pickle, read_torch_file
 from graphprism.packed import Array
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from graphprism.datasets.dataset_file_error import DatasetFileError
+from graphprism.datasets.packed_file import DatasetFileError
 from graphprism.datasets.raw.pickled_numbers import SparseRows
 from graphprism.datasets.raw.torch_file import read_pickle
 from graphprism.packed import Array

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from graphprism.datasets import PackedDataset
+from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.results import RunResult
-from graphprism.training.node.leak_audit import LeakAudit, leak_audit
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.node_step import SLOTS

@@ -4,7 +4,7 @@ import networkx as nx
 import pytest
 import torch
 
-from graphprism.analysis.graph_files import GraphFileError, read_graph
+from graphprism.io import GraphFileError, read_graph
 
 HEAD = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
 

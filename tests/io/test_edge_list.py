@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphprism.analysis.graph_files import GraphFileError, _edge_lines, read_graph
+from graphprism.io import GraphFileError, read_graph
+from graphprism.io import edge_list as _edge_lines
 
 EDGES = [[0, 1, 2], [1, 2, 0]]
 

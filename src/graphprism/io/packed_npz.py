@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphprism.analysis.graph_files.file_graph import FileGraph
-from graphprism.analysis.graph_files.graph_file_error import GraphFileError
+from graphprism.io.file_graph import FileGraph, GraphFileError
 from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
 
 _KEYS = ("about", "edge_index", "x", "edge_attr", "num_nodes", "num_edges")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphprism.analysis.graph_files import GraphFileError, read_graph
+from graphprism.io import GraphFileError, read_graph
 
 
 @pytest.fixture

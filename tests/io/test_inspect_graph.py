@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from graphprism.analysis import inspect_graph
 from graphprism.analysis.certificate import certify, weighted_in_degrees
-from graphprism.analysis.graph_files import inspect_graph, read_graph
+from graphprism.io import read_graph
 from graphprism.splitting import ORDERINGS, Graph, by_order
 
 PATH = Graph(torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), 4)

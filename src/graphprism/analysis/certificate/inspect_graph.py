@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from graphprism.analysis.certificate import SplitComparison, compare_splits
 from graphprism.analysis.certificate.certify import one_batch
-from graphprism.analysis.graph_files.read_graph import read_graph
+from graphprism.io.read_graph import read_graph
 from graphprism.splitting import ORDERINGS
 
 

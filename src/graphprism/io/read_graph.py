@@ -9,12 +9,10 @@ from typing import Any
 
 import torch
 
-from graphprism.analysis.graph_files._open_file import open_file, read_block
-from graphprism.analysis.graph_files.edge_list import read_edge_list
-from graphprism.analysis.graph_files.file_graph import FileGraph
-from graphprism.analysis.graph_files.graph_file_error import GraphFileError
-from graphprism.analysis.graph_files.graphml import read_graphml
-from graphprism.analysis.graph_files.packed_npz import read_packed
+from graphprism.io.edge_list import read_edge_list
+from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
+from graphprism.io.graphml import read_graphml
+from graphprism.io.packed_npz import read_packed
 
 _ZIP = b"PK"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
