@@ -102,6 +102,12 @@ def test_network_of_a_pyg_layer_is_its_stack():
         torch.testing.assert_close(model(X, EDGES, TYPES), expected, **EXACT)
 
 
+def test_relational_layer_of_pyg_with_one_relation():
+    model = GNN("pyg-rgcn", 8, 2, 1, num_relations=1, in_channels=IN, encode=False).double()
+    types = torch.zeros_like(TYPES)
+    torch.testing.assert_close(model(X, EDGES, types), model.convs[0](X, EDGES, types), **EXACT)
+
+
 def test_convolution_outside_the_table_with_edge_features():
     conv = Convolution(
         "gatv2", lambda i, o, k: GATv2Conv(i, o, edge_dim=k.edge_dim), edge_norm=None, takes_edge_attr=True
@@ -128,5 +134,5 @@ def test_layer_of_pyg_rejects_what_it_does_not_take():
     for graph in ((adj,), (EDGES, None, torch.ones(EDGES.size(1)))):
         with pytest.raises(ValueError, match="`edge_weight` must be None with pyg-gcn, which takes"):
             model(X, *graph)
-    with pytest.raises(ValueError, match="`edge_type` must be given for 3 relations, got None"):
+    with pytest.raises(ValueError, match="`edge_type` must be given with pyg-rgcn, got None"):
         GNN("pyg-rgcn", 8, 2, 1).double()(X, EDGES)

@@ -131,15 +131,17 @@ class GNN(torch.nn.Module):
         self.head = None if headless else self.make_head(joined, out_channels)
 
     def _describe(self, known: Convolution | Callable[[int], torch.nn.Module], num_relations: int) -> None:
-        """Notes what `forward` has to know of the convolutions; keeps no function of the table, so models pickle."""
+        """Stores the properties that `forward` needs, without the factories of the table: models can be pickled."""
         first = self.convs[0]
         if isinstance(known, Convolution):
             self.conv, self.takes_graph = known.name, known.takes_graph
-            self.takes_prepared, self.num_relations = known.edge_norm is not None, known.relations(num_relations)
+            self.takes_prepared, self.relational = known.edge_norm is not None, known.relational
+            self.num_relations = known.relations(num_relations)
         else:  # as our layers, one with relations takes a prepared graph
             own: Any = getattr(first, "num_relations", None)
             self.conv, self.takes_graph = type(first).__name__, True
-            self.takes_prepared, self.num_relations = own is not None, 1 if own is None else int(own)
+            self.takes_prepared, self.relational = own is not None, own is not None
+            self.num_relations = 1 if own is None else int(own)
         self.updates_edges = "return_edge_attr" in inspect.signature(first.forward).parameters
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
@@ -276,10 +278,10 @@ class GNN(torch.nn.Module):
             raise ValueError(
                 f"`edge_weight` must be None with {self.conv}, which takes edges without weights, got a tensor"
             )
-        if self.num_relations == 1:
+        if not self.relational:
             return (edge_index,)
         if edge_type is None:
-            raise ValueError(f"`edge_type` must be given for {self.num_relations} relations, got None")
+            raise ValueError(f"`edge_type` must be given with {self.conv}, got None")
         return edge_index, edge_type.long()
 
 
