@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from graphprism.datasets.check_undirected import check_undirected
 from graphprism.packed import Array, Arrays, check_rows, graph_sizes
 
 LEVELS = ("graph", "node")
 TASKS = ("regression", "multiclass", "multilabel")
+# A table with a row per class must not dwarf the file; the largest set of classes here has 18.
+_MOST_CLASSES = 1 << 20
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
@@ -25,6 +28,8 @@ def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
             raise ValueError(f"`{key}` is missing")
     nodes, edges = graph_sizes(arrays)
     _check_columns("x", arrays["x"], int(nodes.sum()), about.get("num_node_types"))
+    if not about.get("directed", False):
+        check_undirected(arrays["edge_index"], nodes, edges)
     if "edge_attr" in arrays:
         _check_columns("edge_attr", arrays["edge_attr"], int(edges.sum()), about.get("num_edge_types"))
     _check_y(arrays["y"], nodes.size if about["level"] == "graph" else int(nodes.sum()), about)
@@ -44,8 +49,9 @@ def _check_about(about: dict[str, Any]) -> None:
             raise ValueError(f"`about` must name the {key} of the set, got {about.get(key)!r}")
     if not isinstance(about.get("directed", False), bool):
         raise ValueError(f"`about` must say of directed true or false, got {about['directed']!r}")
-    if type(about.get("num_classes", 0)) is not int or about.get("num_classes", 0) < 0:
-        raise ValueError(f"`about` must give num_classes as a whole number, got {about['num_classes']!r}")
+    if type(about.get("num_classes", 0)) is not int or not 0 <= about.get("num_classes", 0) <= _MOST_CLASSES:
+        wanted = f"a whole number up to {_MOST_CLASSES}"
+        raise ValueError(f"`about` must give num_classes as {wanted}, got {about['num_classes']!r}")
 
 
 def _check_columns(key: str, array: Array, rows: int, num_types: object) -> None:
@@ -73,7 +79,7 @@ def _check_y(y: Array, rows: int, about: dict[str, Any]) -> None:
     if classes and y.dtype.kind not in "iu":
         raise ValueError(f"`y` must hold classes, which are whole numbers, got {y.dtype}")
     if classes or about["task"] == "multilabel":
-        _check_range("y", y, (about.get("num_classes") or None) if classes else 2)
+        _check_range("y", y, (about.get("num_classes") or _MOST_CLASSES) if classes else 2)
 
 
 def _check_split(arrays: Arrays, rows: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from graphprism._checks import check_range
+from graphprism._checks import check_integer, check_range, check_shape
 from graphprism.datasets.row_normalise import row_normalise
 
 SPLITS = ("train", "val", "test")
@@ -103,17 +104,24 @@ class PackedDataset:
             raise ValueError(f"{self.name} is split by node: take {name}_mask of its graph")
         return (self.split == SPLITS.index(name)).nonzero().view(-1)
 
-    def graph(self, index: int) -> Data:
+    def graph(self, index: int | Tensor) -> Data:
         """One graph; the last one is also number -1."""
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"`index` must be in [{-len(self)}, {len(self)}), got {index}")
-        one = self.batch([index % len(self)])
+        number = index.item() if isinstance(index, Tensor) and index.dim() == 0 else index
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise TypeError(f"`index` must be a whole number, got {index!r}")
+        number = operator.index(number)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"`index` must be in [{-len(self)}, {len(self)}), got {number}")
+        one = self.batch([number % len(self)])
         return Data(**{key: value for key, value in one.to_dict().items() if key not in ("batch", "ptr")})
 
     def batch(self, indices: Sequence[int] | Tensor) -> Batch:
-        """These graphs as one, equal to `Batch.from_data_list` of them, by slicing and without a loop over graphs."""
-        chosen = torch.as_tensor(indices, dtype=torch.long, device=self.node_ptr.device).view(-1)
-        check_range("indices", chosen, len(self))
+        """These graphs as one, equal to `Batch.from_data_list` of them, by slicing and without a loop over graphs.
+
+        Args:
+            indices: Numbers of graphs, or a boolean for each graph of the set.
+        """
+        chosen = self._chosen(indices)
         nodes, ptr = _rows_of(self.node_ptr, chosen)
         edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
         owner = torch.arange(chosen.numel(), device=chosen.device)
@@ -145,6 +153,18 @@ class PackedDataset:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         moved: dict[str, Any] = {key: value.to(device) for key, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved)
+
+    def _chosen(self, indices: Sequence[int] | Tensor) -> Tensor:
+        """Numbers of graphs, (n,), from numbers or from a mask (G,)."""
+        found = torch.as_tensor(indices, device=self.node_ptr.device)
+        if found.dtype == torch.bool:
+            check_shape("indices", found, [len(self)])
+            return found.nonzero().view(-1)
+        if found.numel():  # an empty list has no type of its own
+            check_integer("indices", found)
+        chosen = found.long().view(-1)
+        check_range("indices", chosen, len(self))
+        return chosen
 
     def _node_input(self, x: Tensor) -> Tensor:
         # Counts and words of a node-level set are features although they are whole numbers.

@@ -10,7 +10,7 @@ from graphprism.ops.choose import inside_functorch
 from graphprism.ops.entry_sum import entry_sum
 from graphprism.ops.relational_adj import RelationalAdj
 from graphprism.ops.table_adj import TableAdj
-from graphprism.ops.table_products import divide, entry_mass, softmax, without_minus_infinity
+from graphprism.ops.table_products import divisor, entry_mass, softmax, without_minus_infinity
 
 
 def edge_softmax(logit: Tensor, adj: RelationalAdj | TableAdj) -> Tensor:
@@ -38,7 +38,7 @@ def edge_softmax(logit: Tensor, adj: RelationalAdj | TableAdj) -> Tensor:
         0, adj.dst.long()[:, None].expand_as(logit), counted, reduce="amax", include_self=False
     )
     mass = entry_mass(logit - without_minus_infinity(largest)[adj.dst], weight)
-    return divide(mass, entry_sum(mass, adj)[adj.dst])
+    return mass / divisor(entry_sum(mass, adj))[adj.dst]
 
 
 def _check_not_negative(weight: Tensor | None) -> None:

@@ -52,7 +52,7 @@ def softmax(logit: Tensor, adj: TableAdj) -> Tensor:
     there = weight != 0  # an edge of weight zero is an empty slot: a constant, with a logit that may be anything
     logit, weight = torch.where(there, logit, 0), torch.where(there, weight, 0)
     mass = entry_mass(logit - without_minus_infinity(largest), weight)
-    return divide(mass, mass.sum(dim=1, keepdim=True)).flatten(0, 1)
+    return (mass / divisor(mass.sum(dim=1, keepdim=True))).flatten(0, 1)
 
 
 def entry_mass(logit: Tensor, weight: Tensor | None) -> Tensor:
@@ -70,10 +70,9 @@ def without_minus_infinity(largest: Tensor) -> Tensor:
     return torch.where(largest == -torch.inf, 0, largest)
 
 
-def divide(mass: Tensor, total: Tensor) -> Tensor:
-    """Shares of ``total``; zero with zero gradient where there is nothing to share."""
-    empty = total == 0
-    return torch.where(empty, 0, mass / torch.where(empty, 1, total))
+def divisor(total: Tensor) -> Tensor:
+    """Sums to divide by: infinity for zero, as zero over infinity is zero with zero gradient."""
+    return torch.where(total == 0, torch.inf, total)
 
 
 def side_by_side(weight: Tensor) -> Tensor:

@@ -70,6 +70,39 @@ def test_undirected_adds_the_other_way_but_no_second_loop(written):
     assert graph.edge_weight.tolist() == [2.5, 3, 2.5]
 
 
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("0,1\r1,2\r2,0\r", 1),
+        ("0 1\r1 2\r2 0", 1),
+        ("0,1,2\r3,4,5\r", 1),
+        ("# a comment\r0,1\r1,2\r", 1),
+        ("0,1\r\n1,2\r2,0\r\n", 2),
+        ("0,1\r\n1,2\r\n2,0\r", 3),
+        ("0 1\r\r\n1 2\r\r\n", 1),
+        ("source,target\r0,1\r1,2\r", 1),
+    ],
+)
+def test_carriage_returns_alone_are_refused(written, content, line, labels):
+    with pytest.raises(GraphFileError, match=rf"line {line}: lines must end in LF or CRLF, got a carriage return"):
+        read_graph(written(content), labels=labels)
+
+
+def test_lines_of_crlf_cut_by_blocks(written, monkeypatch):
+    path = written("0,1\r\n1,2\r\n2,0\r\n")
+    for size in range(1, 12):
+        monkeypatch.setattr(_edge_lines, "_BLOCK_BYTES", size)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_edge_lines, "_warn_if_cut", lambda *_: None)
+            assert read_graph(path).edge_index.tolist() == EDGES, size
+            assert read_graph(path, labels=True).labels == ("0", "1", "2"), size
+
+
+def test_weights_beyond_whole_numbers_of_64_bits(written):
+    assert read_graph(written("0 1 100000000000000000000\n1 0 7\n")).edge_weight.tolist() == [1e20, 7]
+
+
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
@@ -167,6 +200,8 @@ def test_bad_files_end_in_one_sentence(written, case):
         ("a b 1\nb c inf\n", "line 2: weights must be finite"),
         (b"a b\n\xff c\n", "line 2: the line must be UTF-8 text"),
         ("# nothing\n", "holds no edges"),
+        ("a,b\n" + "c" * 200_000 + ",d\n", "line 2: the line must hold cells (field larger"),
+        ("a b 1\nb c 1_0\n", "line 2: '1_0' must be a number"),
     ],
 )
 def test_bad_files_of_names(written, content, message):

@@ -19,7 +19,7 @@ _LONGEST_LINE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEPARATORS = bytes.maketrans(b",;\t\x0b\x0c", b"     ")
 _COMMENT = re.compile(rb"^[ \t]*[#%][^\n]*", re.MULTILINE)
-_EMPTY_CELL = re.compile(rb"[,;][ \t]*(?=[,;\r\n]|\Z)|^[ \t]*[,;]", re.MULTILINE)
+_EMPTY_CELL = re.compile(rb"[,;][ \t]*(?=[,;\n]|\Z)|^[ \t]*[,;]", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -37,7 +37,7 @@ def blocks(path: Path) -> Iterator[Block]:
     for raw, first_line in raw_blocks(path):
         cleaned = blank_comments(raw)
         _check_no_empty_cell(path, cleaned, first_line)
-        text = cleaned.translate(_SEPARATORS, b"\r")
+        text = cleaned.translate(_SEPARATORS)
         if is_first:
             text = _blank_header(text)
         counts = _cells_per_line(text)
@@ -52,7 +52,7 @@ def blocks(path: Path) -> Iterator[Block]:
 
 
 def raw_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole lines as they are in the file, with the number of their first line."""
+    """Blocks of whole lines, which end in LF alone, with the number of their first line."""
     line, rest = 1, b""
     with open_file(path) as file:
         while block := read_block(path, file, _BLOCK_BYTES, line):
@@ -61,16 +61,28 @@ def raw_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
             if len(rest) > _LONGEST_LINE:
                 raise GraphFileError(path, f"the line is longer than {_LONGEST_LINE} characters", line)
             if newline:
-                yield whole + newline, line
+                yield _unix_lines(path, whole + newline, line), line
             line += whole.count(b"\n") + len(newline)
         if rest:
-            yield rest.removeprefix(_BYTE_ORDER_MARK) if line == 1 else rest, line
+            rest = rest.removeprefix(_BYTE_ORDER_MARK) if line == 1 else rest
+            yield _unix_lines(path, rest, line), line
             _warn_if_cut(path, file, line)  # reached only if that line could be read
 
 
 def blank_comments(block: bytes) -> bytes:
     """The block with the lines that start with # or % left empty, so that the numbers of lines stay."""
     return _COMMENT.sub(b"", block) if b"#" in block or b"%" in block else block
+
+
+def _unix_lines(path: Path, block: bytes, first_line: int) -> bytes:
+    """The block without the CR of CRLF; a CR elsewhere may end a line or not, and deleting it would join numbers."""
+    if b"\r" not in block:
+        return block
+    block = block.replace(b"\r\n", b"\n")
+    if (place := block.find(b"\r")) >= 0:
+        line = first_line + block.count(b"\n", 0, place)
+        raise GraphFileError(path, "lines must end in LF or CRLF, got a carriage return (CR) alone", line)
+    return block
 
 
 def _warn_if_cut(path: Path, file: BinaryIO, line: int) -> None:

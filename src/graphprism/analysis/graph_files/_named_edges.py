@@ -47,10 +47,18 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         for line, raw in enumerate(blank_comments(block).split(b"\n"), start=first_line):
             if not raw.strip():
                 continue
-            text = _decoded(path, line, raw).strip("\r")
+            text = _decoded(path, line, raw)
             separator = separator or next((mark for mark in "\t,;" if mark in text), " ")
-            cells = text.split() if separator == " " else next(csv.reader([text], delimiter=separator))
-            yield line, [cell.strip() for cell in cells]
+            yield line, [cell.strip() for cell in _cells(path, line, text, separator)]
+
+
+def _cells(path: Path, line: int, text: str, separator: str) -> list[str]:
+    if separator == " ":
+        return text.split()
+    try:
+        return next(csv.reader([text], delimiter=separator))
+    except csv.Error as error:  # a cell of more than 128 KB, which an open quote makes of many lines
+        raise GraphFileError(path, f"the line must hold cells ({error})", line) from None
 
 
 def _decoded(path: Path, line: int, raw: bytes) -> str:
@@ -71,7 +79,7 @@ def _check_row(path: Path, line: int, cells: list[str], columns: int) -> None:
 
 def _weight(path: Path, line: int, cell: str) -> float:
     try:
-        value = float(cell)
+        value = float(cell.replace("_", "x"))  # Python reads 1_0 as 10, no other program does
     except ValueError:
         raise GraphFileError(path, f"{cell[:40]!r} must be a number to be a weight", line) from None
     if value - value != 0:

@@ -20,6 +20,7 @@ _Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 # Edges keep a node number in 32 bits while a file is read.
 _LARGEST_ID = 2**31 - 1
+_LARGEST_INTEGER = 2**63 - 1
 # A table with a row for every number up to the largest one must not dwarf the file that it comes from.
 _SPARE_NODES = 10_000_000
 
@@ -50,7 +51,12 @@ def read_edge_list(path: Path, *, labels: bool = False) -> FileGraph:
 def _numbers(path: Path, block: Block) -> _Numbers:
     """The table of a block, (lines, columns); `blocks` has counted the columns of every line."""
     plain = not block.text.translate(None, b"0123456789 \n")
-    dtype: type[Any] = np.int64 if plain else np.float64
+    flat = _parsed(path, block, np.int64 if plain else np.float64)
+    # numpy gives the largest number for all that are larger, which a weight may be.
+    return _parsed(path, block, np.float64) if plain and flat.max(initial=0) == _LARGEST_INTEGER else flat
+
+
+def _parsed(path: Path, block: Block, dtype: type[Any]) -> _Numbers:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # what numpy has for text that is not a number
         try:

@@ -12,6 +12,7 @@ from graphprism.datasets.raw.safe_object_array import safe_object_array
 from graphprism.packed import Array, open_arrays
 
 _PARTS = ("train", "valid", "test")
+_MOST_SPLITS = 100
 
 
 def read_splits(path: Path, num_nodes: int) -> tuple[Array, Array, Array]:
@@ -26,6 +27,8 @@ def read_splits(path: Path, num_nodes: int) -> tuple[Array, Array, Array]:
     """
     try:
         splits = _rows(path) if path.suffix == ".npz" else safe_object_array(path)
+        if not 1 <= len(splits) <= _MOST_SPLITS:
+            raise ValueError(f"it must hold 1 to {_MOST_SPLITS} splits, got {len(splits)}")
         masks = np.zeros((3, num_nodes, len(splits)), bool)
         for column, split in enumerate(splits):
             for mask, part in zip(masks, _PARTS, strict=True):
@@ -47,7 +50,11 @@ def _rows(path: Path) -> list[dict[str, Array]]:
 def _nodes(split: Any, part: str, num_nodes: int) -> Array:
     if not isinstance(split, dict) or part not in split:
         raise ValueError(f"every split must name its nodes for {part!r}")
-    nodes = np.asarray(split[part]).reshape(-1)
+    found = split[part]
+    # Lists of arrays are not put together: a small file can name one array many times.
+    if not isinstance(found, np.ndarray) and not (isinstance(found, list) and all(type(node) is int for node in found)):
+        raise ValueError(f"`{part}` must hold whole numbers, got something else")
+    nodes = np.asarray(found).reshape(-1)
     if nodes.dtype.kind not in "iu" or nodes.size == 0:
         raise ValueError(f"`{part}` must hold whole numbers, got {nodes.size} of {nodes.dtype}")
     if nodes.min() < 0 or nodes.max() >= num_nodes:

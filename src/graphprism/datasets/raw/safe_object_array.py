@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-from collections import OrderedDict
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-_DAMAGE = (pickle.UnpicklingError, AttributeError, EOFError, IndexError, KeyError, MemoryError, RuntimeError, TypeError)
+from graphprism.datasets.raw.pickled_numbers import NUMBERS
+from graphprism.datasets.raw.torch_file import parse_pickle
+
+_MAGIC = b"\x93NUMPY"
+# Bytes of the length of the header, by version of the format.
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
+_LONGEST_HEADER = 10_000
+_DTYPE = re.compile(rb"'descr': *'([<>|=]?)([A-Za-z]\d{0,3})'")
 
 
 def safe_object_array(path: Path) -> list[Any]:
-    """Reads an .npy file of objects: dictionaries and lists of arrays and tensors, and nothing else.
+    """Reads an .npy file of objects: dictionaries and lists of arrays and tensors, as arrays, and nothing else.
 
     Raises:
         ValueError: It is no such file, or holds anything beside these; nothing of its choice was called.
     """
-    try:
-        with path.open("rb") as file:
-            formats = np.lib.format
-            first = formats.read_magic(file) == (1, 0)
-            _, _, dtype = (formats.read_array_header_1_0 if first else formats.read_array_header_2_0)(file)
-            if not dtype.hasobject:
-                raise ValueError(f"it must hold objects, got {dtype}")
-            return list(np.atleast_1d(_Restricted(file).load()))
-    except _DAMAGE as error:
-        raise ValueError(f"the file is damaged or holds more than arrays ({error})") from error
+    content = path.read_bytes()
+    found = parse_pickle(content[_header_size(content) :])
+    return found if isinstance(found, list) else [found]
 
 
-def _load_storage(content: bytes) -> Any:
-    """The memory of a tensor, which is a file of torch within the pickle."""
-    return torch.load(io.BytesIO(content), weights_only=True)
-
-
-# All that it takes to rebuild arrays and tensors of numbers; numpy calls its parts numpy._core since version 2.
-_ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy._core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("torch._utils", "_rebuild_tensor_v2"): torch.zeros(0).__reduce_ex__(4)[0],
-    ("torch.storage", "_load_from_bytes"): _load_storage,
-    ("collections", "OrderedDict"): OrderedDict,
-}
-
-
-class _Restricted(pickle.Unpickler):
-    """Gives the names above and refuses every other."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return _ALLOWED[module, name]
+def _header_size(content: bytes) -> int:
+    """Bytes before the pickle; the header is looked at and not evaluated."""
+    width = _LENGTH_BYTES.get(content[6] if len(content) > 6 else 0)
+    if not content.startswith(_MAGIC) or width is None:
+        raise ValueError("the file is damaged, it does not begin with the magic bytes of an .npy file")
+    size = 8 + width + int.from_bytes(content[8 : 8 + width], "little")
+    dtype = _DTYPE.search(content, 8 + width, min(size, _LONGEST_HEADER))
+    if dtype is None or size > len(content):
+        raise ValueError("the file is damaged, it has no header of an .npy file")
+    name = dtype[2].decode()
+    if name != "O":
+        raise ValueError(f"it must hold objects, got {np.dtype(name) if name in NUMBERS else name}")
+    return size

@@ -27,23 +27,30 @@ class LeakAudit(NamedTuple):
     matched: float
 
 
-def leak_audit(dataset: PackedDataset, split_column: int = 0) -> LeakAudit:
+def leak_audit(
+    dataset: PackedDataset, split_column: int = 0, *, undirected: bool = False, self_loops: bool = False
+) -> LeakAudit:
     """Scores two guesses without parameters on the test nodes of one split: by neighbours, and the commonest class.
 
     Duplicated nodes leak their labels from training to test: a lookup that beats the majority by far says that a model
     can score without having learnt anything that carries over to other graphs. Edges that are there twice count once.
     A node without out-neighbours matches none. Of classes that are equally common the smallest number is taken.
 
+    The edges are those that a model sees: ``undirected`` and ``self_loops`` are those of its `NodeRun`.
+
     Args:
         dataset: One graph with a class per node.
         split_column: Column of the masks.
+        undirected: Whether every edge also goes back.
+        self_loops: Whether every node has an edge to itself. What all nodes have is no sign of one, so that loops are
+            then left out, those of the set as well.
 
     Raises:
         ValueError: It is not such a set, or has no such split.
     """
     train, test = _masks(dataset, split_column)
     y = dataset.y.cpu().numpy().astype(np.int64)
-    group = _same_out_neighbours(dataset.edge_index.cpu().numpy(), len(y))
+    group = _same_out_neighbours(_seen_edges(dataset, undirected, self_loops), len(y))
     majority = int(np.bincount(y[train]).argmax())
     guess = np.full(len(y) + 1, -1)  # a class per group; -1 for one without training nodes, and at the end for no group
     copied = train & (group >= 0)
@@ -52,6 +59,13 @@ def leak_audit(dataset: PackedDataset, split_column: int = 0) -> LeakAudit:
     found = guess[group[test]]
     right = np.where(found < 0, majority, found) == y[test]
     return LeakAudit(float(right.mean()), float((y[test] == majority).mean()), float((found >= 0).mean()))
+
+
+def _seen_edges(dataset: PackedDataset, undirected: bool, self_loops: bool) -> Array:
+    edge_index: Array = dataset.edge_index.cpu().numpy()
+    if undirected:
+        edge_index = np.concatenate([edge_index, edge_index[::-1]], axis=1)  # twice the same edge counts once
+    return edge_index[:, edge_index[0] != edge_index[1]] if self_loops else edge_index
 
 
 def _same_out_neighbours(edge_index: Array, num_nodes: int) -> Array:
@@ -86,6 +100,8 @@ def _masks(dataset: PackedDataset, column: int) -> tuple[Array, Array]:
     if dataset.train_mask is None or dataset.test_mask is None:
         raise ValueError(f"`dataset` must have masks for training and test, {dataset.name} has none")
     count = dataset.train_mask.size(1)
+    if isinstance(column, bool) or not isinstance(column, int):
+        raise TypeError(f"`split_column` must be a whole number, got {column!r}")
     if not 0 <= column < count:
         raise ValueError(f"`split_column` must be in [0, {count}), got {column}")
     return dataset.train_mask[:, column].cpu().numpy(), dataset.test_mask[:, column].cpu().numpy()
