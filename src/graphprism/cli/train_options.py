@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-# The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
+# The names of `graphprism.training.run.MODELS`; a test holds the two together.
 MODELS = (
     "gcn",
     "mrs-gcn",

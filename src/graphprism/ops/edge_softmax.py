@@ -44,7 +44,7 @@ def dispatch_softmax(logit: Tensor, adj: RelationalAdj) -> Tensor:
         0, adj.dst.long()[:, None].expand_as(logit), counted, reduce="amax", include_self=False
     )
     mass = entry_mass(logit - without_minus_infinity(largest)[adj.dst], weight)
-    return divide(mass, adj.entry_sum(mass)[adj.dst])
+    return mass / divisor(adj.entry_sum(mass))[adj.dst]
 
 
 def check_not_negative(weight: Tensor | None) -> None:
@@ -72,7 +72,6 @@ def without_minus_infinity(largest: Tensor) -> Tensor:
     return torch.where(largest == -torch.inf, 0, largest)
 
 
-def divide(mass: Tensor, total: Tensor) -> Tensor:
-    """Shares of ``total``; zero with zero gradient where there is nothing to share."""
-    empty = total == 0
-    return torch.where(empty, 0, mass / torch.where(empty, 1, total))
+def divisor(total: Tensor) -> Tensor:
+    """Sums to divide by: infinity for zero, as zero over infinity is zero with zero gradient."""
+    return torch.where(total == 0, torch.inf, total)

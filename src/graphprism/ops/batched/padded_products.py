@@ -10,7 +10,7 @@ from torch import Tensor
 from graphprism.ops.batched.pair_products import pair_gradient
 from graphprism.ops.batched.slot_sum import slot_split_sum, slot_sum
 from graphprism.ops.batched.vmap import first_runs
-from graphprism.ops.edge_softmax import check_not_negative, divide, entry_mass, without_minus_infinity
+from graphprism.ops.edge_softmax import check_not_negative, divisor, entry_mass, without_minus_infinity
 
 if TYPE_CHECKING:
     from graphprism.ops.batched.padded_adj import PaddedAdj
@@ -67,7 +67,7 @@ def softmax(logit: Tensor, adj: PaddedAdj) -> Tensor:
     there = weight != 0  # an edge of weight zero is an empty slot: a constant, with a logit that may be anything
     logit, weight = torch.where(there, logit, 0), torch.where(there, weight, 0)
     mass = entry_mass(logit - without_minus_infinity(largest), weight)
-    return divide(mass, mass.sum(dim=1, keepdim=True)).flatten(0, 1)
+    return (mass / divisor(mass.sum(dim=1, keepdim=True))).flatten(0, 1)
 
 
 def side_by_side(weight: Tensor) -> Tensor:

@@ -156,5 +156,5 @@ def relational_stack(
     dtype = torch.get_autocast_dtype(device)
     with torch.autocast(device, enabled=False):
         low = [[each.to(dtype) for each in part] for part in (weights, biases)]
-        states = stack(x.to(dtype), adj, low[0], low[1], residual)
-    return states
+        mixed: tuple[Tensor, ...] = stack(x.to(dtype), adj, low[0], low[1], residual)
+    return mixed
