@@ -28,7 +28,7 @@ def device(monkeypatch):
         pytest.skip("the kernels of Triton cannot run on this machine")
     monkeypatch.setattr(linear_csr, "kernel_pays", lambda *_: True)
     if INTERPRETED:
-        monkeypatch.setattr("graphprism.ops.backends._KERNEL_DEVICES", ["cpu"])
+        monkeypatch.setattr("graphprism.ops.backends._INTERPRETED", True)
     return "cpu" if INTERPRETED else "cuda"
 
 
