@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from graphprism._files import claim
 from graphprism.datasets import load
 from graphprism.experiments import CellSpec, Ledger, Listener, Reproduction, Settings, TableSpec
-from graphprism.experiments.ledger import claim
 from graphprism.experiments.runner import run_missing
 from graphprism.results import TableResult
 from graphprism.training import Run, train

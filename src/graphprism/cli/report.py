@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from graphprism._files import write_whole
 from graphprism.cli.arguments import one_sentence
 from graphprism.experiments import Ledger
-from graphprism.plotting import write_atomically
 from graphprism.report import page
 from graphprism.report.html import counted
 from graphprism.results import RunResult, TableResult
@@ -68,7 +68,7 @@ def report(
             if not path.exists():
                 raise FileNotFoundError(f"{path}: there is no such file or folder")
         found, runs, figures = read_tables(tables), _read_runs(ledger), read_figures(tables.parent)
-        write_atomically(out, page(found, runs, figures).encode())
+        write_whole(out, page(found, runs, figures), "the report")
     typer.echo(f"The report of {counted(runs, 'run')} and {counted(found, 'table')} is in {out}.")
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from graphprism._files import write_whole
 from graphprism.cli.arguments import Data, one_sentence
 from graphprism.cli.progress import progress, table_progress
 from graphprism.experiments import (
@@ -39,7 +40,7 @@ from graphprism.experiments import (
     show_table,
     write_table,
 )
-from graphprism.plotting import save_figure, write_atomically
+from graphprism.plotting import save_figure
 from graphprism.results import TableResult
 
 # The part of a run's title in which those of one configuration differ.
@@ -152,7 +153,7 @@ def figure_2(
         spec = figure_2_spec(models.split(","), graphs, seeds, layers, channels, data)
         with progress(len(spec.models) * spec.seeds) as advance:
             result = run_figure_2(spec, data, on_run=lambda model, seed: advance(f"{model}, seed {seed}"))
-        write_atomically(out / "figure-2.json", result.to_json().encode())
+        write_whole(out / "figure-2.json", result.to_json(), "results")
         picture = plot_figure_2(result)
         for name in ("figure-2.png", "figure-2.svg"):
             save_figure(picture, out / name)

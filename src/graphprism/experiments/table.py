@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from graphprism._files import write_whole
 from graphprism.experiments.plan import PlannedCell
 from graphprism.experiments.spec import READINGS, AnyRun, Reading, Settings, TableSpec
-from graphprism.plotting import write_atomically
 from graphprism.results import Cell, RunResult, Score, TableResult
 
 if TYPE_CHECKING:
@@ -159,10 +159,7 @@ def write_table(table: TableResult, out: Path) -> Path:
         OSError: It cannot be written, in one sentence.
     """
     path = out / "tables" / f"{table.name}.json"
-    try:
-        write_atomically(path, table.to_json().encode())
-    except OSError as error:
-        raise OSError(f"{path}: the table could not be written: {error.strerror or error}") from error
+    write_whole(path, table.to_json(), "tables")
     return path
 
 
