@@ -2,7 +2,8 @@ import re
 
 import pytest
 
-from graphprism.cli.progress import EpochProgress, duration, epoch_words, is_due, progress
+from graphprism._text import duration
+from graphprism.cli.progress import EpochProgress, epoch_words, is_due, progress
 from graphprism.training import EpochReport, Run
 
 
@@ -36,13 +37,13 @@ def test_lines_are_few_and_the_last_step_has_one(total, lines):
 
 
 def test_words_of_an_epoch():
-    assert epoch_words(report(3)) == "mrs-gcn seed 0 epoch 3/20 loss 0.5000 val 0.2500 12.3 steps/s 2 min 5 s left"
+    assert epoch_words(report(3)) == "mrs-gcn seed 0 epoch 3/20 loss 0.5000 val 0.2500 12.3 steps/s 2 min 05 s left"
     assert "val" not in epoch_words(report(3, val=float("nan")))
 
 
 def test_duration_never_has_sixty_seconds():
-    assert duration(59.6) == "1 min 0 s"
-    assert duration(3599.9) == "1 h 0 min"
+    assert duration(59.6) == "1 min 00 s"
+    assert duration(3599.9) == "1 h 00 min"
 
 
 def test_plain_lines_without_control_characters(capsys):

@@ -77,7 +77,8 @@ def test_dry_run_says_what_is_left_and_writes_nothing(orderings, data, tmp_path)
     assert "6 of 6 runs to do (0 are in the ledger), 24 steps; 6 runs of unknown time" in run.stdout
     assert not (tmp_path / "new").exists()
     run = reproduce(*words, "--out", out)
-    assert "5 of 6 runs to do (1 are in the ledger), 20 steps; about 0.0 h by like runs on this machine." in run.stdout
+    assert "5 of 6 runs to do (1 are in the ledger), 20 steps; about " in run.stdout
+    assert " s by like runs on this machine." in run.stdout
 
 
 def test_dry_run_fetches_nothing(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from graphprism._text import counted
 from graphprism.cli.arguments import Data, one_sentence
 from graphprism.datasets import DATASETS, DatasetFileError, KnownDataset, PackedDataset, data_folder, load, packed_path
 
@@ -84,5 +85,5 @@ def _size(path: Path) -> str:
 
 
 def _summary(dataset: PackedDataset) -> str:
-    graphs = "1 graph" if len(dataset) == 1 else f"{len(dataset):,} graphs"
-    return f"{graphs}, {dataset.x.size(0):,} nodes, {dataset.edge_index.size(1):,} edges"
+    nodes, edges = counted(dataset.x.size(0), "node"), counted(dataset.edge_index.size(1), "edge")
+    return f"{counted(dataset, 'graph')}, {nodes}, {edges}"

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from graphprism._text import counted, duration
 from graphprism.experiments import Listener
 from graphprism.results import RunResult
 from graphprism.training import EpochReport
@@ -109,17 +110,6 @@ def epoch_words(report: EpochReport) -> str:
     return f"{report.run.model} seed {report.run.seed} {epoch} {speed}"
 
 
-def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    >>> duration(8), duration(61), duration(7300)
-    ('8 s', '1 min 1 s', '2 h 1 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
 @contextmanager
 def table_progress(titles: Mapping[str, str]) -> Iterator[Listener]:
     """Gives a listener that shows on stderr how many runs are done, and on a terminal also every epoch.
@@ -144,7 +134,7 @@ def table_progress(titles: Mapping[str, str]) -> Iterator[Listener]:
 
 def epoch_line(report: Any) -> str:
     """An epoch in a line, from what `graphprism.training.EpochReport` holds."""
-    left = f"{report.remaining_seconds / 60:.0f} min left"
+    left = f"{duration(report.remaining_seconds)} left"
     return f"{report.run.title}: epoch {report.epoch} of {report.epochs}, loss {report.train_loss:.4f}, {left}"
 
 
@@ -157,5 +147,6 @@ def _said(result: RunResult, titles: Mapping[str, str]) -> str:
 
 
 def _wait(count: int) -> None:
-    runs = "1 run" if count == 1 else f"{count} runs"
-    typer.echo(f"waiting for {runs} of another process; stop at any time, the same command goes on", err=True)
+    typer.echo(
+        f"waiting for {counted(count, 'run')} of another process; stop at any time, the same command goes on", err=True
+    )

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from graphprism._files import write_whole
+from graphprism._text import counted
 from graphprism.cli.arguments import one_sentence
 from graphprism.experiments import Ledger
 from graphprism.report import page
-from graphprism.report.html import counted
 from graphprism.results import RunResult, TableResult
 
 

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from graphprism._files import write_whole
+from graphprism._text import counted, duration
 from graphprism.cli.arguments import Data, one_sentence
 from graphprism.cli.progress import progress, table_progress
 from graphprism.experiments import (
@@ -75,10 +76,12 @@ def dry_run_lines(wanted: Reproduction) -> list[str]:
     left = found.runs - found.finished
     results = wanted.results()
     titles = Counter(_SEED.sub("", run.title) for run in wanted.runs if run.key not in results)
-    runs = [f"{title}: {count} {'run' if count == 1 else 'runs'}" for title, count in titles.items()]
+    runs = [f"{title}: {counted(count, 'run')}" for title, count in titles.items()]
     absent = sorted({run.dataset for run in wanted.runs} - set(wanted.datasets))
-    hours = f"about {found.seconds / 3600:.1f} h by like runs on this machine" if found.seconds else ""
-    unknown = f"{found.unknown} runs of unknown time until the first like them has run" if found.unknown else ""
+    hours = f"about {duration(found.seconds)} by like runs on this machine" if found.seconds else ""
+    unknown = (
+        f"{counted(found.unknown, 'run')} of unknown time until the first like them has run" if found.unknown else ""
+    )
     steps = f"{found.steps:,} steps" + (f" and those on {', '.join(absent)}, fetched first" if absent else "")
     time = f"; {'; '.join(part for part in (hours, unknown) if part)}" if left else ""
     return [*runs, f"{left} of {found.runs} runs to do ({found.finished} are in the ledger), {steps}{time}."]
@@ -158,7 +161,7 @@ def figure_2(
         for name in ("figure-2.png", "figure-2.svg"):
             save_figure(picture, out / name)
     Console().print(result)
-    typer.echo(f"0 is one signal. JSON, PNG and SVG are in {out} ({time.perf_counter() - start:.0f} s).")
+    typer.echo(f"0 is one signal. JSON, PNG and SVG are in {out} ({duration(time.perf_counter() - start)}).")
 
 
 @app.command()

@@ -16,6 +16,7 @@ import torch
 import typer
 from rich.console import Console
 
+from graphprism._text import counted
 from graphprism.cli.arguments import suggest
 from graphprism.cli.progress import EpochProgress
 from graphprism.cli.train_options import MODELS, OF_DATASET
@@ -61,7 +62,7 @@ def _model(run: Run, dataset: PackedDataset) -> str:
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
     size = f"width {width_of(run, dataset)}, {parameters:,} parameters"
-    return f"{run.model}{split}: {run.layers} layer{'s' * (run.layers > 1)}{words}, {size}."
+    return f"{run.model}{split}: {counted(run.layers, 'layer')}{words}, {size}."
 
 
 def _training(runs: Sequence[Run]) -> str:
@@ -70,15 +71,11 @@ def _training(runs: Sequence[Run]) -> str:
     seeds = list(dict.fromkeys(each.seed for each in runs))
     clip = f"gradients clipped at {run.clip:g}" if run.clip else "gradients not clipped"
     decay = f", weight decay {run.weight_decay:g}" if run.weight_decay else ""
-    warmup = f" after {run.warmup} epoch{'s' * (run.warmup > 1)} of warm-up" if run.warmup else ""
+    warmup = f" after {counted(run.warmup, 'epoch')} of warm-up" if run.warmup else ""
     rate = f"learning rate {rates}, {run.schedule}{warmup}"
-    many = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    many = f"seed {seeds[0]}" if len(seeds) == 1 else counted(seeds, "seed")
     length = f"{run.epochs} epochs of batches of {run.batch_size}"
-    return f"{length}, {run.optimizer}, {rate}{decay}, {clip}, {run.precision}, {many}: {_count(len(runs))}."
-
-
-def _count(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs} runs"
+    return f"{length}, {run.optimizer}, {rate}{decay}, {clip}, {run.precision}, {many}: {counted(runs, 'run')}."
 
 
 _SEEDS = re.compile(r"(\d+)(?:\.\.(\d+))?")
@@ -240,7 +237,9 @@ def train_all(
         trained.add(run.key)
         return train(run, dataset, folder=folder, accelerator=where.accelerator, on_epoch=on_epoch)
 
-    listener = Listener(on_run, on_epoch, lambda count: progress.say(f"waiting for {count} runs of other processes"))
+    listener = Listener(
+        on_run, on_epoch, lambda count: progress.say(f"waiting for {counted(count, 'run')} of other processes")
+    )
     spec = TableSpec("train", "", "", (), train=train_one)
     run_missing(spec, runs, {runs[0].dataset: dataset}, ledger, out, where.engine, listener)
     return [found[run.key] for run in runs]

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from rich.table import Table
 
+from graphprism._text import counted, duration, score_text
 from graphprism.results import RunResult, Score
 
 
@@ -23,7 +24,7 @@ def train_table(results: Sequence[RunResult]) -> Table:
     with_rate = len({result.run["lr"] for result in results}) > 1
     for group in by_setting(results):
         name = group[0].run["model"] + (f", lr {group[0].run['lr']:g}" if with_rate else "")
-        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), f"{sum(r.seconds for r in group):.0f} s")
+        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), duration(sum(r.seconds for r in group), narrow=True))
     return table
 
 
@@ -54,12 +55,12 @@ def _words(score: Score | None) -> str:
     if score is None:
         return "none"
     # With a deviation beside it a fourth digit says nothing, and the table would not fit into 80 columns.
-    return f"{score.mean:.4f}" if score.deviation is None else f"{score.mean:.3f} ± {score.deviation:.3f}"
+    return score_text(score.mean, score.deviation, digits=4 if score.deviation is None else 3)
 
 
 def _seeds(results: Sequence[RunResult]) -> str:
     seeds = list(dict.fromkeys(result.run["seed"] for result in results))
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"mean and deviation of {len(seeds)} seeds"
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"mean and deviation of {counted(seeds, 'seed')}"
 
 
 # Widths are whole numbers, so that two models of one budget differ by a few parameters in a hundred.
@@ -94,9 +95,7 @@ def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
     change = ours.mean / theirs.mean - 1
     what = mrs[0].metric if mrs[0].larger_is_better else "error"
     side = "above" if change > 0 else "below"
-    return f"{name}'s {what} is {abs(change):.0%} {side} {partner}'s {_parameters(mrs[0], plain[0])}.".replace(
-        "%", " %"
-    )
+    return f"{name}'s {what} is {100 * abs(change):.0f} % {side} {partner}'s {_parameters(mrs[0], plain[0])}."
 
 
 def _parameters(mrs: RunResult, plain: RunResult) -> str:

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from graphprism._files import write_whole
+from graphprism._text import duration, score_text, signed
 from graphprism.experiments.plan import PlannedCell
 from graphprism.experiments.spec import READINGS, AnyRun, Reading, Settings, TableSpec
 from graphprism.results import Cell, RunResult, Score, TableResult
@@ -198,8 +199,8 @@ def _table(result: TableResult) -> Table:
 def _lines(cells: list[Cell | None], digits: int) -> list[tuple[str, list[str]]]:
     there = [Cell("", "") if cell is None else cell for cell in cells]
     lines = [
-        ("ours", [score_text(cell.ours, digits) for cell in there]),
-        ("paper", [score_text(cell.paper, digits) for cell in there]),
+        ("ours", [_score(cell.ours, digits) for cell in there]),
+        ("paper", [_score(cell.paper, digits) for cell in there]),
         ("gap", [_gap(cell, digits) for cell in there]),
         ("runs", [_runs(cell) for cell in there]),
     ]
@@ -207,40 +208,21 @@ def _lines(cells: list[Cell | None], digits: int) -> list[tuple[str, list[str]]]
     return [line for number, line in enumerate(lines) if number < 2 or any(line[1])]
 
 
-def score_text(score: Score | None, digits: int) -> str:
-    """Mean and deviation with so many digits after the point.
-
-    >>> score_text(Score(0.3175, 0.004, 3), 3), score_text(Score(498200), 0), score_text(None, 3)
-    ('0.318±0.004', '498,200', '-')
-    """
-    if score is None:
-        return "-"
-    deviation = "" if score.deviation is None else f"±{score.deviation:.{digits}f}"
-    return f"{score.mean:,.{digits}f}{deviation}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever is short.
-
-    >>> duration(7.3), duration(600), duration(40_000)
-    ('7.3 s', '10 min', '11.1 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+def _score(score: Score | None, digits: int) -> str:
+    return "-" if score is None else score_text(score.mean, score.deviation, digits, separator="±")
 
 
 def _gap(cell: Cell, digits: int) -> str:
     if cell.gap is None:
         return ""
-    return f"{cell.gap:+,.{digits}f}{'*' if NOT_PUBLISHED in cell.note else ''}"
+    return f"{signed(cell.gap, digits)}{'*' if NOT_PUBLISHED in cell.note else ''}"
 
 
 def _runs(cell: Cell) -> str:
     """Seeds behind a cell and the time that they took together."""
     if cell.ours is None or not cell.runs or cell.seconds is None:
         return ""
-    return f"{cell.ours.count} in {duration(cell.seconds)}"
+    return f"{cell.ours.count} in {duration(cell.seconds, narrow=True)}"
 
 
 def _cell_notes(result: TableResult) -> list[str]:

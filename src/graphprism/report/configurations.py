@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphprism.report.html import short
+from graphprism._text import counted, short
 from graphprism.results import RunResult
 
 # Runs that differ in nothing but these are repetitions of one configuration.
@@ -23,7 +23,7 @@ def words(run: Mapping[str, Any]) -> str:
     """
     model, layers = str(run.get("model", "run")), run.get("layers")
     parts = [f"{model} by {run['split']}" if splits(run) else model]
-    parts += [f"{layers} layer{'s' * (layers != 1)}"] if layers is not None else []
+    parts += [counted(layers, "layer")] if layers is not None else []
     parts += ["res"] if run.get("residual") else []
     parts += [f"{name} {short(run[name])}" for name in ("jk", "pe", "norm", "dropout", "lr") if run.get(name)]
     return ", ".join(parts)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from graphprism._text import counted
 from graphprism.report.configurations import Configuration, configurations
-from graphprism.report.html import Html, counted, section, tag
+from graphprism.report.html import Html, section, tag
 from graphprism.results import RunResult, Score
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from graphprism.report.html import Html, counted, duration, identifier, join, section, tag
+from graphprism._text import counted, duration
+from graphprism.report.html import Html, identifier, join, section, tag
 from graphprism.report.html import table as plain_table
 from graphprism.report.verdict import Verdict, verdict
 from graphprism.results import TableResult

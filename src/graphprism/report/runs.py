@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from graphprism._text import counted, duration, fixed, short
 from graphprism.report.configurations import splits, title
-from graphprism.report.html import Html, caption_of, counted, duration, fixed, join, scroll, section, short, tag
+from graphprism.report.html import Html, caption_of, join, scroll, section, tag
 from graphprism.report.summary import LookUp, look_up
 from graphprism.results import RunResult, finite
 

@@ -7,7 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from graphprism.report.html import Html, counted, duration, section, short, table, tag
+from graphprism._text import counted, duration, short
+from graphprism.report.html import Html, section, table, tag
 from graphprism.results import RunResult, TableResult
 
 

@@ -5,21 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from graphprism.report.html import (
-    Html,
-    caption_of,
-    counted,
-    duration,
-    fixed,
-    identifier,
-    join,
-    score,
-    scroll,
-    section,
-    signed,
-    tag,
-    unseen,
-)
+from graphprism._text import counted, duration, fixed, score_text, signed
+from graphprism.report.html import Html, caption_of, identifier, join, scroll, section, tag, unseen
 from graphprism.report.overview import badge
 from graphprism.report.summary import LookUp, look_up
 from graphprism.report.verdict import Verdict, best_cells, verdict
@@ -71,7 +58,7 @@ def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunRes
 def _score(word: str, value: Score | None, digits: int, is_best: bool, css: str) -> Html | None:
     if value is None:
         return None
-    mean, space, rest = score(value, digits).partition(" ")
+    mean, space, rest = score_text(value.mean, value.deviation, digits).partition(" ")
     return tag("div", word, tag("b", mean, unseen(" (best)")) if is_best else mean, space + rest, class_=css)
 
 
