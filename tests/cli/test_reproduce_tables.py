@@ -15,7 +15,7 @@ from graphprism.experiments import TRAINING_LOSS, Ledger, Settings
 from graphprism.experiments.plan import plan, runs_to_do
 from graphprism.experiments.tables import MEMORY
 from graphprism.experiments.tables.figure_2 import one_thread
-from graphprism.results import TableResult
+from graphprism.results import CellStatus, TableResult
 from tests.experiments.processes import start
 from tests.experiments.results_zoo import make_result
 
@@ -57,7 +57,7 @@ def test_prints_and_writes_the_table(orderings):
     assert "1 of 1 runs done" in run.stderr
     table = TableResult.from_json((out / "tables" / "orderings-64-2-epochs.json").read_text("utf-8"))
     assert table.cell("GCN", "Test (MAE)").ours.count == 1
-    assert table.cell("MRS-GCN (PPR)", "Test (MAE)").note.startswith("quoted; not run")
+    assert table.cell("MRS-GCN (PPR)", "Test (MAE)").status is CellStatus.NOT_RUN
 
 
 def test_same_command_takes_all_from_the_ledger(orderings, data):
@@ -109,7 +109,7 @@ def test_parameters_are_exact(tmp_path):
     assert gaps == {**dict.fromkeys(gaps, 0.0), "MRS-GCN": -16.0}
     assert len(gaps) == 10
     assert {cell.gap for cell in table.cells if cell.column == "Width"} == {0.0, None}
-    assert table.cell("GAT+degree", "Parameters").note == "quoted"
+    assert table.cell("GAT+degree", "Parameters").status is CellStatus.QUOTED
 
 
 def test_runtime_times_every_step(data, tmp_path):

@@ -9,7 +9,7 @@ from graphprism._files import claim
 from graphprism.datasets import load
 from graphprism.experiments import CellSpec, Ledger, Listener, Reproduction, Settings, TableSpec
 from graphprism.experiments.runner import run_missing
-from graphprism.results import TableResult
+from graphprism.results import CellStatus, TableResult
 from graphprism.training import Run, train
 from tests.experiments.processes import ROOT, start
 from tests.experiments.results_zoo import make_result
@@ -39,7 +39,7 @@ def test_table_has_the_numbers_of_real_runs(finished, data):
     cell = table.cell("GCN", "Test")
     assert cell.ours.count == 2
     assert cell.ours.mean == pytest.approx(sum(results[key].at_best("test") for key in cell.runs) / 2)
-    assert table.cell("Others", "Test").note == "quoted"
+    assert table.cell("Others", "Test").status is CellStatus.QUOTED
 
 
 def test_writes_the_table_and_cleans_up(finished):
@@ -64,7 +64,7 @@ def test_cells_that_are_not_asked_for_show_what_the_ledger_has(finished, data, t
     few = Reproduction.of(TINY, replace(EAGER, rows=("GCN",)), data, out).run()
     assert few == table
     fresh = Reproduction.of(TINY, replace(EAGER, rows=("GCN",)), data, tmp_path).run()
-    assert fresh.cell("MRS-GCN", "Test").note == "quoted; not run"
+    assert fresh.cell("MRS-GCN", "Test").status is CellStatus.NOT_RUN
     assert fresh.cell("GCN", "Test").ours is not None
 
 
@@ -89,7 +89,7 @@ def test_diverged_run_is_a_line_and_stops_no_other(data, tmp_path):
     wild = Run("tiny", "gcn", layers=2, width=8, epochs=3, warmup=0, lr=1e30, clip=0)
     spec = TableSpec("t", "", "", (CellSpec("wild", "Test", best=wild), *TINY.cells))
     table = Reproduction.of(spec, replace(EAGER, seeds=1), data, tmp_path).run()
-    assert table.cell("wild", "Test").note == "quoted; 1 of 1 runs diverged"
+    assert table.cell("wild", "Test").status is CellStatus.DIVERGED
     assert table.cell("GCN", "Test").ours is not None
     assert [line.status for line in Ledger(tmp_path / "ledger.jsonl").read()] == ["diverged", "finished", "finished"]
     before = (tmp_path / "ledger.jsonl").read_bytes()
@@ -100,7 +100,7 @@ def test_diverged_run_is_a_line_and_stops_no_other(data, tmp_path):
 def test_missing_data_of_some_cells_is_said_and_of_all_an_error(data, tmp_path):
     gone = CellSpec("gone", "Test", best=Run("nowhere"))
     table = Reproduction.of(TableSpec("t", "", "", (gone, *TINY.cells)), replace(EAGER, seeds=1), data, tmp_path).run()
-    assert table.cell("gone", "Test").note == "quoted; no data"
+    assert table.cell("gone", "Test").status is CellStatus.NO_DATA
     assert any("nowhere: no data set of that name" in note for note in table.notes)
     with pytest.raises(FileNotFoundError, match="nowhere: no data set of that name"):
         Reproduction.of(TableSpec("t", "", "", (gone,)), EAGER, data, tmp_path)

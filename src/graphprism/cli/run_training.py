@@ -23,7 +23,7 @@ from graphprism.cli.train_options import MODELS, OF_DATASET
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, Listener, TableSpec, run_missing
-from graphprism.results import RunResult
+from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, EpochReport, Run, build_model, forget_lockstep, train
 from graphprism.training.build_model import width_of
 
@@ -141,8 +141,6 @@ def _parts(name: str, text: str) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
-ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-ENGINES = ("auto", "eager", "lockstep")
 # Set above 0 in all processes but the first, by torchrun, by SLURM and by Lightning.
 _RANKS = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
 
@@ -186,19 +184,17 @@ def train_where(options: Mapping[str, Any]) -> Where:
             raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}{suggest(value, allowed)}")
     _check_devices(accelerator, devices)
     alone = devices * nodes == 1
-    if engine == "lockstep" and (accelerator in ("cpu", "mps") or not alone):
+    if engine == "lockstep" and (accelerator == "cpu" or not alone):
         raise ValueError("`engine` must be auto or eager without one CUDA device for all runs, got 'lockstep'")
     on_gpu = accelerator in ("auto", "cuda") and torch.cuda.is_available()
     return Where(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
 
 
 def _check_devices(accelerator: str, devices: int) -> None:
-    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if devices > there.get(accelerator, devices):
-        problem = (
-            f"torch finds {there[accelerator]} of that kind, and {devices} {'is' if devices == 1 else 'are'} asked for"
-        )
-        raise ValueError(f"`accelerator` must be auto or cpu on this machine, got {accelerator!r}: {problem}")
+    found = torch.cuda.device_count()
+    if accelerator == "cuda" and devices > found:
+        asked = f"torch finds {found} of that kind, and {devices} {'is' if devices == 1 else 'are'} asked for"
+        raise ValueError(f"`accelerator` must be auto or cpu on this machine, got {accelerator!r}: {asked}")
 
 
 def train_all(
@@ -214,7 +210,7 @@ def train_all(
         progress: Hears of every epoch, and of runs that need none.
         fresh: Whether to forget what was done before.
     """
-    ledger = _Fresh(out / "ledger.jsonl") if fresh else Ledger(out / "ledger.jsonl")
+    ledger = Ledger(out / "ledger.jsonl", fresh=fresh)
     if fresh and where.is_first:
         for run in runs:
             shutil.rmtree(out / "checkpoints" / run.key, ignore_errors=True)
@@ -265,22 +261,6 @@ def _train_shared(
 
 def _was_there(result: RunResult, ledger: Ledger) -> str:
     return f"{Run.from_dict(result.run).title}: {result.status} before, read from {ledger.path}; --fresh runs it again"
-
-
-class _Fresh(Ledger):
-    """A ledger that shows only what was added since it was opened."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._before = len(super().read())
-
-    def read(self) -> list[RunResult]:
-        """Results since then."""
-        return super().read()[self._before :]
-
-    def find(self, key: str) -> RunResult | None:
-        """The latest of them."""
-        return next((result for result in reversed(self.read()) if result.key == key), None)
 
 
 def run_training(options: Mapping[str, Any]) -> None:

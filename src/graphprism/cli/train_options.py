@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from graphprism.results import ACCELERATORS, ENGINES
+
 # The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
 MODELS = (
     "gcn",
@@ -112,14 +114,14 @@ Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="Gets ledger.jsonl and the checkpoints.", rich_help_panel=_WHERE)
 ]
 Accelerator = Annotated[
-    str, typer.Option(metavar="auto|cpu|cuda|mps", help="The kind of device.", rich_help_panel=_WHERE)
+    str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.", rich_help_panel=_WHERE)
 ]
 Devices = Annotated[int, typer.Option(min=1, help="Devices of a machine that share a run.", rich_help_panel=_WHERE)]
 Nodes = Annotated[int, typer.Option(min=1, help="Machines that share a run.", rich_help_panel=_WHERE)]
 Engine = Annotated[
     str,
     typer.Option(
-        metavar="auto|eager|lockstep", help="One run after another, or all at once on a GPU.", rich_help_panel=_WHERE
+        metavar="|".join(ENGINES), help="One run after another, or all at once on a GPU.", rich_help_panel=_WHERE
     ),
 ]
 Fresh = Annotated[

@@ -24,7 +24,8 @@ def train_table(results: Sequence[RunResult]) -> Table:
     with_rate = len({result.run["lr"] for result in results}) > 1
     for group in by_setting(results):
         name = group[0].run["model"] + (f", lr {group[0].run['lr']:g}" if with_rate else "")
-        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), duration(sum(r.seconds for r in group), narrow=True))
+        time = duration(sum(result.seconds for result in group), narrow=True)
+        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), time)
     return table
 
 

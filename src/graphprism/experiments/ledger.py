@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from graphprism._files import claim, lock
-from graphprism.results import RunResult
+from graphprism.results import RunResult, latest
 
 
 class Ledger:
@@ -22,13 +22,16 @@ class Ledger:
 
     Args:
         path: The file; it and its folders are made by the first `append`.
+        fresh: Whether to ignore all results that are in the file now.
 
     >>> Ledger("no/such/file.jsonl").read()
     []
     """
 
-    def __init__(self, path: str | Path = Path("outputs/ledger.jsonl")) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path = Path("outputs/ledger.jsonl"), *, fresh: bool = False) -> None:
+        self.path, self._ignored = Path(path), 0
+        if fresh:
+            self._ignored = max((number for number, _ in self._lines()), default=0)
 
     def append(self, result: RunResult) -> None:
         """Adds a line that is on the disk when this returns; where that fails, the file stays as it was.
@@ -51,19 +54,21 @@ class Ledger:
         """All results, the oldest first; a damaged line is skipped with a warning that names file and line."""
         return [result for number, line in self._lines() if (result := self._parse(number, line)) is not None]
 
+    def latest(self) -> dict[str, RunResult]:
+        """The newest result of every run by its key; a finished one before one that diverged."""
+        return latest(self.read())
+
     def find(self, key: str) -> RunResult | None:
-        """The latest result of a run, a finished one before one that diverged; None where there is none."""
+        """The newest result of a run as in `latest`, parsing only lines that hold its key; None where there is none."""
         marked = ((number, line) for number, line in self._lines() if key.encode() in line)
-        found = [result for number, line in marked if (result := self._parse(number, line)) and result.key == key]
-        finished = [result for result in found if result.status == "finished"]
-        return next(reversed(finished or found), None)
+        return latest(result for number, line in marked if (result := self._parse(number, line))).get(key)
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         if not self.path.is_file():
             return
         with self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                if line.strip():
+                if number > self._ignored and line.strip():
                     yield number, line
 
     def _parse(self, number: int, line: bytes) -> RunResult | None:

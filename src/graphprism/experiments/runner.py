@@ -90,7 +90,7 @@ class _Worker:
 
     def without_finished(self, runs: Sequence[AnyRun]) -> list[AnyRun]:
         """The runs that have no line yet; the listener hears of the others."""
-        done = {result.key: result for result in self.ledger.read()}
+        done = self.ledger.latest()
         for run in runs:
             if run.key in done:
                 self.listener.on_run(done[run.key])
@@ -192,7 +192,5 @@ class Reproduction:
         return make_table(self.spec, self.settings, self.cells, self.results(), self.missing)
 
     def results(self) -> dict[str, RunResult]:
-        """The latest result of every run of the ledger; a finished one before one that diverged."""
-        lines = self.ledger.read()
-        lines.sort(key=lambda result: result.status == "finished")
-        return {result.key: result for result in lines}
+        """`Ledger.latest` of this folder."""
+        return self.ledger.latest()

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from graphprism.datasets import PackedDataset
-from graphprism.results import RunResult, Score
+from graphprism.results import ENGINES, RunResult, Score
 
 
 class AnyRun(Protocol):
@@ -206,9 +206,6 @@ class TableSpec:
     def columns(self) -> tuple[str, ...]:
         """Names of columns, in order."""
         return tuple(dict.fromkeys(cell.column for cell in self.cells))
-
-
-ENGINES = ("auto", "eager", "lockstep")
 
 
 @dataclass(frozen=True)

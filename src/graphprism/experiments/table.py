@@ -11,7 +11,7 @@ from graphprism._files import write_whole
 from graphprism._text import duration, score_text, signed
 from graphprism.experiments.plan import PlannedCell
 from graphprism.experiments.spec import READINGS, AnyRun, Reading, Settings, TableSpec
-from graphprism.results import Cell, RunResult, Score, TableResult
+from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -43,11 +43,6 @@ def doubtful_columns(cells: Sequence[Cell], baselines: Sequence[Cell]) -> list[s
     return list(dict.fromkeys(column for column, mean in ours if mean - lookup[column] < _CLOSE))
 
 
-QUOTED = "quoted"
-# Marks a cell whose gap says nothing about the published number.
-NOT_PUBLISHED = "not the published protocol"
-
-
 def make_table(
     spec: TableSpec,
     settings: Settings,
@@ -73,11 +68,9 @@ def make_table(
             f"Doubtful: on {', '.join(doubtful)} a look-up without parameters comes within ten points of a model: it "
             "copies the class of a training node with the same out-neighbours, else takes the majority class."
         )
-    other = settings.epochs is not None and any(NOT_PUBLISHED in cell.note for cell in made)
-    if other:
-        notes.insert(
-            0, f"{NOT_PUBLISHED.upper()}: {settings.epochs} epochs; gaps marked * say nothing about the paper."
-        )
+    if any(cell.status is CellStatus.OTHER_PROTOCOL for cell in made):
+        loud = CellStatus.OTHER_PROTOCOL.words.upper()
+        notes.insert(0, f"{loud}: {settings.epochs} epochs; gaps marked * say nothing about the paper.")
     return TableResult(
         name=spec.name if settings.epochs is None else f"{spec.name}-{settings.epochs}-epochs",
         title=spec.title,
@@ -98,15 +91,15 @@ def _cell(planned: PlannedCell, results: Mapping[str, RunResult], missing: Mappi
     here = [results[run.key] for run in chosen if run.key in results]
     finished = [result for result in here if reading.value(result) is not None]
     ours = Score.of([value for result in finished if (value := reading.value(result)) is not None])
-    notes = _notes(planned, chosen, results, ours is None, missing)
     return Cell(
         row=spec.row,
         column=spec.column,
         ours=ours,
         paper=spec.paper,
         seconds=sum(result.seconds for result in here) if here else None,
-        note="; ".join(note for note in (*notes, spec.note) if note),
+        note="; ".join(note for note in (*_notes(planned, chosen, results), spec.note) if note),
         runs=tuple(result.key for result in finished),
+        status=_status(planned, chosen, here, ours, missing),
     )
 
 
@@ -124,23 +117,34 @@ def _choose(
     return configurations[min(ranked)[2]] if ranked else next(iter(configurations), ())
 
 
-def _notes(
+def _status(
     planned: PlannedCell,
     chosen: Sequence[AnyRun],
-    results: Mapping[str, RunResult],
-    nothing: bool,
+    here: Sequence[RunResult],
+    ours: Score | None,
     missing: Mapping[str, str],
-) -> list[str]:
+) -> CellStatus:
     if planned.spec.best is None:
-        return [QUOTED]
-    diverged = sum(run.key in results and results[run.key].status == "diverged" for run in chosen)
-    notes = [f"{diverged} of {len(chosen)} runs diverged" if diverged else ""]
-    if nothing:
-        no_data = any(run.dataset in missing for run in chosen)
-        return [QUOTED, *notes] if diverged else [QUOTED, "no data" if no_data else "not run"]
-    if chosen[0].epochs != planned.spec.best.epochs:
-        notes.insert(0, f"{NOT_PUBLISHED}: {chosen[0].epochs} epochs in place of {planned.spec.best.epochs}")
-    return [*notes, _chosen_words(planned, chosen, results)]
+        return CellStatus.QUOTED
+    if ours is not None:
+        published = chosen[0].epochs == planned.spec.best.epochs
+        return CellStatus.MEASURED if published else CellStatus.OTHER_PROTOCOL
+    if any(result.status == "diverged" for result in here):
+        return CellStatus.DIVERGED
+    return CellStatus.NO_DATA if any(run.dataset in missing for run in chosen) else CellStatus.NOT_RUN
+
+
+def _notes(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mapping[str, RunResult]) -> list[str]:
+    here = [results[run.key] for run in chosen if run.key in results]
+    if planned.spec.best is None or not here:
+        return []
+    diverged = sum(result.status == "diverged" for result in here)
+    epochs = (chosen[0].epochs, planned.spec.best.epochs)
+    return [
+        f"{epochs[0]} epochs in place of {epochs[1]}" if epochs[0] != epochs[1] else "",
+        f"{diverged} of {len(chosen)} runs diverged" if diverged else "",
+        _chosen_words(planned, chosen, results) if diverged < len(here) else "",
+    ]
 
 
 def _chosen_words(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mapping[str, RunResult]) -> str:
@@ -215,7 +219,7 @@ def _score(score: Score | None, digits: int) -> str:
 def _gap(cell: Cell, digits: int) -> str:
     if cell.gap is None:
         return ""
-    return f"{signed(cell.gap, digits)}{'*' if NOT_PUBLISHED in cell.note else ''}"
+    return f"{signed(cell.gap, digits)}{'*' if cell.status is CellStatus.OTHER_PROTOCOL else ''}"
 
 
 def _runs(cell: Cell) -> str:
@@ -226,11 +230,11 @@ def _runs(cell: Cell) -> str:
 
 
 def _cell_notes(result: TableResult) -> list[str]:
-    """Each note of a cell once, with the cells it is about."""
+    """Status and note of a cell, each text once with the cells it is about."""
     places: dict[str, list[str]] = {}
     for cell in result.cells:
-        if cell.note:
-            places.setdefault(cell.note, []).append(f"{cell.row} {cell.column}")
+        if text := "; ".join(part for part in (cell.status.words, cell.note) if part):
+            places.setdefault(text, []).append(f"{cell.row} {cell.column}")
     return [f"{_where(at, len(result.cells))}: {note}." for note, at in places.items()]
 
 

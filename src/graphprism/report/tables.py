@@ -10,7 +10,7 @@ from graphprism.report.html import Html, caption_of, identifier, join, scroll, s
 from graphprism.report.overview import badge
 from graphprism.report.summary import LookUp, look_up
 from graphprism.report.verdict import Verdict, best_cells, verdict
-from graphprism.results import Cell, RunResult, Score, TableResult
+from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
 
 Best = Mapping[str, set[tuple[str, str]]]
 
@@ -80,9 +80,10 @@ def _behind(cell: Cell) -> Html | None:
 
 
 def _note(cell: Cell) -> Html | None:
-    """Without the words that the verdict says already."""
-    parts = [part for part in cell.note.split("; ") if part not in ("", "quoted", Verdict.NOT_RUN.word)]
-    return tag("div", "; ".join(parts), class_="small note") if parts else None
+    """The note, and that the data are missing, which the verdict does not say."""
+    parts = ["no data" if cell.status is CellStatus.NO_DATA else "", cell.note]
+    text = "; ".join(part for part in parts if part)
+    return tag("div", text, class_="small note") if text else None
 
 
 def _warning(cell: Cell, runs: Mapping[str, RunResult], digits: int) -> Html | None:

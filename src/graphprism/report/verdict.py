@@ -1,11 +1,11 @@
-"""What a cell of a table says about our number beside the published one."""
+"""How our number of a cell compares with the published one."""
 
 from __future__ import annotations
 
 import re
 from enum import Enum
 
-from graphprism.results import Cell, Score, TableResult
+from graphprism.results import Cell, CellStatus, Score, TableResult
 
 METRICS = {"ap": True, "accuracy": True, "mae": False, "ce": False, "ms": False}
 
@@ -21,10 +21,6 @@ def larger_is_better(table: TableResult, column: str) -> bool | None:
         return table.larger_is_better
     metric = re.search(r"\(([^()]*)\)$", column)
     return METRICS.get(metric[1].lower()) if metric else None
-
-
-# Part of the note of a cell whose runs were shortened: its gap says nothing about the paper.
-OTHER = "not the published protocol"
 
 
 class Verdict(Enum):
@@ -55,7 +51,7 @@ def verdict(cell: Cell, table: TableResult) -> Verdict:
     gap = cell.gap
     if cell.paper is None or gap is None:
         return Verdict.OURS_ALONE
-    if OTHER in cell.note:
+    if cell.status is CellStatus.OTHER_PROTOCOL:
         return Verdict.OTHER_PROTOCOL
     # Published numbers are rounded: what prints alike is no difference, also where the deviation prints as 0.
     within = (cell.paper.deviation or 0.0) + 0.5 * 10**-table.digits

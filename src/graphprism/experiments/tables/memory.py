@@ -15,7 +15,7 @@ import torch
 
 from graphprism.datasets import named_folder
 from graphprism.experiments.find_graph import zinc_or_molecules
-from graphprism.results import Cell, Score, TableResult
+from graphprism.results import Cell, CellStatus, Score, TableResult
 
 
 @dataclass(frozen=True)
@@ -98,4 +98,6 @@ def _cell(row: MemoryRow, column: str, found: list[dict[str, float | None]]) -> 
     values = [peaks[name] for peaks in found]
     ours = Score.of([value for value in values if value is not None])
     published = Score(row.gpu if name == "gpu" else row.main, None, 5)
-    return Cell(row.row, column, ours, published, note="" if ours else "quoted; no GPU here")
+    if ours is None:
+        return Cell(row.row, column, None, published, note="no GPU here", status=CellStatus.QUOTED)
+    return Cell(row.row, column, ours, published)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphprism.datasets import PackedDataset, molecules
-from graphprism.experiments.table import QUOTED
-from graphprism.results import Cell, Score, TableResult
+from graphprism.results import Cell, CellStatus, Score, TableResult
 from graphprism.training import Run, fit_width, parameters_of
 
 
@@ -27,7 +26,7 @@ PARAMETERS = (
     ParametersRow("SAGE", "sage", 175, 497_176),
     ParametersRow("MRS-SAGE", "mrs-sage", 124, 497_117),
     ParametersRow("GAT", "gat", 174, 497_119),
-    ParametersRow("GAT+degree", None, 174, 497_151, "quoted"),
+    ParametersRow("GAT+degree", None, 174, 497_151),
     ParametersRow("MRS-GAT", "mrs-gat", 101, 497_022),
     ParametersRow("GIN", "gin", 143, 498_928),
     ParametersRow("MRS-GIN", "mrs-gin", 101, 497_830),
@@ -69,10 +68,10 @@ def _cells(row: ParametersRow, dataset: PackedDataset) -> list[Cell]:
         run = Run("zinc", row.model)
         width = fit_width(run.budget, lambda width: parameters_of(run, dataset, width))
         ours = (width, parameters_of(run, dataset, width))
-    note = row.note if row.model is not None else QUOTED
-    notes = (note if row.model is None else "", note)  # what there is to say is about the count
+    notes = ("", row.note)  # what there is to say is about the count
+    status = CellStatus.QUOTED if row.model is None else CellStatus.MEASURED
     return [
-        Cell(row.row, column, _score(mine), _score(theirs), note=text)
+        Cell(row.row, column, _score(mine), _score(theirs), note=text, status=status)
         for column, mine, theirs, text in zip(_COLUMNS, ours, published, notes, strict=True)
     ]
 
