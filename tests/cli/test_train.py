@@ -148,7 +148,7 @@ def test_several_rates_and_seeds(data, out):
         (["--seeds", "8..0"], "`seeds` must be such as 0, 0..8 or 0,1,5, got '8..0'"),
         (["--engine", "lockstp"], "did you mean lockstep?"),
         (["--engine", "lockstep"], "`engine` must be auto or eager"),
-        (["--accelerator", "tpu"], "`accelerator` must be one of auto, cpu, cuda, mps, got 'tpu'"),
+        (["--accelerator", "tpu"], "`accelerator` must be one of auto, cpu, cuda, got 'tpu'"),
         (["--accelerator", "cuda", "--devices", "99"], "and 99 are asked for"),
     ],
 )

@@ -19,6 +19,21 @@ WORKERS = ROOT / "tests" / "experiments" / "run_tiny.py"
 EAGER = Settings(seeds=2, engine="eager")
 
 
+class Many:
+    """A trainer that takes all runs at once."""
+
+    engine = "lockstep"
+
+    def __init__(self, train):
+        self._train = train
+
+    def groups(self, runs):
+        return [list(runs)]
+
+    def train(self, runs, dataset, folder, on_epoch):
+        return self._train(runs)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     return save_tiny(tmp_path_factory.mktemp("data"))
@@ -52,8 +67,8 @@ def test_second_time_nothing_is_trained(finished, data):
     out, table = finished
     before = (out / "ledger.jsonl").read_bytes()
     heard = []
-    spec = replace(TINY, train=lambda *arguments: pytest.fail("must not train"))
-    again = Reproduction.of(spec, EAGER, data, out).run(Listener(on_run=heard.append))
+    never = Many(lambda runs: pytest.fail("must not train"))
+    again = Reproduction.of(TINY, EAGER, data, out).run(Listener(on_run=heard.append), never)
     assert again == table
     assert len(heard) == 4
     assert (out / "ledger.jsonl").read_bytes() == before
@@ -109,7 +124,7 @@ def test_missing_data_of_some_cells_is_said_and_of_all_an_error(data, tmp_path):
 def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
     given = []
 
-    def train_many(runs, dataset, *, folder, on_epoch):
+    def train_many(runs):
         given.append([run.seed for run in runs])
         return [make_result(run, engine="lockstep") for run in runs]
 
@@ -125,8 +140,7 @@ def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
 
     other = claim(tmp_path / "locks" / f"{runs[1].key}.lock")
     assert other.__enter__()
-    spec = replace(TINY, train_many=train_many)
-    run_missing(spec, runs, {"tiny": None}, ledger, tmp_path, listener=Listener(on_wait=finish_elsewhere))
+    run_missing(runs, {"tiny": None}, ledger, tmp_path, Many(train_many), Listener(on_wait=finish_elsewhere))
     assert given == [[2, 3, 4]]
     assert waits == [1]
     assert sorted(result.key for result in ledger.read()) == sorted(run.key for run in runs)

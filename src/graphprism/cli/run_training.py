@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
@@ -22,9 +22,9 @@ from graphprism.cli.progress import EpochProgress
 from graphprism.cli.train_options import MODELS, OF_DATASET
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
-from graphprism.experiments import Ledger, Listener, TableSpec, run_missing
+from graphprism.experiments import Ledger, Listener, run_missing, trainer_for
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
-from graphprism.training import Diverged, EpochReport, Run, build_model, forget_lockstep, train
+from graphprism.training import Diverged, Run, build_model, forget_lockstep, train
 from graphprism.training.build_model import width_of
 
 
@@ -215,40 +215,27 @@ def train_all(
         for run in runs:
             shutil.rmtree(out / "checkpoints" / run.key, ignore_errors=True)
         forget_lockstep(out / "checkpoints", runs)
+    known = ledger.latest()
+    for run in runs:
+        if run.key in known:
+            progress.say(_was_there(known[run.key], ledger))
     if where.processes > 1:
-        return [_train_shared(run, dataset, out, where, ledger, progress) for run in runs]
+        return [known.get(run.key) or _train_shared(run, dataset, out, where, ledger, progress) for run in runs]
     found: dict[str, RunResult] = {}
-    trained: set[str] = set()
-
-    def on_epoch(report: EpochReport) -> None:
-        trained.add(report.run.key)
-        progress(report)
-
-    def on_run(result: RunResult) -> None:
-        found[result.key] = result
-        if result.key not in trained:
-            progress.say(_was_there(result, ledger))
-
-    def train_one(run: Run, dataset: PackedDataset, folder: Path, on_epoch: Callable[[EpochReport], None]) -> RunResult:
-        trained.add(run.key)
-        return train(run, dataset, folder=folder, accelerator=where.accelerator, on_epoch=on_epoch)
-
     listener = Listener(
-        on_run, on_epoch, lambda count: progress.say(f"waiting for {counted(count, 'run')} of other processes")
+        lambda result: found.update({result.key: result}),
+        progress,
+        lambda count: progress.say(f"waiting for {counted(count, 'run')} of other processes"),
     )
-    spec = TableSpec("train", "", "", (), train=train_one)
-    run_missing(spec, runs, {runs[0].dataset: dataset}, ledger, out, where.engine, listener)
+    trainer = trainer_for(runs, where.engine, where.accelerator)
+    run_missing(runs, {runs[0].dataset: dataset}, ledger, out, trainer, listener)
     return [found[run.key] for run in runs]
 
 
 def _train_shared(
     run: Run, dataset: PackedDataset, out: Path, where: Where, ledger: Ledger, progress: EpochProgress
 ) -> RunResult:
-    """One run on several devices: every process comes here, and all of them have to agree on what is left to do."""
-    done = ledger.find(run.key)
-    if done is not None:
-        progress.say(_was_there(done, ledger))
-        return done
+    """One run on several devices: all processes come here, so that no claim can choose one of them."""
     devices: dict[str, Any] = {"accelerator": where.accelerator, "devices": where.devices, "nodes": where.nodes}
     try:
         result = train(run, dataset, folder=out / "checkpoints", on_epoch=progress, **devices)

@@ -2,7 +2,7 @@
 
 from graphprism.experiments.find_graph import find_graph
 from graphprism.experiments.ledger import Ledger
-from graphprism.experiments.runner import Listener, Reproduction, run_missing
+from graphprism.experiments.runner import Listener, Reproduction, Trainer, run_missing, trainer_for
 from graphprism.experiments.spec import CellSpec, Settings, TableSpec
 from graphprism.experiments.table import show_table, write_table
 from graphprism.experiments.tables import (
@@ -42,6 +42,7 @@ __all__ = [
     "Reproduction",
     "Settings",
     "TableSpec",
+    "Trainer",
     "figure_2_spec",
     "find_graph",
     "memory_table",
@@ -52,5 +53,6 @@ __all__ = [
     "run_missing",
     "runtime_table",
     "show_table",
+    "trainer_for",
     "write_table",
 ]

@@ -1,95 +1,184 @@
-"""A table of the paper, from its specification to numbers."""
+"""Trains the runs that a ledger lacks, and tables of the paper from their specification to numbers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol, TypeAlias, cast
 
+import torch
+
+from graphprism import training
 from graphprism.datasets import PackedDataset
 from graphprism.experiments.ledger import Ledger, claim_all
-from graphprism.experiments.plan import (
-    Estimate,
-    PlannedCell,
-    estimate,
-    groups_of,
-    load_datasets,
-    plan,
-    runs_to_do,
-    trainer_of_many,
-)
-from graphprism.experiments.spec import AnyRun, ManyTrainer, OnEpoch, Settings, TableSpec
+from graphprism.experiments.plan import Estimate, PlannedCell, estimate, load_datasets, plan, runs_to_do
+from graphprism.experiments.spec import AnyRun, OnEpoch, Settings, TableSpec
 from graphprism.experiments.table import make_table, write_table
 from graphprism.results import RunResult, TableResult
+from graphprism.training import Diverged, NodeRun, Run
 
 # Seconds between two looks at what other processes have claimed.
 _PATIENCE = 1.0
 
 
-@dataclass(frozen=True)
-class Listener:
-    """Whom to tell how far it has come.
+class Trainer(Protocol):
+    """Trains runs, one by one or many at once.
 
     Attributes:
-        on_run: Called with each result, whoever computed it.
-        on_epoch: Called with what an engine says of an epoch.
-        on_wait: Called with the number of runs that other processes are at, once they are all that is left.
+        engine: Name of the engine that its results carry, for estimates.
     """
 
-    on_run: Callable[[RunResult], None] = lambda result: None
+    @property
+    def engine(self) -> str:
+        """See above."""
+
+    def groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
+        """Runs that are trained together; all of a group are on one data set."""
+
+    def train(self, runs: Sequence[AnyRun], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
+        """Trains one group with its checkpoints in ``folder``: a result for every run, diverged ones included."""
+
+
+def trainer_for(runs: Sequence[AnyRun], engine: str = "auto", accelerator: str = "auto") -> Trainer:
+    """The trainer of these runs: the only place that knows the functions of `graphprism.training`.
+
+    Args:
+        runs: What is to be trained; all on graphs, or all on nodes.
+        engine: One of `graphprism.results.ENGINES`; ``"auto"`` trains many runs at once where that is possible.
+        accelerator: One of `graphprism.results.ACCELERATORS`.
+
+    Raises:
+        ValueError: Lockstep was asked for by name and is not possible here.
+    """
+    if any(isinstance(run, NodeRun) for run in runs):
+        return _NodeTrainer(engine != "eager", accelerator)
+    possible = torch.cuda.is_available() and accelerator != "cpu"
+    if engine == "lockstep" and not possible:
+        raise ValueError("`engine` must be eager or auto on this machine: lockstep needs a CUDA device, got 'lockstep'")
+    return _LockstepTrainer() if possible and engine != "eager" else _EagerTrainer(accelerator)
+
+
+def _grouped(runs: Sequence[AnyRun], key: Callable[[AnyRun], str]) -> list[list[AnyRun]]:
+    groups: dict[str, list[AnyRun]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return list(groups.values())
+
+
+@dataclass(frozen=True)
+class _EagerTrainer:
+    accelerator: str
+    engine: str = "eager"
+
+    def groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
+        return [[run] for run in runs]
+
+    def train(self, runs: Sequence[AnyRun], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
+        return [self._train(cast(Run, run), dataset, folder, on_epoch) for run in runs]
+
+    def _train(self, run: Run, dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> RunResult:
+        try:
+            return training.train(run, dataset, folder=folder, accelerator=self.accelerator, on_epoch=on_epoch)
+        except Diverged as error:
+            return error.result
+
+
+@dataclass(frozen=True)
+class _LockstepTrainer:
+    engine: str = "lockstep"
+
+    def groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
+        return _grouped(runs, lambda run: training.lockstep_key(cast(Run, run)))
+
+    def train(self, runs: Sequence[AnyRun], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
+        return training.train_lockstep(cast(Sequence[Run], runs), dataset, folder=folder, on_epoch=on_epoch)
+
+
+@dataclass(frozen=True)
+class _NodeTrainer:
+    at_once: bool
+    accelerator: str
+
+    @property
+    def engine(self) -> str:
+        return "lockstep" if self.at_once else "eager"
+
+    def groups(self, runs: Sequence[AnyRun]) -> list[list[AnyRun]]:
+        return _grouped(runs, self._group_key if self.at_once else lambda run: run.key)
+
+    def train(self, runs: Sequence[AnyRun], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
+        nodes = cast(Sequence[NodeRun], runs)
+        return training.train_nodes(nodes, dataset, folder=folder, accelerator=self.accelerator, on_epoch=on_epoch)
+
+    @staticmethod
+    def _group_key(run: AnyRun) -> str:
+        return replace(cast(NodeRun, run), fold=0, seed=0, lr=1.0, weight_decay=0.0, dropout=0.0).key
+
+
+OnRun: TypeAlias = Callable[[RunResult], None]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Callbacks of `run_missing`; the defaults do nothing.
+
+    Attributes:
+        on_run: Called with each result, whichever process computed it.
+        on_epoch: Called with the `graphprism.training.EpochReport` of an epoch.
+        on_wait: Called once with the number of runs of other processes, when no others are left.
+    """
+
+    on_run: OnRun = lambda result: None
     on_epoch: OnEpoch = lambda report: None
     on_wait: Callable[[int], None] = lambda count: None
 
 
 def run_missing(
-    spec: TableSpec,
     runs: Sequence[AnyRun],
     datasets: Mapping[str, PackedDataset],
     ledger: Ledger,
     out: Path,
-    engine: str = "auto",
+    trainer: Trainer,
     listener: Listener | None = None,
 ) -> None:
-    """Trains each run that has no line in the ledger, and adds its line; returns when all have one.
+    """Trains each run without a result in the ledger and appends its result; returns when all have one.
 
     Several processes may do so side by side: each run is trained by the one that claims it. A run that was cut short
-    goes on from its checkpoint. One that diverges gets a line that says so.
+    continues from its checkpoint. One that diverges gets a result that says so.
 
     Args:
-        spec: The table, which knows how to train one.
-        runs: What the table needs.
+        runs: What is needed.
         datasets: By the names that the runs use.
         ledger: Where results go.
         out: Folder of ``checkpoints`` and ``locks``.
-        engine: ``"eager"``, ``"lockstep"`` or ``"auto"``.
-        listener: Whom to tell.
+        trainer: What trains them, such as `trainer_for` returns.
+        listener: Callbacks.
     """
-    worker = _Worker(spec, datasets, ledger, out, trainer_of_many(spec, runs, engine), listener or Listener())
+    worker = _Worker(datasets, ledger, out, trainer, listener or Listener())
     left = worker.without_finished(runs)
-    told = False
+    waiting = False
     while left:
         before = len(left)
-        groups = groups_of(left, spec.own) if worker.train_many else [[run] for run in left]
-        left = [run for group in groups for run in worker.try_group(group)]
+        left = [run for group in trainer.groups(left) for run in worker.try_group(group)]
         if left and len(left) == before:
-            if not told:
+            if not waiting:
                 worker.listener.on_wait(len(left))
-                told = True
+                waiting = True
             time.sleep(_PATIENCE)
 
 
 @dataclass(frozen=True)
 class _Worker:
-    spec: TableSpec
     datasets: Mapping[str, PackedDataset]
     ledger: Ledger
     out: Path
-    train_many: ManyTrainer | None
+    trainer: Trainer
     listener: Listener
 
     def without_finished(self, runs: Sequence[AnyRun]) -> list[AnyRun]:
-        """The runs that have no line yet; the listener hears of the others."""
+        """Runs without a result; the listener is called with the results of the others."""
         done = self.ledger.latest()
         for run in runs:
             if run.key in done:
@@ -97,28 +186,18 @@ class _Worker:
         return [run for run in runs if run.key not in done]
 
     def try_group(self, group: list[AnyRun]) -> list[AnyRun]:
-        """Trains those of a group that are free; gives back the ones that other processes are at."""
+        """Trains those of a group that are free; returns the ones that other processes have claimed."""
         with claim_all(self.out / "locks", [run.key for run in group]) as keys:
-            # Looked up under the claim: who held it before may have finished the run.
+            # Looked up under the claim: the process that held it before may have finished the run.
             mine = self.without_finished([run for run in group if run.key in keys])
-            for result in self._train(mine):
+            for result in self._train(mine) if mine else ():
                 self.ledger.append(result)
                 self.listener.on_run(result)
         return [run for run in group if run.key not in keys]
 
-    def _train(self, runs: list[AnyRun]) -> Iterator[RunResult]:
-        if self.train_many is None or not runs:
-            return (self._train_one(run) for run in runs)
+    def _train(self, runs: list[AnyRun]) -> list[RunResult]:
         dataset = self.datasets[runs[0].dataset]
-        return iter(self.train_many(runs, dataset, folder=self.out / "checkpoints", on_epoch=self.listener.on_epoch))
-
-    def _train_one(self, run: AnyRun) -> RunResult:
-        from graphprism.training import Diverged
-
-        try:
-            return self.spec.train(run, self.datasets[run.dataset], self.out / "checkpoints", self.listener.on_epoch)
-        except Diverged as error:
-            return error.result
+        return self.trainer.train(runs, dataset, self.out / "checkpoints", self.listener.on_epoch)
 
 
 @dataclass(frozen=True)
@@ -163,7 +242,7 @@ class Reproduction:
         """
         cells = plan(spec, settings)
         runs = runs_to_do(cells)
-        trainer_of_many(spec, runs, settings.engine)
+        trainer_for(runs, settings.engine)  # raises before anything is loaded
         datasets, missing = load_datasets((run.dataset for run in runs), data, fetch)
         there = tuple(run for run in runs if run.dataset not in missing)
         return cls(spec, settings, out, tuple(cells), there, datasets, missing)
@@ -173,16 +252,23 @@ class Reproduction:
         """All results in this folder."""
         return Ledger(self.out / "ledger.jsonl")
 
+    @property
+    def trainer(self) -> Trainer:
+        """What trains the runs."""
+        return trainer_for(self.runs, self.settings.engine)
+
     def estimate(self) -> Estimate:
         """What is left to do."""
-        engine = "eager" if trainer_of_many(self.spec, self.runs, self.settings.engine) is None else "lockstep"
-        return estimate(self.runs, self.datasets, self.ledger.read(), engine)
+        return estimate(self.runs, self.datasets, self.ledger.read(), self.trainer.engine)
 
-    def run(self, listener: Listener | None = None) -> TableResult:
-        """Trains what the ledger lacks and writes the table to ``tables/NAME.json``; may be killed and called again."""
-        run_missing(
-            self.spec, self.runs, self.datasets, self.ledger, self.out, engine=self.settings.engine, listener=listener
-        )
+    def run(self, listener: Listener | None = None, trainer: Trainer | None = None) -> TableResult:
+        """Trains what the ledger lacks and writes the table to ``tables/NAME.json``; may be killed and called again.
+
+        Args:
+            listener: Callbacks.
+            trainer: In place of the one of the settings.
+        """
+        run_missing(self.runs, self.datasets, self.ledger, self.out, trainer or self.trainer, listener)
         table = self.table()
         write_table(table, self.out)
         return table

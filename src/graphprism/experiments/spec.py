@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from graphprism.datasets import PackedDataset
 from graphprism.results import ENGINES, RunResult, Score
 
 
@@ -38,13 +36,8 @@ class AnyRun(Protocol):
         """Plain values, for JSON."""
 
 
-# Called after every epoch with what the engine has to say of it.
+# Called after every epoch with a `graphprism.training.EpochReport`.
 OnEpoch: TypeAlias = Callable[[Any], None]
-# Trains one run, with a folder for its checkpoints.
-Trainer: TypeAlias = Callable[[Any, PackedDataset, Path, OnEpoch], RunResult]
-# Trains several at once: ``(runs, dataset, folder=..., on_epoch=...)`` gives a result for each, diverged ones too.
-ManyTrainer: TypeAlias = Callable[..., list[RunResult]]
-
 
 _Read = Callable[[RunResult], float | None]
 
@@ -102,20 +95,6 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
 GRIDS = ("best", "full")
 
 
-def with_seed(run: AnyRun, number: int) -> AnyRun:
-    """The same run with another seed."""
-    return replace(run, seed=number)
-
-
-def train_eagerly(run: AnyRun, dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> RunResult:
-    """Trains a `graphprism.training.Run` on its own."""
-    from graphprism.training import Run, train
-
-    if not isinstance(run, Run):
-        raise TypeError(f"`run` must be a graphprism.training.Run, got {type(run).__name__}")
-    return train(run, dataset, folder=folder, on_epoch=on_epoch)
-
-
 @dataclass(frozen=True)
 class CellSpec:
     """One number of a table.
@@ -170,11 +149,8 @@ class TableSpec:
         digits: How many digits after the point to show.
         seeds: How many runs of each configuration the paper took the mean of.
         notes: Sentences below the table.
-        repeat: The run that is number ``n`` of a configuration.
-        train: Trains one run.
-        train_many: Trains several runs at once that differ in the fields ``own`` alone; where it is None, runs on
-            graphs go in lockstep if the engine says so.
-        own: See ``train_many``.
+        folds: Number of official folds by data set: runs of a configuration take these first, then further seeds. Runs
+            on other data sets differ in the seed alone.
     """
 
     name: str
@@ -186,16 +162,20 @@ class TableSpec:
     digits: int = 3
     seeds: int = 3
     notes: tuple[str, ...] = ()
-    repeat: Callable[[AnyRun, int], AnyRun] = with_seed
-    train: Trainer = train_eagerly
-    train_many: ManyTrainer | None = None
-    own: tuple[str, ...] = ("seed", "lr", "weight_decay", "dropout")
+    folds: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         places = [(cell.row, cell.column) for cell in self.cells]
         twice = sorted({place for place in places if places.count(place) > 1})
         if twice:
             raise ValueError(f"`cells` must have one cell at each place, got two at {twice}")
+
+    def repeated(self, run: AnyRun, number: int) -> AnyRun:
+        """Run ``number`` of a configuration: the next fold where the data set has folds, else the next seed."""
+        if run.dataset not in self.folds:
+            return replace(run, seed=number)
+        seed, fold = divmod(number, self.folds[run.dataset])
+        return replace(run, fold=fold, seed=seed)
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from graphprism.datasets import PackedDataset
-from graphprism.experiments.spec import AnyRun, CellSpec, OnEpoch, TableSpec
-from graphprism.results import RunResult, Score
-from graphprism.training import NodeRun, train_node, train_nodes
+from graphprism.experiments.spec import CellSpec, TableSpec
+from graphprism.results import Score
+from graphprism.training import NodeRun
 
-# Official splits of each set.
+# Official folds of each data set.
 FOLDS = {
     "squirrel": 10,
     "chameleon": 10,
@@ -20,19 +18,6 @@ FOLDS = {
     "snap-patents": 5,
     "roman-empire": 10,
 }
-
-
-def with_fold(run: AnyRun, number: int) -> AnyRun:
-    """The same run on another official split; after the last split, the first one again with another seed."""
-    seed, fold = divmod(number, FOLDS[run.dataset])
-    return replace(run, fold=fold, seed=seed)
-
-
-def train_one_on_nodes(run: AnyRun, dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> RunResult:
-    """Trains a `graphprism.training.NodeRun` on its own."""
-    if not isinstance(run, NodeRun):
-        raise TypeError(f"`run` must be a graphprism.training.NodeRun, got {type(run).__name__}")
-    return train_node(run, dataset, folder=folder, on_epoch=on_epoch)
 
 
 _GRID = {"lr": (0.01, 0.005, 0.001, 0.0005), "layers": (4, 5, 6), "dropout": (0.0, 0.2, 0.4, 0.6)}
@@ -127,8 +112,5 @@ DIRECTED = TableSpec(
         "out-neighbours scores 69.3 and 74.0 without parameters. The filtered sets have no duplicates; nothing is "
         "published for them, and their runs have the values of the unfiltered ones.",
     ),
-    repeat=with_fold,
-    train=train_one_on_nodes,
-    train_many=train_nodes,
-    own=("fold", "seed", "lr", "weight_decay", "dropout"),
+    folds=FOLDS,
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphprism.experiments.spec import CellSpec, TableSpec
-from graphprism.experiments.tables.directed import train_one_on_nodes
 from graphprism.results import Score
-from graphprism.training import NodeRun, train_nodes
+from graphprism.training import NodeRun
 
 _GRID = {
     "lr": (0.03, 0.01, 0.003),
@@ -69,6 +68,4 @@ HOMOPHILIC = TableSpec(
         "a relation of their own +0.2, degrees of each relation in the normalisation +0.1, features as they are -0.6, "
         "16 channels -0.9, no self-loops -2.6, jumping knowledge by cat -1.7 (GCN alone).",
     ),
-    train=train_one_on_nodes,
-    train_many=train_nodes,
 )
