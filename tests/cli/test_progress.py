@@ -3,7 +3,7 @@ import re
 import pytest
 
 from graphprism._text import duration
-from graphprism.cli.progress import EpochProgress, epoch_words, is_due, progress
+from graphprism.cli.progress import EpochProgress, StepProgress, epoch_words, is_due
 from graphprism.training import EpochReport, Run
 
 
@@ -98,7 +98,19 @@ def test_words_in_brackets_are_not_markup(terminal, capsys):
 
 
 def test_steps_of_a_command(capsys, monkeypatch):
-    with progress(10) as advance:
+    with StepProgress(10, "row") as progress:
         for number in range(10):
-            advance(f"step {number}")
-    assert capsys.readouterr().err.splitlines() == [f"{done} of 10 runs done" for done in (3, 5, 8, 10)]
+            progress.epoch(report(1))
+            progress.advance(f"step {number}")
+        progress.say("a word")
+    lines = [f"{done} of 10 rows done" for done in (3, 5, 8, 10)]
+    assert capsys.readouterr().err.splitlines() == [*lines, "a word"]
+
+
+def test_steps_of_a_command_on_a_terminal(terminal, capsys):
+    with StepProgress(2) as progress:
+        progress.advance("[red]step[/red]")
+        progress.epoch(report(7))
+    err = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "1/2" in err
+    assert "seed 0, molecules: epoch 7 of 20, loss 0.5000, 2 min 05 s left" in err

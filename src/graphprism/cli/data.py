@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from graphprism._text import counted
-from graphprism.cli.arguments import Data, one_sentence
+from graphprism.cli.arguments import Data, exit_on_user_error
 from graphprism.datasets import DATASETS, DatasetFileError, KnownDataset, PackedDataset, data_folder, load, packed_path
 
 app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)
@@ -36,7 +36,7 @@ def pack(
     data: Data = None,
 ) -> None:
     """Write a data set to NAME.npz in the folder of data sets; fetched by PyG, or read from its raw files there."""
-    with one_sentence():
+    with exit_on_user_error():
         there = (data_folder(data) / f"{name}.npz").is_file()
         path = packed_path(name, data)
         dataset = load(path)
@@ -56,7 +56,7 @@ def verify(
     folder = data_folder(data)
     paths = [Path(name) if name.endswith(".npz") else folder / f"{name}.npz" for name in names or []]
     paths = paths or sorted(folder.glob("*.npz"))
-    with one_sentence():
+    with exit_on_user_error():
         if not paths:
             raise FileNotFoundError(f"{folder}: there are no packed files")
         whole = [_verify(path) for path in paths]

@@ -11,7 +11,7 @@ import typer
 
 from graphprism._files import write_whole
 from graphprism._text import counted
-from graphprism.cli.arguments import one_sentence
+from graphprism.cli.arguments import exit_on_user_error
 from graphprism.experiments import Ledger
 from graphprism.report import page
 from graphprism.results import RunResult, TableResult
@@ -63,7 +63,7 @@ def report(
     if out.is_dir():  # what other commands were given as --out
         ledger, tables = (path if path in asked_for else out / path.name for path in (ledger, tables))
         out = out / "report.html"
-    with one_sentence():
+    with exit_on_user_error():
         for path in sorted(asked_for):
             if not path.exists():
                 raise FileNotFoundError(f"{path}: there is no such file or folder")

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from graphprism.cli import train_options as option
-from graphprism.cli.arguments import Data, one_sentence
+from graphprism.cli.arguments import Data, exit_on_user_error
 
 
 def train(
@@ -49,7 +49,7 @@ def train(
     try:
         from graphprism.cli.run_training import run_training
 
-        with one_sentence():
+        with exit_on_user_error():
             run_training(context.params)
     except KeyboardInterrupt:
         typer.echo("stopped before an epoch was finished; the same command begins at the same place", err=True)

@@ -81,7 +81,7 @@ class Figure2Result:
         zeros = {model: int(self.zero_collapse(model)[-1]) for model in self.distances}
         left_out = [f"{model.upper()} {count} of {spec.seeds}" for model, count in zeros.items() if count]
         note = [f"zero collapse, left out of the mean: {', '.join(left_out)}"] if left_out else []
-        return Group(title, self._table(), *note)
+        return Group(title, self._table(), *note, "0 is one signal.")
 
     def _table(self) -> Table:
         from rich.table import Table
