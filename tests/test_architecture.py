@@ -28,7 +28,8 @@ ARROWS = {
     "io": {"packed", "splitting"},
     "plotting": {"splitting"},
     "analysis": {"packed", "io", "plotting", "splitting", "ops"},
-    "testing": {"splitting", "ops"},
+    # Both make molecule-like graphs, with one generator.
+    "testing": {"datasets", "splitting", "ops"},
     "datasets": {"packed"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
     "training": {"results", "nn", "transforms", "datasets", "splitting", "ops"},
