@@ -49,7 +49,7 @@ class RunResult:
 
     Attributes:
         key: Identifies the run: equal runs have equal keys.
-        run: The whole run, as `graphprism.training.Run.to_dict` gives it.
+        run: The whole run, from `graphprism.training.Run.to_dict`.
         status: ``"finished"``, or ``"diverged"`` where the loss was not a finite number.
         metric: Name of the scores, such as ``"mae"``.
         larger_is_better: Of the scores.
@@ -131,9 +131,9 @@ class CellStatus(str, Enum):
     DIVERGED = "diverged"  # all of its runs
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """For the notes below a table; empty where there is nothing to say."""
-        return _STATUS_WORDS[self]
+        return _STATUS_LABELS[self]
 
     @classmethod
     def from_note(cls, note: str, has_score: bool) -> tuple[CellStatus, str]:
@@ -142,7 +142,7 @@ class CellStatus(str, Enum):
         >>> CellStatus.from_note("quoted; no data; nine maps", has_score=False)
         (<CellStatus.NO_DATA: 'no-data'>, 'nine maps')
         """
-        other = _STATUS_WORDS[cls.OTHER_PROTOCOL]
+        other = _STATUS_LABELS[cls.OTHER_PROTOCOL]
         parts = [part for part in note.split("; ") if part]
         if has_score:
             status = cls.OTHER_PROTOCOL if any(part.startswith(other) for part in parts) else cls.MEASURED
@@ -154,7 +154,7 @@ class CellStatus(str, Enum):
         return status, "; ".join(rest)
 
 
-_STATUS_WORDS = {
+_STATUS_LABELS = {
     CellStatus.MEASURED: "",
     CellStatus.OTHER_PROTOCOL: "not the published protocol",
     CellStatus.QUOTED: "quoted",

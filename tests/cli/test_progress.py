@@ -3,7 +3,7 @@ import re
 import pytest
 
 from graphprism._text import duration
-from graphprism.cli.progress import EpochProgress, StepProgress, epoch_words, is_due
+from graphprism.cli.progress import EpochProgress, StepProgress, epoch_line, is_due
 from graphprism.training import EpochReport, Run
 
 
@@ -37,8 +37,8 @@ def test_lines_are_few_and_the_last_step_has_one(total, lines):
 
 
 def test_words_of_an_epoch():
-    assert epoch_words(report(3)) == "mrs-gcn seed 0 epoch 3/20 loss 0.5000 val 0.2500 12.3 steps/s 2 min 05 s left"
-    assert "val" not in epoch_words(report(3, val=float("nan")))
+    assert epoch_line(report(3)) == "mrs-gcn seed 0 epoch 3/20 loss 0.5000 val 0.2500 12.3 steps/s 2 min 05 s left"
+    assert "val" not in epoch_line(report(3, val=float("nan")))
 
 
 def test_duration_never_has_sixty_seconds():

@@ -3,7 +3,7 @@ from dataclasses import fields
 import pytest
 
 from graphprism.cli.run_training import parse_seeds, train_runs
-from graphprism.cli.train_options import MODELS, OF_DATASET, PROTOCOL, shown_default
+from graphprism.cli.train_options import DATASET_DEFAULTS, MODELS, PROTOCOL, shown_default
 from graphprism.datasets import DATASETS
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training import Run
@@ -16,14 +16,14 @@ def options(**said):
 def test_defaults_in_the_help_are_those_of_a_run():
     assert {name: value for name, value in Run().to_dict().items() if name in PROTOCOL} == PROTOCOL
     assert tuple(CONVOLUTIONS) == MODELS
-    assert set(OF_DATASET) <= set(DATASETS)
-    assert all(set(values) <= set(PROTOCOL) for values in OF_DATASET.values())
+    assert set(DATASET_DEFAULTS) <= set(DATASETS)
+    assert all(set(values) <= set(PROTOCOL) for values in DATASET_DEFAULTS.values())
 
 
 def test_nothing_said_on_molecules():
     plain, mrs = train_runs(options())
     assert (plain.model, mrs.model) == ("gcn", "mrs-gcn")
-    assert plain == Run(model="gcn", **OF_DATASET["molecules"])
+    assert plain == Run(model="gcn", **DATASET_DEFAULTS["molecules"])
     assert plain.epochs == 8
 
 
@@ -36,7 +36,7 @@ def test_nothing_said_elsewhere_is_the_protocol_of_the_paper():
 def test_what_is_said_counts_also_where_it_is_zero():
     (run,) = train_runs(options(model="sage", clip=0.0, warmup=0, epochs=3, residual=True, width=7, layers=None))
     told = {"clip": 0.0, "warmup": 0, "epochs": 3, "residual": True, "width": 7}
-    assert run == Run(model="sage", **{**OF_DATASET["molecules"], **told})
+    assert run == Run(model="sage", **{**DATASET_DEFAULTS["molecules"], **told})
 
 
 def test_one_run_for_each_model_rate_and_seed():

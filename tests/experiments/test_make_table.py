@@ -147,7 +147,7 @@ def without_status(table):
     """The JSON of a table that was written before cells had a status."""
     values = json.loads(table.to_json())
     for cell in values["cells"]:
-        parts = (CellStatus(cell.pop("status")).words, cell["note"])
+        parts = (CellStatus(cell.pop("status")).label, cell["note"])
         separator = ": " if parts[0].startswith("not the") else "; "
         cell["note"] = separator.join(part for part in parts if part)
     return json.dumps(values)

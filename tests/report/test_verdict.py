@@ -46,4 +46,4 @@ def test_columns_of_a_mixed_table_say_their_direction():
 
 
 def test_every_verdict_has_its_own_sign_and_word():
-    assert len({kind.sign for kind in Verdict}) == len({kind.word for kind in Verdict}) == len(Verdict)
+    assert len({kind.sign for kind in Verdict}) == len({kind.label for kind in Verdict}) == len(Verdict)

@@ -76,7 +76,7 @@ def _verify(path: Path) -> bool:
 
 
 def _way(known: KnownDataset) -> str:
-    """How a set that is not packed comes into being."""
+    """Source of a data set that is not packed yet."""
     return "on first use" if known.loader else "from raw files" if known.files else "not needed"
 
 

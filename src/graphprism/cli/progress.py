@@ -1,4 +1,4 @@
-"""How far a command has come."""
+"""Progress of commands on stderr."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class EpochProgress:
         self._quiet = quiet
         console = Console(stderr=True)
         self._has_bar = console.is_terminal and not quiet
-        words = TextColumn("{task.description}", markup=False)
-        self._bar = Progress(BarColumn(8), words, console=console, transient=True, disable=not self._has_bar)
+        text = TextColumn("{task.description}", markup=False)
+        self._bar = Progress(BarColumn(8), text, console=console, transient=True, disable=not self._has_bar)
         self._task = self._bar.add_task("first epoch", total=None)
 
     def __enter__(self) -> EpochProgress:
@@ -104,10 +104,10 @@ class EpochProgress:
         """Shows an epoch."""
         self.last = report
         if self._has_bar:
-            words = epoch_words(report)
-            self._bar.update(self._task, total=report.epochs, completed=report.epoch, description=words)
+            line = epoch_line(report)
+            self._bar.update(self._task, total=report.epochs, completed=report.epoch, description=line)
         elif is_due(report.epoch, report.epochs, _LINE_SECONDS):
-            self.say(epoch_words(report))
+            self.say(epoch_line(report))
 
     def say(self, line: str) -> None:
         """Prints a line that stays, above the bar where there is one."""
@@ -117,7 +117,7 @@ class EpochProgress:
             typer.echo(line, err=True)
 
 
-def epoch_words(report: EpochReport) -> str:
+def epoch_line(report: EpochReport) -> str:
     """An epoch in a few words, short enough for a terminal of 80 columns."""
     validation = f" val {report.val:.4f}" if math.isfinite(report.val) else ""
     speed = f"{report.steps_per_second:.3g} steps/s {duration(report.remaining_seconds)} left"

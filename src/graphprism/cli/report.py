@@ -23,7 +23,7 @@ def read_tables(folder: Path) -> list[TableResult]:
 
 
 def read_figures(folder: Path) -> dict[str, str]:
-    """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with what the JSON beside it says of the settings."""
+    """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with the settings from the JSON beside it."""
     paths = sorted(folder.glob("figure-*/figure-*.svg"))
     return {_title(path): path.read_text("utf-8", errors="replace") for path in paths if path.stem == path.parent.name}
 
@@ -73,7 +73,7 @@ def report(
 
 
 def _read_runs(ledger: Path) -> list[RunResult]:
-    """All lines that are whole; what is wrong with the others is said in a line each."""
+    """All valid lines; a warning on stderr for each of the others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         runs = Ledger(ledger).read()

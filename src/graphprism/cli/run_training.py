@@ -1,4 +1,4 @@
-"""From the options of ``graphprism train`` to what it prints."""
+"""``graphprism train``: from its options to runs, training and output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.console import Console
 from graphprism._text import counted
 from graphprism.cli.arguments import suggest
 from graphprism.cli.progress import EpochProgress
-from graphprism.cli.train_options import MODELS, OF_DATASET
+from graphprism.cli.train_options import DATASET_DEFAULTS, MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, Listener, run_missing, trainer_for
@@ -87,7 +87,7 @@ def train_runs(options: Mapping[str, Any]) -> list[Run]:
     """One run for each model, learning rate and seed, in this order.
 
     Args:
-        options: Values by the names of `Run`, with None where nothing was said; ``model``, ``lr`` and ``seeds`` are
+        options: Values by the names of `Run`, with None where not given; ``model``, ``lr`` and ``seeds`` are
             strings of one or several. Names that a run does not have are left out.
 
     Raises:
@@ -97,8 +97,8 @@ def train_runs(options: Mapping[str, Any]) -> list[Run]:
     ['gcn, 4 layers, lr 0.001, seed 1, molecules', 'gcn, 4 layers, lr 0.0001, seed 0, molecules']
     """
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
-    said = {name: value for name, value in options.items() if name in known and value is not None}
-    shared = {**OF_DATASET.get(said.get("dataset", "molecules"), {}), **said}
+    given = {name: value for name, value in options.items() if name in known and value is not None}
+    shared = {**DATASET_DEFAULTS.get(given.get("dataset", "molecules"), {}), **given}
     models = [_known_model(name) for name in _parts("model", options["model"])]
     asked = options.get("lr")
     rates = [Run.lr] if asked is None else [_rate(text) for text in _parts("lr", asked)]
@@ -146,14 +146,14 @@ _RANKS = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
 
 
 @dataclass(frozen=True)
-class Where:
-    """What runs go to.
+class Placement:
+    """Devices and engine of runs.
 
     Attributes:
         accelerator: One of `ACCELERATORS`.
         devices: Devices of a machine that share a run.
         nodes: Machines that share a run.
-        engine: ``"eager"`` wherever runs at once are not possible, else what was asked for.
+        engine: ``"eager"`` where lockstep is not possible, else the engine asked for.
     """
 
     accelerator: str
@@ -167,12 +167,12 @@ class Where:
         return self.devices * self.nodes
 
     @property
-    def is_first(self) -> bool:
-        """Whether this is the process that prints and writes."""
+    def is_rank0(self) -> bool:
+        """Whether this process prints and writes."""
         return self.processes == 1 or all(int(os.environ.get(name) or 0) == 0 for name in _RANKS)
 
 
-def train_where(options: Mapping[str, Any]) -> Where:
+def placement_of(options: Mapping[str, Any]) -> Placement:
     """Reads ``accelerator``, ``devices``, ``nodes`` and ``engine``.
 
     Raises:
@@ -187,7 +187,7 @@ def train_where(options: Mapping[str, Any]) -> Where:
     if engine == "lockstep" and (accelerator == "cpu" or not alone):
         raise ValueError("`engine` must be auto or eager without one CUDA device for all runs, got 'lockstep'")
     on_gpu = accelerator in ("auto", "cuda") and torch.cuda.is_available()
-    return Where(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
+    return Placement(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
 
 
 def _check_devices(accelerator: str, devices: int) -> None:
@@ -198,55 +198,64 @@ def _check_devices(accelerator: str, devices: int) -> None:
 
 
 def train_all(
-    runs: Sequence[Run], dataset: PackedDataset, out: Path, where: Where, progress: EpochProgress, fresh: bool = False
+    runs: Sequence[Run],
+    dataset: PackedDataset,
+    out: Path,
+    placement: Placement,
+    progress: EpochProgress,
+    fresh: bool = False,
 ) -> list[RunResult]:
-    """Trains the runs that the ledger does not have, and gives the results of all.
+    """Trains the runs that the ledger does not have, and returns the results of all.
 
     Args:
         runs: All on ``dataset``.
         dataset: What they train on.
         out: Folder of the ledger and of the checkpoints.
-        where: The devices and the engine.
-        progress: Hears of every epoch, and of runs that need none.
-        fresh: Whether to forget what was done before.
+        placement: The devices and the engine.
+        progress: Shows epochs, and runs that are in the ledger.
+        fresh: Whether to ignore results and checkpoints of earlier calls.
     """
     ledger = Ledger(out / "ledger.jsonl", fresh=fresh)
-    if fresh and where.is_first:
+    if fresh and placement.is_rank0:
         for run in runs:
             shutil.rmtree(out / "checkpoints" / run.key, ignore_errors=True)
         forget_lockstep(out / "checkpoints", runs)
     known = ledger.latest()
     for run in runs:
         if run.key in known:
-            progress.say(_was_there(known[run.key], ledger))
-    if where.processes > 1:
-        return [known.get(run.key) or _train_shared(run, dataset, out, where, ledger, progress) for run in runs]
+            progress.say(_found_message(known[run.key], ledger))
+    if placement.processes > 1:
+        return [known.get(run.key) or _train_shared(run, dataset, out, placement, ledger, progress) for run in runs]
     found: dict[str, RunResult] = {}
     listener = Listener(
         lambda result: found.update({result.key: result}),
         progress,
         lambda count: progress.say(f"waiting for {counted(count, 'run')} of other processes"),
     )
-    trainer = trainer_for(runs, where.engine, where.accelerator)
+    trainer = trainer_for(runs, placement.engine, placement.accelerator)
     run_missing(runs, {runs[0].dataset: dataset}, ledger, out, trainer, listener)
     return [found[run.key] for run in runs]
 
 
 def _train_shared(
-    run: Run, dataset: PackedDataset, out: Path, where: Where, ledger: Ledger, progress: EpochProgress
+    run: Run, dataset: PackedDataset, out: Path, placement: Placement, ledger: Ledger, progress: EpochProgress
 ) -> RunResult:
     """One run on several devices: all processes come here, so that no claim can choose one of them."""
-    devices: dict[str, Any] = {"accelerator": where.accelerator, "devices": where.devices, "nodes": where.nodes}
+    devices: dict[str, Any] = {
+        "accelerator": placement.accelerator,
+        "devices": placement.devices,
+        "nodes": placement.nodes,
+    }
     try:
         result = train(run, dataset, folder=out / "checkpoints", on_epoch=progress, **devices)
     except Diverged as error:
         result = error.result
-    if where.is_first:
+    if placement.is_rank0:
         ledger.append(result)
     return result
 
 
-def _was_there(result: RunResult, ledger: Ledger) -> str:
+def _found_message(result: RunResult, ledger: Ledger) -> str:
     return f"{Run.from_dict(result.run).title}: {result.status} before, read from {ledger.path}; --fresh runs it again"
 
 
@@ -258,22 +267,22 @@ def run_training(options: Mapping[str, Any]) -> None:
         OSError: The data set is not there, or the results cannot be written.
         KeyboardInterrupt: It was stopped before an epoch was finished.
     """
-    runs, where, out = train_runs(options), train_where(options), Path(options["out"])
-    progress = EpochProgress(quiet=not where.is_first)
+    runs, placement, out = train_runs(options), placement_of(options), Path(options["out"])
+    progress = EpochProgress(quiet=not placement.is_rank0)
     try:
         dataset = train_data(options["dataset"], options["data"])
         plan = train_plan(runs, dataset)
         _check_writable(out)
-        if where.is_first:
+        if placement.is_rank0:
             typer.echo("\n".join(plan))
         with progress:
-            results = train_all(runs, dataset, out, where, progress, options["fresh"])
+            results = train_all(runs, dataset, out, placement, progress, options["fresh"])
     except KeyboardInterrupt:
         if progress.last is None:
             raise
         progress.say(f"{progress.last.run.title}: stopped after epoch {progress.last.epoch}; the same command goes on")
         raise typer.Exit(130) from None
-    if where.is_first:
+    if placement.is_rank0:
         _print(results, out)
 
 

@@ -40,8 +40,8 @@ PROTOCOL: dict[str, Any] = {
     "epochs": 400,
     "precision": "float32",
 }
-# Where a data set has its own. `molecules` is for trying things out: both models end within a minute on two cores.
-OF_DATASET: dict[str, dict[str, Any]] = {
+# Of one data set. `molecules` is for trying things out: both models end within a minute on two cores.
+DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
     "molecules": {"layers": 6, "budget": 90_000, "warmup": 0, "batch_size": 64, "epochs": 8},
     "zinc": {"epochs": 500},
     "peptides-func": {"batch_size": 200, "epochs": 250},
@@ -57,7 +57,7 @@ def shown_default(name: str) -> str:
     >>> shown_default("clip")
     '1.0'
     """
-    others = [f"{values[name]} on {dataset}" for dataset, values in OF_DATASET.items() if name in values]
+    others = [f"{values[name]} on {dataset}" for dataset, values in DATASET_DEFAULTS.items() if name in values]
     return "; ".join([str(PROTOCOL[name]), *others])
 
 

@@ -49,10 +49,10 @@ def _scores(group: Sequence[RunResult]) -> list[str]:
     if diverged:
         return [f"{diverged} of {len(group)} diverged" if len(group) > 1 else "diverged", "", ""]
     losses = [loss for result in group if (loss := result.smallest("train_loss")) is not None]
-    return [_words(Score.of(losses)), *(_words(mean_at_best(group, column)) for column in ("val", "test"))]
+    return [_score(Score.of(losses)), *(_score(mean_at_best(group, column)) for column in ("val", "test"))]
 
 
-def _words(score: Score | None) -> str:
+def _score(score: Score | None) -> str:
     if score is None:
         return "none"
     # With a deviation beside it a fourth digit says nothing, and the table would not fit into 80 columns.

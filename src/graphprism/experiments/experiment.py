@@ -31,7 +31,7 @@ class Option:
     Attributes:
         name: Key in the options that `Experiment.prepare` takes.
         kind: Type of its values, such as ``int`` or ``str | None``.
-        default: Its value where nothing is said.
+        default: Its value where it is not given.
         help: One sentence.
     """
 
@@ -43,11 +43,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Output:
-    """What an experiment gave.
+    """Result of a job.
 
     Attributes:
-        shown: What `rich` prints.
-        files: What was written.
+        shown: A renderable of `rich`.
+        files: All files written.
     """
 
     shown: Any
@@ -205,7 +205,7 @@ class TrainingJob:
         table = wanted.run(Listener(on_run, progress.epoch, on_wait))
         files = [wanted.out / "tables" / f"{table.name}.json"]
         if self.draw is not None:
-            files += save_pictures(self.draw(table, wanted.results()), wanted.out, table.name)
+            files += save_png_and_svg(self.draw(table, wanted.results()), wanted.out, table.name)
         return Output(show_table(table), tuple(files))
 
 
@@ -225,7 +225,7 @@ class Measured:
         help: One sentence.
         measure: ``measure(data=..., on_step=..., **options)`` returns the result.
         steps: ``steps(data=..., **options)`` returns the title of each step, and raises `ValueError` for wrong options.
-        options: What the two take.
+        options: Those of the two functions.
         noun: What a step is.
         write: Writes the result below a folder and returns the files.
         show: What `rich` prints of the result.
@@ -276,7 +276,7 @@ class MeasuringJob:
         return Output(self.experiment.show(result), tuple(self.experiment.write(result, self.out)))
 
 
-def save_pictures(figure: Figure, out: Path, name: str) -> list[Path]:
+def save_png_and_svg(figure: Figure, out: Path, name: str) -> list[Path]:
     """Writes ``NAME/NAME.png`` and ``NAME/NAME.svg`` below ``out``, where the report looks for them."""
     paths = [out / name / f"{name}{suffix}" for suffix in (".png", ".svg")]
     for path in paths:

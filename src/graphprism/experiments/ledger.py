@@ -1,4 +1,4 @@
-"""All results there are, one line each."""
+"""The ledger: a file with one result per line."""
 
 from __future__ import annotations
 
@@ -104,6 +104,6 @@ def _last_byte(file: IO[bytes], size: int) -> bytes:
 
 @contextmanager
 def claim_all(folder: Path, keys: Sequence[str]) -> Iterator[list[str]]:
-    """Yields those of ``keys`` that this process has claimed; other processes are told that they are taken."""
+    """Yields those of ``keys`` that this process has claimed."""
     with ExitStack() as claims:
         yield [key for key in keys if claims.enter_context(claim(folder / f"{key}.lock"))]

@@ -1,4 +1,4 @@
-"""From a table to the runs that it needs."""
+"""From a table to its runs, their data sets and an estimate of their time."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _steps(run: AnyRun, datasets: Mapping[str, PackedDataset]) -> int:
 def load_datasets(
     names: Iterable[str], data: Path | None, fetch: bool = True
 ) -> tuple[dict[str, PackedDataset], dict[str, str]]:
-    """Loads data sets by name, each once; gives those that are there, and for the others why they are not.
+    """Loads data sets by name, each once; returns those that are there, and the reason for each of the others.
 
     Args:
         names: What `graphprism.datasets.load` takes.

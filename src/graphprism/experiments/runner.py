@@ -20,7 +20,7 @@ from graphprism.results import RunResult, TableResult
 from graphprism.training import Diverged, NodeRun, Run
 
 # Seconds between two looks at what other processes have claimed.
-_PATIENCE = 1.0
+_POLL_SECONDS = 1.0
 
 
 class Trainer(Protocol):
@@ -149,7 +149,7 @@ def run_missing(
     continues from its checkpoint. One that diverges gets a result that says so.
 
     Args:
-        runs: What is needed.
+        runs: All runs whose results are wanted.
         datasets: By the names that the runs use.
         ledger: Where results go.
         out: Folder of ``checkpoints`` and ``locks``.
@@ -166,7 +166,7 @@ def run_missing(
             if not waiting:
                 worker.listener.on_wait(len(left))
                 waiting = True
-            time.sleep(_PATIENCE)
+            time.sleep(_POLL_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,11 @@ class _Worker:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A table with all that is needed to run it: made once, then asked for an estimate or run.
+    """A table with its planned runs and loaded data sets, ready for an estimate or for training.
 
     Attributes:
         spec: The table.
-        settings: What was asked for.
+        settings: Cells to run, and how.
         out: Folder of the ledger, of checkpoints and of tables.
         cells: The cells with their runs.
         runs: The runs of the wanted cells whose data sets are there.
@@ -235,7 +235,7 @@ class Reproduction:
 
         Args:
             spec: The table.
-            settings: What is asked for.
+            settings: Cells to run, and how.
             data: Folder of data sets.
             out: Folder of the ledger, of checkpoints and of tables.
             fetch: Whether a data set that is not there may be downloaded; not needed for an estimate.
@@ -258,7 +258,7 @@ class Reproduction:
         return trainer_for(self.runs, self.settings.engine)
 
     def estimate(self) -> Estimate:
-        """What is left to do."""
+        """Runs, steps and time that are left."""
         return estimate(self.runs, self.datasets, self.ledger.read(), self.trainer.engine)
 
     def run(self, listener: Listener | None = None, trainer: Trainer | None = None) -> TableResult:
@@ -274,7 +274,7 @@ class Reproduction:
         return table
 
     def table(self) -> TableResult:
-        """The table with what the ledger has."""
+        """The table with the results that are in the ledger."""
         return make_table(self.spec, self.settings, self.cells, self.results(), self.missing)
 
     def results(self) -> dict[str, RunResult]:

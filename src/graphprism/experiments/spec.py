@@ -1,4 +1,4 @@
-"""A table of the paper as data: its cells, the published numbers and the runs that give ours."""
+"""A table of the paper as data: its cells, the published numbers and the runs of ours."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Reading:
     """A number of a result, and the number by which the best of several configurations is chosen.
 
     Attributes:
-        words: What it is.
+        description: What it is.
         value: The number of a table.
         choose: The number whose mean over seeds decides between configurations.
         largest: Whether the largest mean is best; None where the metric of the result says it.
         chosen_by: What decides, in words.
     """
 
-    words: str
+    description: str
     value: _Read
     choose: _Read
     largest: bool | None

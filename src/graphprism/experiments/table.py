@@ -1,4 +1,4 @@
-"""From the results of runs to a table."""
+"""From the results of runs to a table, its JSON file and its text."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def make_table(
 
     Args:
         spec: The table.
-        settings: What was asked for.
-        cells: Its cells with their runs, as `plan` gives them.
+        settings: Cells to run, and how.
+        cells: Its cells with their runs, from `plan`.
         results: By the keys of runs.
         missing: Why a data set is not there, by its name.
     """
@@ -69,7 +69,7 @@ def make_table(
             "copies the class of a training node with the same out-neighbours, else takes the majority class."
         )
     if any(cell.status is CellStatus.OTHER_PROTOCOL for cell in made):
-        loud = CellStatus.OTHER_PROTOCOL.words.upper()
+        loud = CellStatus.OTHER_PROTOCOL.label.upper()
         notes.insert(0, f"{loud}: {settings.epochs} epochs; gaps marked * say nothing about the paper.")
     return TableResult(
         name=spec.name if settings.epochs is None else f"{spec.name}-{settings.epochs}-epochs",
@@ -143,11 +143,11 @@ def _notes(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mapping[str,
     return [
         f"{epochs[0]} epochs in place of {epochs[1]}" if epochs[0] != epochs[1] else "",
         f"{diverged} of {len(chosen)} runs diverged" if diverged else "",
-        _chosen_words(planned, chosen, results) if diverged < len(here) else "",
+        _chosen_note(planned, chosen, results) if diverged < len(here) else "",
     ]
 
 
-def _chosen_words(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mapping[str, RunResult]) -> str:
+def _chosen_note(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mapping[str, RunResult]) -> str:
     count = len(planned.configurations)
     if count < 2:
         return ""
@@ -158,7 +158,7 @@ def _chosen_words(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mappi
 
 
 def write_table(table: TableResult, out: Path) -> Path:
-    """Writes ``tables/NAME.json`` below ``out``, whole or not at all, and gives its path.
+    """Writes ``tables/NAME.json`` below ``out``, atomically, and returns its path.
 
     Raises:
         OSError: It cannot be written, in one sentence.
@@ -168,7 +168,7 @@ def write_table(table: TableResult, out: Path) -> Path:
     return path
 
 
-# Cells that a note names; of more it gives the number.
+# Most cells that a note lists by name; of more it gives the number.
 _MOST_NAMED = 5
 
 
@@ -233,7 +233,7 @@ def _cell_notes(result: TableResult) -> list[str]:
     """Status and note of a cell, each text once with the cells it is about."""
     places: dict[str, list[str]] = {}
     for cell in result.cells:
-        if text := "; ".join(part for part in (cell.status.words, cell.note) if part):
+        if text := "; ".join(part for part in (cell.status.label, cell.note) if part):
             places.setdefault(text, []).append(f"{cell.row} {cell.column}")
     return [f"{_where(at, len(result.cells))}: {note}." for note, at in places.items()]
 

@@ -1,4 +1,4 @@
-"""Pictures of graphs and their splits, and what all pictures share."""
+"""Drawings of graphs and their splits, and the style and files of all figures."""
 
 from __future__ import annotations
 

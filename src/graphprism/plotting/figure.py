@@ -1,4 +1,4 @@
-"""The sheet that pictures are drawn on."""
+"""Style and files of all figures."""
 
 from __future__ import annotations
 

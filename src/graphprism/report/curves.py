@@ -73,7 +73,7 @@ ALL_POINTS = 100_000
 
 
 def curve_data(runs: Sequence[RunResult]) -> dict[str, Any]:
-    """What the script draws: a panel for each data set and metric.
+    """Input of the script: a panel for each data set and metric.
 
     Returns:
         ``panels`` as plain data, ``grids`` with the epochs that curves share, ``points`` that a curve has at most and
@@ -116,7 +116,7 @@ class Grids:
 
 
 def _counted(configuration: Configuration) -> list[RunResult]:
-    """A run that diverged says nothing about the mean of those that did not; alone it is shown as far as it goes."""
+    """Finished runs; all runs where none has finished, so that a diverged configuration still has its curve."""
     return [run for run in configuration.runs if run.status == "finished"] or list(configuration.runs)
 
 

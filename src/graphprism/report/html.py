@@ -1,4 +1,4 @@
-"""HTML that cannot be broken by what is put into it."""
+"""HTML elements that escape their content."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def scroll(label: str, content: Html, class_: str = "scroll") -> Html:
     return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=label)
 
 
-def unseen(text: str) -> Html:
-    """For readers who hear the page."""
+def screen_reader_only(text: str) -> Html:
+    """Text that only screen readers present."""
     return tag("span", text, class_="unseen")
 
 

@@ -10,7 +10,7 @@ from graphprism.report.curves import curves
 from graphprism.report.html import Html, join, section, tag
 from graphprism.report.overview import overview
 from graphprism.report.runs import run_list
-from graphprism.report.summary import places, summary, warnings
+from graphprism.report.summary import provenance, summary, warnings
 from graphprism.report.tables import tables as tables_section
 from graphprism.results import RunResult, TableResult, latest
 
@@ -63,7 +63,7 @@ def page(
         "figures": figures_section(figures or {}),
         "curves": curves(list(newest.values())),
         "runs": run_list(runs),
-        "places": places(runs),
+        "places": provenance(runs),
     }
     main = tag("main", *(parts.values() if any(parts.values()) else [_nothing()]))
     header = tag("header", tag("h1", title), summary(tables, runs), warnings(runs), _contents(parts))
@@ -76,7 +76,7 @@ def _contents(parts: Mapping[str, Html | None]) -> Html | None:
 
 
 def _nothing() -> Html:
-    """What to run where there is nothing to show."""
+    """Commands to start with, where there are no results."""
     commands = [tag("li", tag("code", command), f" {what}") for command, what in COMMANDS]
     lead = tag("p", "The ledger has no runs and there are no tables. To fill this page:")
     return section("nothing", "Nothing has run yet", lead, tag("ul", *commands))

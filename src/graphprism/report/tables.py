@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from graphprism._text import counted, duration, fixed, score_text, signed
-from graphprism.report.html import Html, caption_of, identifier, join, scroll, section, tag, unseen
+from graphprism.report.html import Html, caption_of, identifier, join, screen_reader_only, scroll, section, tag
 from graphprism.report.overview import badge
 from graphprism.report.summary import LookUp, look_up
 from graphprism.report.verdict import Verdict, best_cells, verdict
@@ -38,7 +38,9 @@ def _direction(result: TableResult) -> str:
 
 def _row(result: TableResult, row: str, best: Best, runs: Mapping[str, RunResult]) -> list[Html]:
     cells = (result.cell(row, column) for column in result.columns)
-    return [_cell(cell, result, best, runs) if cell else tag("td", "—", unseen("no number")) for cell in cells]
+    return [
+        _cell(cell, result, best, runs) if cell else tag("td", "—", screen_reader_only("no number")) for cell in cells
+    ]
 
 
 def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunResult]) -> Html:
@@ -59,7 +61,9 @@ def _score(word: str, value: Score | None, digits: int, is_best: bool, css: str)
     if value is None:
         return None
     mean, space, rest = score_text(value.mean, value.deviation, digits).partition(" ")
-    return tag("div", word, tag("b", mean, unseen(" (best)")) if is_best else mean, space + rest, class_=css)
+    return tag(
+        "div", word, tag("b", mean, screen_reader_only(" (best)")) if is_best else mean, space + rest, class_=css
+    )
 
 
 def _gap(cell: Cell, kind: Verdict, digits: int) -> Html:

@@ -11,7 +11,7 @@ METRICS = {"ap": True, "accuracy": True, "mae": False, "ce": False, "ms": False}
 
 
 def larger_is_better(table: TableResult, column: str) -> bool | None:
-    """What the table says or, where its columns differ, what the metric in brackets behind the column's name means.
+    """The direction of the table or, where its columns differ, that of the metric in brackets in the column's name.
 
     >>> mixed = TableResult("t", "", "", ("GCN",), ("Test (AP)", "Test (MAE)", "Width"), (), larger_is_better=None)
     >>> [larger_is_better(mixed, column) for column in mixed.columns]
@@ -24,7 +24,7 @@ def larger_is_better(table: TableResult, column: str) -> bool | None:
 
 
 class Verdict(Enum):
-    """A sign and a word each, so that colour is never alone in telling them apart."""
+    """A sign and a label each, so that they differ in more than colour."""
 
     BETTER = ("▲", "better")
     WITHIN = ("≈", "within")
@@ -34,14 +34,14 @@ class Verdict(Enum):
     OURS_ALONE = ("○", "ours alone")
     NOT_RUN = ("–", "not run")
 
-    def __init__(self, sign: str, word: str) -> None:
+    def __init__(self, sign: str, label: str) -> None:
         self.sign = sign
-        self.word = word
+        self.label = label
 
     @property
     def css(self) -> str:
         """Its class in the style sheet."""
-        return self.word.replace(" ", "-")
+        return self.label.replace(" ", "-")
 
 
 def verdict(cell: Cell, table: TableResult) -> Verdict:
@@ -90,7 +90,7 @@ def _best(table: TableResult, rows: tuple[str, ...], column: str, side: str) -> 
     scores: dict[str, Score] = {row: getattr(cell, side) for row, cell in cells if cell and getattr(cell, side)}
     if larger is None or len(scores) < 2:  # alone it is no best
         return []
-    # Compared as printed, so that of two numbers that look alike none is said to be better.
+    # Compared as printed, so that of two numbers that print alike neither is best.
     shown = {row: round(score.mean, table.digits) for row, score in scores.items()}
     best = max(shown.values()) if larger else min(shown.values())
     return [row for row, value in shown.items() if value == best]

@@ -120,7 +120,7 @@ def _cell(value: float) -> str:
 
 
 def _nulls(values: Any) -> Any:
-    """NaN as None, which JSON has a word for."""
+    """NaN as None, for JSON."""
     if isinstance(values, list):
         return [_nulls(value) for value in values]
     return None if math.isnan(values) else values

@@ -94,9 +94,9 @@ def measure(model: str, seed: int, data: Path | None) -> dict[str, float | None]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        said = f"the process that measures the memory of {model} ended with code {done.returncode}"
-        raise ChildProcessError(f"{said}: {last}")
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        problem = f"the process that measures the memory of {model} ended with code {done.returncode}"
+        raise ChildProcessError(f"{problem}: {last}")
     peaks: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return peaks
 

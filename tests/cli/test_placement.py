@@ -7,50 +7,50 @@ import pytest
 import torch
 
 from graphprism import cli
-from graphprism.cli.run_training import Where, train_where
+from graphprism.cli.run_training import Placement, placement_of
 from graphprism.datasets import molecules, save
 from graphprism.experiments import Ledger
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2]), "OMP_NUM_THREADS": "1"}
 
 
-def where(**said):
-    return train_where({"accelerator": "cpu", "engine": "auto", "devices": 1, "nodes": 1, **said})
+def placement(**given):
+    return placement_of({"accelerator": "cpu", "engine": "auto", "devices": 1, "nodes": 1, **given})
 
 
 def test_cpu_has_no_lockstep():
-    assert where() == Where("cpu", 1, 1, "eager")
-    assert where(engine="eager", devices=2) == Where("cpu", 2, 1, "eager")
+    assert placement() == Placement("cpu", 1, 1, "eager")
+    assert placement(engine="eager", devices=2) == Placement("cpu", 2, 1, "eager")
 
 
 @pytest.mark.gpu
 def test_gpu_leaves_the_choice_to_the_engine():
-    assert where(accelerator="auto").engine == "auto"
-    assert where(accelerator="cuda", engine="lockstep").engine == "lockstep"
-    assert where(accelerator="cuda", engine="eager").engine == "eager"
+    assert placement(accelerator="auto").engine == "auto"
+    assert placement(accelerator="cuda", engine="lockstep").engine == "lockstep"
+    assert placement(accelerator="cuda", engine="eager").engine == "eager"
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("given", "words"),
     [
         ({"engine": "lockstep", "accelerator": "auto", "nodes": 2}, "`engine` must be auto or eager without one CUDA"),
         ({"accelerator": "cuda", "devices": torch.cuda.device_count() + 2}, "are asked for"),
         ({"accelerator": "cuda", "devices": torch.cuda.device_count() + 1}, "`accelerator` must be auto or cpu"),
     ],
 )
-def test_what_cannot_be_had(said, words):
+def test_placement_that_the_machine_does_not_have(given, words):
     with pytest.raises(ValueError, match=words):
-        where(**said)
+        placement(**given)
 
 
 @pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"])
 def test_first_process(monkeypatch, name):
-    shared = Where("cpu", 2, 1, "eager")
+    shared = Placement("cpu", 2, 1, "eager")
     monkeypatch.setenv(name, "0")
-    assert shared.is_first
+    assert shared.is_rank0
     monkeypatch.setenv(name, "1")
-    assert not shared.is_first
-    assert Where("cpu", 1, 1, "eager").is_first
+    assert not shared.is_rank0
+    assert Placement("cpu", 1, 1, "eager").is_rank0
 
 
 def test_two_processes_write_and_print_once(tmp_path):
