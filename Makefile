@@ -6,12 +6,13 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
-.PHONY: help demo test lint types check format browser clean
+.PHONY: help demo test test-all lint types check format browser clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up if needed, then show rank collapse and how a split prevents it"
 	@echo "make test    set up if needed, then run all tests and doctests"
+	@echo "make test-all  the same with the tests that take minutes"
 	@echo "make check   lint, types and tests: what has to pass before a commit"
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict, on src"
@@ -24,6 +25,9 @@ demo: $(READY)
 
 test: $(READY)
 	@$(RUN) -m pytest
+
+test-all: $(READY)
+	@GRAPHPRISM_SLOW_TESTS=1 $(RUN) -m pytest
 
 lint: $(READY)
 	@$(RUN) -m ruff check .

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from graphprism.analysis.certificate import Certificate, certify
-from graphprism.analysis.graph_files import read_graph
+from graphprism.io import read_graph
 from graphprism.splitting import Graph, by_order
 
 NUM_NODES, NUM_EDGES = 3_000_000, 14_000_000

@@ -27,7 +27,7 @@ from measure import about, save
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import DirGNN
+from graphprism.nn import GNN
 from graphprism.ops import RelationalAdj
 from graphprism.training.node import NodeRun, build_node_model
 from graphprism.training.node.captured_step import CapturedStep
@@ -58,7 +58,7 @@ def make_dataset(size: Size) -> PackedDataset:
 class PublishedDirGNN(torch.nn.Module):
     """The weights of ours in the published formulation: masks, gathers and a scatter in every layer."""
 
-    def __init__(self, model: DirGNN) -> None:
+    def __init__(self, model: GNN) -> None:
         super().__init__()
         self.convs, self.head = model.convs, model.head
 
@@ -130,7 +130,7 @@ def main() -> None:
     found: dict[str, Any] = {"prepare_s": round(time.perf_counter() - begin, 2)}
     print(f"prepared in {found['prepare_s']} s", flush=True)
 
-    def network() -> DirGNN:
+    def network() -> GNN:
         return build_node_model(RUN, dataset)
 
     steps = {"graphprism": lambda data: NodeStep(RUN, network(), data)}

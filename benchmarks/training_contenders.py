@@ -12,7 +12,7 @@ from torch_geometric.nn import GCNConv, global_add_pool
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import MRSGNN
+from graphprism.nn import GNN
 from graphprism.splitting import by_order
 
 
@@ -53,7 +53,7 @@ class PygMRSGCN(torch.nn.Module):
         return self.head(global_add_pool(h, data.batch))
 
 
-def copy_weights(ours: MRSGNN, theirs: PygGCN | PygMRSGCN) -> None:
+def copy_weights(ours: GNN, theirs: PygGCN | PygMRSGCN) -> None:
     """Gives PyG's network the weights of ours."""
     with torch.no_grad():
         theirs.encoder.weight.copy_(ours.encoder.weight)

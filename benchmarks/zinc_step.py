@@ -13,7 +13,7 @@ from torch_geometric.nn import GCNConv, SumAggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import degree
 
-from graphprism.nn import MRSGNN
+from graphprism.nn import GNN
 from graphprism.ops import RelationalAdj, select_graphs
 from graphprism.splitting import by_order
 from graphprism.testing import molecules
@@ -26,7 +26,7 @@ class Published(torch.nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.model = MRSGNN("mrs-gcn", width, 1, LAYERS, num_node_types=28, readout="sum")
+        self.model = GNN("mrs-gcn", width, 1, LAYERS, num_node_types=28, readout="sum")
 
     def forward(self, data: Data) -> Tensor:
         h = self.model.encoder(data.x.view(-1))
@@ -49,11 +49,11 @@ def make_steps(device: torch.device) -> dict[str, Callable[[], Tensor]]:
     everything = RelationalAdj(whole.edge_index, whole.edge_type, num_relations=3, num_nodes=whole.num_nodes)
     everything = everything.normalized("sym", torch.float32)
     chosen = [torch.arange(i, i + BATCH, device=device) for i in range(0, len(data), BATCH)]
-    gcn = MRSGNN("gcn", 247, 1, LAYERS, num_node_types=28, readout="sum").to(device)
-    once = MRSGNN(
+    gcn = GNN("gcn", 247, 1, LAYERS, num_node_types=28, readout="sum").to(device)
+    once = GNN(
         lambda c: GCNConv(c, c, add_self_loops=False, normalize=False), 247, 1, LAYERS, num_node_types=28, readout="sum"
     ).to(device)
-    mrs, prepared = (MRSGNN("mrs-gcn", 143, 1, LAYERS, num_node_types=28, readout="sum").to(device) for _ in range(2))
+    mrs, prepared = (GNN("mrs-gcn", 143, 1, LAYERS, num_node_types=28, readout="sum").to(device) for _ in range(2))
     slow = Published(143).to(device)
     assert sum(p.numel() for p in mrs.parameters()) <= sum(p.numel() for p in gcn.parameters())
 

@@ -19,6 +19,8 @@ torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SLOW_VARIABLE = "GRAPHPRISM_SLOW_TESTS"
+
 hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
 hypothesis.settings.load_profile("graphprism")
 
@@ -32,9 +34,13 @@ def tolerance() -> Callable[[torch.dtype], dict[str, float]]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if torch.cuda.is_available():
-        return
-    skip = pytest.mark.skip(reason="needs a CUDA device, and torch finds none")
+    missing = {}
+    if not torch.cuda.is_available():
+        missing["gpu"] = "needs a CUDA device, and torch finds none"
+    # Not `-m "not slow"` among the options of pytest: a `-m gpu` on the command line would take its place.
+    if not os.environ.get(SLOW_VARIABLE):
+        missing["slow"] = f"takes minutes; {SLOW_VARIABLE}=1 or `make test-all` runs it"
     for item in items:
-        if item.get_closest_marker("gpu"):
-            item.add_marker(skip)
+        for name, reason in missing.items():
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))

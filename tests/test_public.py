@@ -44,7 +44,7 @@ def test_certify_by_the_public_door():
     assert gp.certify(path, "degree").rank == 2
 
 
-@pytest.mark.parametrize("package", ["certificate", "collapse", "graph_files"])
+@pytest.mark.parametrize("package", ["certificate", "collapse"])
 def test_analysis_exports_what_its_packages_export(package):
     module = importlib.import_module(f"graphprism.analysis.{package}")
     for name in module.__all__:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
+_MOST_NODES = 1 << 48
 # What numpy and zipfile were seen to raise on changed bytes; a wrong size in a header asks for too much memory.
 _DAMAGE = (
     ValueError,
@@ -41,9 +42,12 @@ def open_arrays(path: Path, keys: Iterable[str]) -> Arrays:
     try:
         # Opened here: numpy leaves a file open that it finds to be no archive.
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {key: file[key] for key in keys if key in file.files}
+            arrays = {key: file[key] for key in keys if key in file.files}
     except _DAMAGE as error:
         raise ValueError(f"the .npz file is damaged or holds no plain arrays ({error})") from error
+    for key, array in arrays.items():
+        check_booleans(f"`{key}`", array)
+    return arrays
 
 
 def graph_sizes(arrays: Arrays) -> tuple[Array, Array]:
@@ -66,6 +70,12 @@ def check_rows(key: str, array: Array, rows: int) -> None:
         raise ValueError(f"`{key}` must hold numbers in {rows} rows, got shape {list(array.shape)}")
 
 
+def check_booleans(name: str, array: Array) -> None:
+    """Raises unless the booleans of an array are bytes 0 and 1; numpy and torch count on it when they size memory."""
+    if array.dtype.kind == "b" and array.size and int(array.view(np.uint8).max()) > 1:
+        raise ValueError(f"{name} must hold booleans stored as 0 or 1, got {int(array.view(np.uint8).max())}")
+
+
 def _sizes(arrays: Arrays, num_edges: int) -> tuple[Array, Array]:
     if "num_nodes" not in arrays and "x" in arrays and arrays["x"].ndim:
         return np.array([len(arrays["x"])]), np.array([num_edges])
@@ -75,6 +85,9 @@ def _sizes(arrays: Arrays, num_edges: int) -> tuple[Array, Array]:
     if nodes.size == 0 or nodes.ndim != 1 or nodes.shape != edges.shape or not whole:
         raise ValueError("must hold `x`, or whole numbers `num_nodes` and `num_edges` of the same shape [G]")
     nodes, edges = nodes.astype(np.int64), edges.astype(np.int64)
-    if nodes.min() < 0 or edges.min() < 0 or edges.sum() != num_edges:
+    # Sums of sizes that are too large would wrap around, and could come out right.
+    if nodes.min() < 0 or nodes.max() > _MOST_NODES // nodes.size:
+        raise ValueError(f"`num_nodes` must be whole numbers that fit into memory, got {nodes.min()} to {nodes.max()}")
+    if edges.min() < 0 or edges.max() > num_edges or edges.sum() != num_edges:
         raise ValueError(f"`num_edges` must add up to the {num_edges} edges there are, got {edges.sum()}")
     return nodes, edges

@@ -61,7 +61,7 @@ def test_pack_says_in_one_sentence_what_is_wrong(tmp_path, monkeypatch, name):
     def fail(*_, **__):
         raise OSError("no network")
 
-    monkeypatch.setattr(torch_geometric.datasets, "ZINC", fail)
+    monkeypatch.setattr(torch_geometric.datasets.ZINC, "download", fail)
     run = data("pack", name, "--data", tmp_path)
     assert run.exit_code == 2
     assert run.stderr.startswith(f"error: {name}: ")

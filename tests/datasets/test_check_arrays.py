@@ -32,7 +32,7 @@ BAD_GRAPHS = [
     ({"y": np.zeros(3)}, {}, r"`y` must have shape \[3, 'T'\]"),
     ({"y": np.array([[0], [np.nan], [1]])}, {}, "`y` must hold finite numbers, got 1 NaN"),
     ({"y": np.array([[0], [2], [1]])}, {"task": "multilabel"}, r"`y` must hold numbers in \[0, 2\), got 2"),
-    ({"y": np.array([0, -1, 1])}, {"task": "multiclass"}, "`y` must hold numbers that are not negative, got -1"),
+    ({"y": np.array([0, -1, 1])}, {"task": "multiclass"}, r"`y` must hold numbers in \[0, 1048576\), got -1"),
     ({"y": np.array([0.0, 1.0, 2.0])}, {"task": "multiclass"}, "`y` must hold classes"),
     ({"split": None}, {}, "`split` must hold 0, 1 or 2 for each of 3 graphs"),
     ({"split": np.zeros(2, int)}, {}, "`split` must hold 0, 1 or 2 for each of 3 graphs"),
@@ -43,7 +43,16 @@ BAD_GRAPHS = [
     ({}, {"task": "ranking"}, "name as task one of"),
     ({}, {"metric": ""}, "`about` must name the metric"),
     ({}, {"name": 3}, "`about` must name the name"),
-    ({}, {"num_classes": "3"}, "must give num_classes as a whole number, got '3'"),
+    ({}, {"num_classes": "3"}, "must give num_classes as a whole number up to 1048576, got '3'"),
+    ({}, {"num_classes": 10**12}, "must give num_classes as a whole number up to 1048576, got 10{12}"),
+    ({"y": np.array([0, 10**12, 1])}, {"task": "multiclass"}, r"`y` must hold numbers in \[0, 1048576\), got 10{12}"),
+    # Sums that wrap around to the right ones.
+    ({"num_edges": np.array([2**63 - 1, 2**63 - 1, 6])}, {}, "`num_edges` must add up to the 4 edges there are"),
+    (
+        {"num_nodes": np.array([2**62, 2**62, 2**62, 2**62 + 6]), "num_edges": np.array([2, 2, 0, 0])},
+        {},
+        "fit into memory",
+    ),
     ({}, {"directed": "no"}, "must say of directed true or false, got 'no'"),
 ]
 
@@ -82,6 +91,14 @@ ONES = np.ones((3, 2), bool)
 def test_bad_set_of_nodes(tmp_path, arrays, message):
     with pytest.raises(DatasetFileError, match=message):
         read(rewrite(tmp_path / "set.npz", one_graph(), arrays, num_classes=3))
+
+
+def test_booleans_are_zero_or_one(tmp_path):
+    """numpy sizes memory by the sum of booleans, and fills it by their being other than zero."""
+    mask = np.frombuffer(b"\x01\x00\x00\x02\x00\x00", bool).reshape(3, 2)
+    path = rewrite(tmp_path / "set.npz", one_graph(), {"train_mask": mask})
+    with pytest.raises(DatasetFileError, match="`train_mask` must hold booleans stored as 0 or 1, got 2"):
+        read(path)
 
 
 def test_nodes_without_edges_are_fine(tmp_path):

@@ -80,7 +80,7 @@ def test_pyg_fails(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("no network")
 
-    monkeypatch.setattr(torch_geometric.datasets, "Planetoid", fail)
+    monkeypatch.setattr(torch_geometric.datasets.Planetoid, "download", fail)
     with pytest.raises(OSError, match=r"cora: PyG could not .*no network.*put cora.npz into"):
         load("cora", tmp_path)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphprism.datasets import read, save
-from graphprism.datasets.missing_classes import missing_classes
+from graphprism.datasets.packed_file import missing_classes
 from tests.datasets.small_sets import one_graph, three_graphs
 
 TWO_SPLITS = torch.tensor([[True, True], [True, True], [True, False]])

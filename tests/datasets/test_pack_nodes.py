@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from graphprism.datasets import DATASETS
-from graphprism.datasets.pack_nodes import pack_nodes
+from graphprism.datasets.packed_dataset import pack_nodes
 
 
 @pytest.mark.parametrize(

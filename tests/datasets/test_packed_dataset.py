@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch
@@ -101,6 +102,40 @@ def test_index_out_of_range():
     for indices in ([0, 3], [-1]):
         with pytest.raises(ValueError, match=r"`indices` must hold numbers in \[0, 3\)"):
             dataset.batch(indices)
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, list])
+def test_batch_by_mask(kind):
+    dataset = three_graphs()
+    mask = [True, False, True]
+    assert dataset.batch(kind(mask)).x.tolist() == dataset.batch([0, 2]).x.tolist() == [[0], [1], [3]]
+    assert dataset.batch(kind([False] * 3)).num_graphs == 0
+    for wrong in ([True], mask * 2, [mask]):
+        with pytest.raises(ValueError, match=r"`indices` must have shape \[3\], got"):
+            dataset.batch(kind(wrong))
+
+
+@pytest.mark.parametrize("indices", [[0.0, 1.0], [1.5], torch.tensor([1.0]), np.array([0.9]), torch.tensor(1j)])
+def test_batch_takes_whole_numbers_alone(indices):
+    with pytest.raises(TypeError, match="`indices` must hold integers, got torch"):
+        three_graphs().batch(indices)
+
+
+def test_batch_of_numbers_of_any_integer_type():
+    dataset = three_graphs()
+    for indices in (np.array([2, 1], np.int16), torch.tensor([2, 1], dtype=torch.uint8), (2, 1)):
+        assert dataset.batch(indices).x.tolist() == [[3], [2], [0], [27]]
+
+
+@pytest.mark.parametrize("index", [1.5, 1.0, True, torch.tensor(1.0), torch.tensor(True), "1", None, [1]])
+def test_graph_takes_a_whole_number_alone(index):
+    with pytest.raises(TypeError, match="`index` must be a whole number, got"):
+        three_graphs().graph(index)
+
+
+@pytest.mark.parametrize("index", [1, np.int64(1), torch.tensor(1), torch.tensor(1, dtype=torch.uint8)])
+def test_graph_by_number(index):
+    assert three_graphs().graph(index).x.tolist() == [[2], [0], [27]]
 
 
 def test_all_tensors_move():

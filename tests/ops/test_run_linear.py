@@ -3,9 +3,9 @@ import os
 import pytest
 import torch
 
-from graphprism.nn import MRSGNN
 from graphprism.ops import run_linear
 from graphprism.ops.run_linear import IMPLEMENTATIONS, linear_gradients, linear_rows
+from graphprism.training.fused_gnn import FusedGNN
 from tests.ops.cases import normal
 
 linear = torch.nn.functional.linear
@@ -94,7 +94,7 @@ def test_wrong_shapes_are_named():
 
 
 def test_the_head_of_a_network_keeps_its_names_and_hooks():
-    network, seen = MRSGNN("mrs-gcn", 4, 2, num_layers=1, in_channels=3), []
+    network, seen = FusedGNN("mrs-gcn", 4, 2, num_layers=1, in_channels=3), []
     assert {name for name, _ in network.head.named_parameters()} == {"weight", "bias"}
     network.head.register_forward_hook(lambda _, args, out: seen.append((args[0], out)))
     out = network(torch.ones(3, 3), torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 2]))

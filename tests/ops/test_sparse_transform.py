@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from graphprism.nn import DirGNN
-from graphprism.nn.models import NODE_CONVOLUTIONS
+from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.ops import RelationalAdj, relational_linear, relational_transform
 from graphprism.ops.sparse_transform import sparse_transform
 from graphprism.testing import tolerance
@@ -35,10 +34,10 @@ def test_a_layer_takes_sparse_features():
     )
 
 
-@pytest.mark.parametrize("conv", NODE_CONVOLUTIONS)
+@pytest.mark.parametrize("conv", [name for name, conv in CONVOLUTIONS.items() if conv.takes_sparse])
 def test_a_network_takes_sparse_features(conv):
     x, edges, types = make(), torch.randint(12, (2, 40)), torch.randint(3, (40,))
-    model = DirGNN(conv, 7, 6, 3, 2, jk="cat").double()
+    model = GNN(conv, 6, 3, 2, in_channels=7, encode=False, jk="cat").double()
     outs = [model(features, edges, types) for features in (x, x.to_sparse_csr())]
     torch.testing.assert_close(*outs, **EXACT)
     grads = [torch.autograd.grad(out.square().sum(), list(model.parameters())) for out in outs]

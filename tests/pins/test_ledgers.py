@@ -76,6 +76,7 @@ def measure_ledger(path):
 
 
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="benchmarks/results is not part of this distribution")
-def test_every_table_finds_its_stored_runs():
+@pytest.mark.parametrize("name", pinned("ledgers"))  # a ledger that is newer than the pins may be there too
+def test_every_table_finds_its_stored_runs(name):
     # 7 digits: the mean itself may be summed in another order
-    assert differences(as_json(measure()), pinned("ledgers"), rel=2e-7) == []
+    assert differences(as_json(measure_ledger(RESULTS / name)), pinned("ledgers")[name], rel=2e-7) == []

@@ -46,7 +46,6 @@ MAY_GO = {
         "type_sums": "embedding of node types in lockstep training",
     },
     "graphprism.nn": {
-        "DirGNN": "one GNN for graphs and nodes, undirected and directed",
         "RelationalWeight": "weight of the layers",
     },
     "graphprism.analysis": {

@@ -16,6 +16,8 @@ from tests.pins.pinned import as_json, differences, pinned
 COLUMNS = ("lr", "train_loss", "train", "val", "test")
 # Bits may differ between CPUs and versions of torch, which add up in another order; rounding grows with each step.
 REL = {"float64": 1e-9, "float32": 1e-4}
+# The gradient of a bias before a batch norm is nothing but rounding: squares of such biases were 1e-21 and 9e-22.
+FLOOR = 1e-15
 
 # Every field is written out: a default that changes is no change of these runs.
 GRAPHS = Run(
@@ -116,7 +118,7 @@ def measure():
 @pytest.mark.parametrize(("engine", "name"), CASES)
 def test_run_has_the_same_history_and_weights(engine, name):
     precision = ENGINES[engine][1][name].precision
-    assert differences(measure_one(engine, name), pinned("runs")[engine][name], REL[precision]) == []
+    assert differences(measure_one(engine, name), pinned("runs")[engine][name], REL[precision], FLOOR) == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch_geometric.loader import DataLoader
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import MRSGNN
+from graphprism.nn import GNN
 from graphprism.training import Run, build_model, epoch_order, learning_rate
 from graphprism.transforms import SplitEdges
 
@@ -18,7 +18,7 @@ LOSSES = {
 }
 
 
-def train_by_hand(run: Run, dataset: PackedDataset) -> tuple[MRSGNN, list[list[float]], list[dict[str, Tensor]]]:
+def train_by_hand(run: Run, dataset: PackedDataset) -> tuple[GNN, list[list[float]], list[dict[str, Tensor]]]:
     """The network, the losses of all steps and the outputs on each subset after every epoch; in double."""
     network = build_model(run, dataset).double()
     make = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[run.optimizer]
@@ -40,7 +40,7 @@ def train_by_hand(run: Run, dataset: PackedDataset) -> tuple[MRSGNN, list[list[f
     return network, losses, outputs
 
 
-def step(run: Run, task: str, network: MRSGNN, optimizer: torch.optim.Optimizer, batch) -> float:
+def step(run: Run, task: str, network: GNN, optimizer: torch.optim.Optimizer, batch) -> float:
     target = batch.y.double() if batch.y.is_floating_point() else batch.y
     loss = LOSSES[task](forward(network, batch), target)
     optimizer.zero_grad()
@@ -51,5 +51,5 @@ def step(run: Run, task: str, network: MRSGNN, optimizer: torch.optim.Optimizer,
     return loss.item()
 
 
-def forward(network: MRSGNN, batch) -> Tensor:
+def forward(network: GNN, batch) -> Tensor:
     return network(batch.x, batch.edge_index, batch.edge_type, edge_attr=batch.edge_attr, batch=batch.batch)

@@ -4,22 +4,22 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.nn.models import CONVOLUTIONS
 from graphprism.splitting import by_order, resolve_split
 from graphprism.training import Run
 from graphprism.training import prepared_data as module
 from graphprism.training.prepared_data import edge_needs, positions, split_graph
+from graphprism.training.run import MODELS
 from graphprism.transforms import LaplacianPE
 
 DATASET = molecules(12)
 WHOLE = DATASET.batch(torch.arange(12))
 
 
-@pytest.mark.parametrize("model", CONVOLUTIONS)
+@pytest.mark.parametrize("model", MODELS)
 def test_what_a_convolution_needs(model):
-    kind = model.removeprefix("mrs-").removesuffix("-9")
-    norm = {"gcn": "sym", "sage": "mean"}.get(kind, "none")
-    assert edge_needs(Run(model=model), DATASET) == (norm, kind == "gated-gcn")
+    norm = {"gcn": "sym", "mrs-gcn": "sym", "sage": "mean", "mrs-sage": "mean"}.get(model, "none")
+    gated = model in ("gated-gcn", "mrs-gated-gcn", "mrs-gated-gcn-9")
+    assert edge_needs(Run(model=model), DATASET) == (norm, gated)
     assert edge_needs(Run(model=model), replace(DATASET, edge_attr=None, edge_types=())) == (norm, False)
 
 

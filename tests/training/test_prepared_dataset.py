@@ -5,10 +5,11 @@ import torch
 from torch_geometric.data import Batch
 
 from graphprism.datasets import molecules
-from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn import CONVOLUTIONS
 from graphprism.splitting import ORDERINGS
 from graphprism.training import PreparedDataset, Run, build_model
 from graphprism.training.prepared_data import GraphReadout
+from graphprism.training.run import MODELS
 from graphprism.transforms import LaplacianPE, SplitEdges
 
 DATASET = molecules(40)
@@ -25,7 +26,7 @@ def by_pyg(run, network, graphs):
             one = transform(one)
         data.append(one)
     batch = Batch.from_data_list(data)
-    edge_type = batch.edge_type if run.model.startswith("mrs-") else None
+    edge_type = batch.edge_type if CONVOLUTIONS[run.model].relational else None
     pe = batch.pe.double() if run.pe else None
     return network(batch.x, batch.edge_index, edge_type, edge_attr=batch.edge_attr, batch=batch.batch, pe=pe), batch.y
 
@@ -37,7 +38,7 @@ def by_prepared(run, network, graphs, batch_size):
         yield batch, network(**batch.inputs)
 
 
-@pytest.mark.parametrize("model", CONVOLUTIONS)
+@pytest.mark.parametrize("model", MODELS)
 def test_a_network_gives_what_it_gives_for_a_batch_of_pyg(model):
     run = replace(RUN, model=model, pe=3)
     network = build_model(run, DATASET).double().eval()

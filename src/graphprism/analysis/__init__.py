@@ -23,6 +23,7 @@ from graphprism.analysis.certificate import (
     structural_rank,
     weighted_in_degrees,
 )
+from graphprism.analysis.certificate.inspect_graph import inspect_graph
 from graphprism.analysis.collapse import (
     CollapseMonitor,
     CollapseReport,
@@ -36,7 +37,7 @@ from graphprism.analysis.collapse import (
     numerical_rank,
     rank_one_distance,
 )
-from graphprism.analysis.graph_files import FileGraph, GraphFileError, inspect_graph, read_graph
+from graphprism.io import FileGraph, GraphFileError, read_graph
 
 __all__ = [
     "AGGREGATIONS",

@@ -9,7 +9,7 @@ import typer
 
 from graphprism.results import ACCELERATORS, ENGINES
 
-# The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
+# The names of `graphprism.training.run.MODELS`; a test holds the two together.
 MODELS = (
     "gcn",
     "mrs-gcn",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -10,8 +11,32 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from graphprism._checks import check_range
-from graphprism.datasets.row_normalise import row_normalise
+from graphprism._checks import check_integer, check_no_nan, check_range, check_shape
+from graphprism.datasets.known import KnownDataset
+
+
+def row_normalise(x: Tensor) -> Tensor:
+    r"""Divides every row by its sum: (N, F) -> (N, F), in float32 or the precision of ``x``.
+
+    .. math:: x'_{if} = \frac{x_{if} - m}{\sum_g (x_{ig} - m)}, \qquad m = \min(0, \min_{jg} x_{jg})
+
+    A row whose sum is zero stays zero. Features with negative entries, such as word vectors, are first lifted by the
+    smallest of all. Where no sum lies between 0 and 1, as in all sets here, this is PyG's `NormalizeFeatures`.
+
+    >>> import torch
+    >>> row_normalise(torch.tensor([[1, 3], [0, 0]]))
+    tensor([[0.2500, 0.7500],
+            [0.0000, 0.0000]])
+    """
+    check_shape("x", x, ["N", "F"])
+    check_no_nan("x", x)
+    lifted = x.clone() if x.is_floating_point() else x.float()
+    if lifted.numel() == 0:
+        return lifted
+    lifted -= lifted.min().clamp(max=0)
+    total = lifted.sum(1, keepdim=True)
+    return lifted.div_(total.masked_fill_(total == 0, 1))
+
 
 SPLITS = ("train", "val", "test")
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -103,17 +128,24 @@ class PackedDataset:
             raise ValueError(f"{self.name} is split by node: take {name}_mask of its graph")
         return (self.split == SPLITS.index(name)).nonzero().view(-1)
 
-    def graph(self, index: int) -> Data:
+    def graph(self, index: int | Tensor) -> Data:
         """One graph; the last one is also number -1."""
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"`index` must be in [{-len(self)}, {len(self)}), got {index}")
-        one = self.batch([index % len(self)])
+        number = index.item() if isinstance(index, Tensor) and index.dim() == 0 else index
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise TypeError(f"`index` must be a whole number, got {index!r}")
+        number = operator.index(number)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"`index` must be in [{-len(self)}, {len(self)}), got {number}")
+        one = self.batch([number % len(self)])
         return Data(**{key: value for key, value in one.to_dict().items() if key not in ("batch", "ptr")})
 
     def batch(self, indices: Sequence[int] | Tensor) -> Batch:
-        """These graphs as one, equal to `Batch.from_data_list` of them, by slicing and without a loop over graphs."""
-        chosen = torch.as_tensor(indices, dtype=torch.long, device=self.node_ptr.device).view(-1)
-        check_range("indices", chosen, len(self))
+        """These graphs as one, equal to `Batch.from_data_list` of them, by slicing and without a loop over graphs.
+
+        Args:
+            indices: Numbers of graphs, or a boolean for each graph of the set.
+        """
+        chosen = self._chosen(indices)
         nodes, ptr = _rows_of(self.node_ptr, chosen)
         edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
         owner = torch.arange(chosen.numel(), device=chosen.device)
@@ -146,6 +178,18 @@ class PackedDataset:
         moved: dict[str, Any] = {key: value.to(device) for key, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved)
 
+    def _chosen(self, indices: Sequence[int] | Tensor) -> Tensor:
+        """Numbers of graphs, (n,), from numbers or from a mask (G,)."""
+        found = torch.as_tensor(indices, device=self.node_ptr.device)
+        if found.dtype == torch.bool:
+            check_shape("indices", found, [len(self)])
+            return found.nonzero().view(-1)
+        if found.numel():  # an empty list has no type of its own
+            check_integer("indices", found)
+        chosen = found.long().view(-1)
+        check_range("indices", chosen, len(self))
+        return chosen
+
     def _node_input(self, x: Tensor) -> Tensor:
         # Counts and words of a node-level set are features although they are whole numbers.
         return _types_or_features(x) if self.level == "graph" or self.node_types else x.float()
@@ -168,3 +212,44 @@ def _rows_of(ptr: Tensor, chosen: Tensor) -> tuple[Tensor | slice, Tensor]:
         return slice(int(start), int(start) + total), new_ptr
     rows = torch.arange(total, device=ptr.device)
     return rows + (start - new_ptr[:-1]).repeat_interleave(count, output_size=total), new_ptr
+
+
+def pack_nodes(
+    name: str,
+    known: KnownDataset,
+    x: Tensor,
+    edge_index: Tensor,
+    y: Tensor,
+    masks: tuple[Tensor, Tensor, Tensor],
+    note: str = "",
+) -> PackedDataset:
+    """Packs a graph with features (N, F), edges (2, E), classes (N,) and three masks (N, S) for training and so on.
+
+    Features that are small whole numbers are kept as such, a quarter of their size.
+    """
+    train_mask, val_mask, test_mask = (mask.bool() for mask in masks)
+    return PackedDataset(
+        name=name,
+        level="node",
+        task=known.task,
+        metric=known.metric,
+        x=_small(x),
+        edge_index=edge_index,
+        y=y,
+        node_ptr=torch.tensor([0, x.size(0)]),
+        edge_ptr=torch.tensor([0, edge_index.size(1)]),
+        train_mask=train_mask,
+        val_mask=val_mask,
+        test_mask=test_mask,
+        directed=known.directed,
+        num_classes=known.num_classes,
+        note=note,
+    )
+
+
+def _small(x: Tensor) -> Tensor:
+    if not x.is_floating_point() or x.numel() == 0:
+        return x
+    # Slices: a copy of all features at once would be the largest thing in memory.
+    whole = all(bool(torch.equal(part, part.clamp(0, 255).floor())) for part in x.split(1 << 16))
+    return x.to(torch.uint8) if whole else x.float()

@@ -10,12 +10,13 @@ from graphprism.nn.conv import (
     MRSSAGEConv,
     RelationalWeight,
 )
-from graphprism.nn.models import MRSGNN, DirGNN
+from graphprism.nn.models import CONVOLUTIONS, GNN, Convolution
 
 __all__ = [
-    "MRSGNN",
+    "CONVOLUTIONS",
+    "GNN",
+    "Convolution",
     "DirConv",
-    "DirGNN",
     "MRSConv",
     "MRSGATConv",
     "MRSGCNConv",

@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import MRSGNN
+from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_parts
+from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
 
@@ -41,7 +42,7 @@ def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> in
     return fits
 
 
-def build_model(run: Run, dataset: PackedDataset) -> MRSGNN:
+def build_model(run: Run, dataset: PackedDataset) -> GNN:
     """The network with its first weights, on the CPU in float32; drawn from the seed of the run and nothing else.
 
     >>> from graphprism.datasets import molecules
@@ -67,9 +68,9 @@ def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:
     return sum(parameter.numel() for parameter in network.parameters()) + unused
 
 
-def make_network(run: Run, dataset: PackedDataset, width: int) -> MRSGNN:
+def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
     """The network at this width; weights come from the global random state."""
-    return MRSGNN(
+    return FusedGNN(
         run.model,
         width,
         dataset.num_outputs,
@@ -90,10 +91,10 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> MRSGNN:
 
 def relations_of(run: Run) -> int:
     """Relations of the graph that the model of a run takes."""
-    return (resolve_split(run.split).num_relations or 3) if run.model.startswith("mrs-") else 1
+    return (resolve_split(run.split).num_relations or 3) if CONVOLUTIONS[run.model].relational else 1
 
 
-def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> MRSGNN:
+def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:
     """The network with the weights of the best validation score so far, on the CPU, ready to predict.
 
     Args:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.nn import MeanAggregation
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import MRSGNN
+from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.optim import epoch_order, learning_rate, make_optimizer, mixed_seed
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset
@@ -94,7 +94,7 @@ class Engine:
         self.width = width_of(run, dataset)
         self.data = PreparedDataset(run, dataset, fabric.device)
         self._dtype = torch.float64 if run.precision == "float64" else torch.float32
-        self.network: MRSGNN = build_model(run, dataset).to(self._dtype)
+        self.network: GNN = build_model(run, dataset).to(self._dtype)
         self._readout = self.network.readout = GraphReadout(isinstance(self.network.readout, MeanAggregation))
         if fabric.world_size > 1:
             sync_batch_norms(self.network)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn.models import make_conv
+from graphprism.nn.models import CONVOLUTIONS
 from graphprism.ops import Batches, BlockDiagonal, RelationalAdj, TableAdj, csr_sum
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of
@@ -64,9 +64,8 @@ _POSITIONS_AT_ONCE = 64
 
 def edge_needs(run: Run, dataset: PackedDataset) -> tuple[str, bool]:
     """The normalisation that the convolution of a run wants, and whether it takes types of edges."""
-    with torch.device("meta"):
-        conv = make_conv(run.model, 2, relations_of(run), 2 if dataset.edge_types else None)
-    return str(conv.edge_norm), getattr(conv, "edge_dim", None) is not None
+    convolution = CONVOLUTIONS[run.model]
+    return convolution.edge_norm or "none", convolution.takes_edge_attr and bool(dataset.edge_types)
 
 
 def split_graph(run: Run, whole: Batch) -> RelationalAdj:

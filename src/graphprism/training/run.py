@@ -11,6 +11,10 @@ from graphprism.nn.models import CONVOLUTIONS
 
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("cosine", "constant")
+# Both engines take layers of this package that pass messages along the edges.
+MODELS = tuple(
+    name for name, conv in CONVOLUTIONS.items() if conv.takes_graph and conv.edge_norm is not None and not conv.directed
+)
 PRECISIONS = ("float32", "bf16", "float64")
 
 
@@ -22,7 +26,7 @@ class Run:
 
     Attributes:
         dataset: What `graphprism.datasets.load` takes.
-        model: A name of `graphprism.nn.models.CONVOLUTIONS`.
+        model: A name of `MODELS`.
         split: An ordering, or several between commas; unused by models of one relation.
         layers: Number of convolutions.
         width: Channels of a hidden layer; None takes the largest that stays within ``budget``.
@@ -71,7 +75,7 @@ class Run:
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("model", tuple(CONVOLUTIONS)),
+            ("model", MODELS),
             ("jk", (None, "cat", "max")),
             ("optimizer", OPTIMIZERS),
             ("schedule", SCHEDULES),

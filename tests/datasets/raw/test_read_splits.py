@@ -53,3 +53,17 @@ def test_bad_arrays(tmp_path, changed, message):
 def test_bad_objects(tmp_path, objects):
     with pytest.raises(DatasetFileError, match="every split must name its nodes for"):
         read_splits(write_object_array(tmp_path / "a.npy", objects), NUM_NODES)
+
+
+@pytest.mark.parametrize("nodes", [["1"], [[1], [2]], [np.arange(3)] * 2, {"a": 1}, 3, None, [1.5], [2**70]])
+def test_splits_of_anything_but_numbers(tmp_path, nodes):
+    path = write_object_array(tmp_path / "a.npy", [{**split_dictionaries(1)[0], "valid": nodes}])
+    with pytest.raises(DatasetFileError, match="`valid` must hold whole numbers"):
+        read_splits(path, NUM_NODES)
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_number_of_splits_is_bounded(tmp_path, count):
+    path = write_object_array(tmp_path / "a.npy", split_dictionaries(1) * count)
+    with pytest.raises(DatasetFileError, match=f"it must hold 1 to 100 splits, got {count}"):
+        read_splits(path, NUM_NODES)

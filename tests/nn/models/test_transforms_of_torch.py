@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from graphprism.nn import MRSGNN
+from graphprism.nn import GNN
 from graphprism.testing import tolerance
 
 TYPES = torch.tensor([0, 3, 1, 1, 4, 2])
@@ -13,7 +13,7 @@ RELATIONS = torch.tensor([0, 1, 2, 0, 1, 2, 1])
 
 def make_network(model, **more):
     torch.manual_seed(0)
-    return MRSGNN(model, 8, 2, num_layers=2, num_node_types=5, num_relations=3, **more).double()
+    return GNN(model, 8, 2, num_layers=2, num_node_types=5, num_relations=3, **more).double()
 
 
 @pytest.mark.parametrize("model", ["mrs-gcn", "mrs-sage", "mrs-gin", "mrs-gat"])

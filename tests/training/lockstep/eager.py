@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import MRSGNN
+from graphprism.nn import GNN
 from graphprism.training import PreparedDataset, Run, build_model, epoch_order, learning_rate
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.group import LockstepGroup
@@ -21,7 +21,7 @@ def make_group(runs: list[Run], dataset: PackedDataset, **options: bool) -> Lock
     return LockstepGroup(runs, dataset, TableDataset(runs[0], dataset, CPU, torch.float64), CPU, **options)
 
 
-def train_eagerly(run: Run, dataset: PackedDataset, epochs: int = 1) -> tuple[MRSGNN, list[float]]:
+def train_eagerly(run: Run, dataset: PackedDataset, epochs: int = 1) -> tuple[GNN, list[float]]:
     """The network after some epochs in float64, and the mean loss over graphs of each."""
     network = build_model(run, dataset).double()
     optimizer = make_optimizer(run, network.parameters())
@@ -42,7 +42,7 @@ def train_eagerly(run: Run, dataset: PackedDataset, epochs: int = 1) -> tuple[MR
 
 
 @torch.no_grad()
-def evaluate(network: MRSGNN, run: Run, dataset: PackedDataset, subset: str) -> Tensor:
+def evaluate(network: GNN, run: Run, dataset: PackedDataset, subset: str) -> Tensor:
     """Outputs on a subset."""
     (batch,) = PreparedDataset(run, dataset).batches(dataset.subset(subset), 10_000)
     return network.eval()(**batch.inputs)

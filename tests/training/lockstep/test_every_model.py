@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
+from graphprism.training.run import MODELS
 from tests.training.lockstep.eager import evaluate, make_group, train_eagerly
 
 # 20 training graphs: two batches of eight and one of four.
@@ -17,10 +18,10 @@ OPTIONS = [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max", "pe": 3}, {"norm
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("model", CONVOLUTIONS)
+@pytest.mark.parametrize("model", MODELS)
 def test_an_epoch_equals_that_of_every_run_alone(model, options):
     # gates leave weights without a gradient (the last norm of edges), which PyTorch's optimisers do not shrink
-    decay = 0.0 if "gated" in model else 0.1
+    decay = 0.0 if CONVOLUTIONS[model].takes_edge_attr else 0.1
     run = replace(RUN, model=model, **options)
     runs = [replace(run, seed=0, lr=1e-2), replace(run, seed=1, lr=3e-3, weight_decay=decay)]
     group = make_group(runs, DATASET)

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training import PreparedDataset, Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.networks import Networks
+from graphprism.training.run import MODELS
 from tests.training.lockstep.eager import CPU
 
 DATASET = molecules(24)
@@ -15,7 +15,7 @@ GRAPHS = torch.tensor([[3, 11, 0], [5, 6, 23]])
 
 
 @pytest.mark.parametrize("width", [10, 16])
-@pytest.mark.parametrize("model", CONVOLUTIONS)
+@pytest.mark.parametrize("model", MODELS)
 def test_outputs_are_those_of_the_networks_alone(model, width):
     run = Run(model=model, layers=3, width=width, precision="float64", pe=2, jk="cat")
     runs = [replace(run, seed=seed) for seed in range(2)]

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training import Run, build_model
 from graphprism.training.build_model import make_network
 from graphprism.training.lockstep.stacked_parameters import StackedParameters
+from graphprism.training.run import MODELS
 from tests.training.lockstep.eager import CPU
 
 DATASET = molecules(12)
@@ -20,7 +20,7 @@ def make(run, wide=16, low=None, **more):
 
 
 @pytest.mark.parametrize("options", [{}, {"pe": 3}, {"jk": "cat", "pe": 3}, {"norm": "batch"}, {"width": 16}], ids=str)
-@pytest.mark.parametrize("model", CONVOLUTIONS)
+@pytest.mark.parametrize("model", MODELS)
 def test_what_is_put_in_comes_out(model, options):
     networks, parameters = make(replace(RUN, model=model, **options))
     for number, network in enumerate(networks):

@@ -3,10 +3,10 @@ import copy
 import pytest
 import torch
 
-from graphprism.nn.models import NODE_CONVOLUTIONS
 from graphprism.training.node import build_node_model, train_node, train_nodes
 from graphprism.training.node.captured_step import CapturedStep
 from graphprism.training.node.node_data import NodeData
+from graphprism.training.node.node_run import NODE_MODELS
 from graphprism.training.node.node_step import SLOTS, NodeStep
 from tests.training.node.node_sets import numbers, small_run, small_set
 
@@ -24,7 +24,7 @@ def history(step, epochs=6):
     return step.read()
 
 
-@pytest.mark.parametrize("model", NODE_CONVOLUTIONS)
+@pytest.mark.parametrize("model", NODE_MODELS)
 def test_a_captured_step_is_the_step(model):
     run = small_run(model=model, dropout=0.5, alpha=0.5)
     eager, captured = history(make_step(run)), history(CapturedStep(make_step(run)))

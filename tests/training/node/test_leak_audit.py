@@ -9,8 +9,11 @@ import torch
 from hypothesis import strategies
 
 from graphprism.datasets import DATA_VARIABLE, PackedDataset, load, molecules
-from graphprism.training.node.leak_audit import LeakAudit, leak_audit
+from graphprism.datasets.leak_audit import LeakAudit, leak_audit
+from graphprism.training.node import NodeRun, train_node
+from graphprism.training.node.node_data import NodeData
 from tests.datasets.small_sets import one_graph
+from tests.training.node.node_sets import small_run
 
 # Test nodes that the lookup and the commonest class get right, mean over ten splits in percent.
 REAL = {"chameleon": (74.0, 21.4), "squirrel": (69.3, 20.0), "chameleon-filtered": (26.9, 25.0)}
@@ -67,6 +70,36 @@ def test_against_the_definition(seed):
     assert leak_audit(graph_of(edges, y, part)) == pytest.approx(by_definition(edges, y, part))
 
 
+@hypothesis.given(strategies.integers(0, 10_000), strategies.booleans(), strategies.booleans())
+def test_edges_are_those_of_training(seed, undirected, self_loops):
+    """The audit of the set as prepared for a run, without the loops that all its nodes have."""
+    random = np.random.default_rng(seed)
+    nodes = int(random.integers(3, 14))
+    edges = random.integers(0, nodes, (int(random.integers(0, 21)), 2)).tolist()
+    y, part = random.integers(0, 3, nodes).tolist(), [0, 1, 2, *random.integers(0, 3, nodes - 3).tolist()]
+    run = NodeRun(model="gcn", undirected=undirected, self_loops=self_loops)
+    dataset = graph_of(edges, y, part)
+    adj = NodeData.prepare(run, dataset, torch.device("cpu")).adj
+    pairs = {(int(a), int(b)) for a, b in adj.edge_index.T.tolist()}
+    assert not self_loops or all((node, node) in pairs for node in range(nodes))
+    seen = [pair for pair in pairs if not self_loops or pair[0] != pair[1]]
+    assert leak_audit(dataset, undirected=undirected, self_loops=self_loops) == pytest.approx(
+        by_definition(seen, y, part)
+    )
+
+
+def test_audit_of_an_undirected_run_looks_at_both_ways():
+    # Nodes 0 and 2 point to 3; 0 is pointed to by 1 as well, which a run that symmetrises edges sees.
+    dataset = graph_of([(0, 3), (2, 3), (1, 0)], [1, 0, 1, 0], [0, 0, 2, 1])
+    assert leak_audit(dataset).matched == 1
+    assert leak_audit(dataset, undirected=True).matched == 0
+    extra = [
+        train_node(small_run(model="gcn", epochs=1, undirected=way, width=2), dataset, accelerator="cpu").extra
+        for way in (False, True)
+    ]
+    assert [each["lookup"] for each in extra] == [100, 0]
+
+
 def test_of_nodes_without_edges_nothing_leaks():
     assert leak_audit(graph_of([], [0, 0, 1, 0], [0, 1, 2, 2])) == (0.5, 0.5, 0.0)
 
@@ -76,6 +109,9 @@ def test_bad_input():
         leak_audit(one_graph(), 2)
     with pytest.raises(ValueError, match=r"`split_column` must be in \[0, 2\), got -1"):
         leak_audit(one_graph(), -1)
+    for column in (True, 0.0):
+        with pytest.raises(TypeError, match="`split_column` must be a whole number, got"):
+            leak_audit(one_graph(), column)
     with pytest.raises(ValueError, match=r"must be one graph with a class per node, got PackedDataset\('molecules'"):
         leak_audit(molecules(3))
     with pytest.raises(ValueError, match="one has none"):

@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from graphprism.nn.models import NODE_CONVOLUTIONS
 from graphprism.results import RunResult
 from graphprism.training.node import build_node_model, leak_audit, train_node
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_progress import NodeProgress
+from graphprism.training.node.node_run import NODE_MODELS
 from graphprism.training.session import Diverged
 from tests.training.node.node_sets import numbers, small_run, small_set
 
@@ -35,7 +35,7 @@ def test_it_is_the_loop_that_anyone_would_write(decay):
     assert numbers(train(run)) == expected
 
 
-@pytest.mark.parametrize("model", NODE_CONVOLUTIONS)
+@pytest.mark.parametrize("model", NODE_MODELS)
 def test_every_model_learns(model):
     result = train(small_run(model=model, epochs=40, lr=0.05, jk="cat", alpha=0.5, normalize=False))
     assert result.history["train_loss"][-1] < 0.5 * result.history["train_loss"][0]

@@ -9,15 +9,32 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from graphprism.datasets.dataset_file_error import DatasetFileError
 from graphprism.datasets.known import DATASETS
-from graphprism.datasets.pack_nodes import pack_nodes
-from graphprism.datasets.packed_dataset import PackedDataset
-from graphprism.datasets.raw.quantile_labels import quantile_labels
-from graphprism.datasets.raw.raw_file import raw_file
-from graphprism.datasets.raw.year_splits import year_splits
+from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
+from graphprism.datasets.packed_file import DatasetFileError
+from graphprism.datasets.raw.raw_file import quantile_labels, random_splits, raw_file, read_splits
 from graphprism.packed import Array
+
+_COUNT = 5
+_DRAWN = "The splits are not the published ones but drawn at random, half, a quarter and a quarter: {file} was missing."
+
+
+def year_splits(name: str, folder: Path, labels: Array) -> tuple[tuple[Tensor, Tensor, Tensor], str]:
+    """Masks (N, S) from ``NAME-splits.npz`` or ``NAME-splits.npy``, else drawn; with a note where they are drawn.
+
+    Raises:
+        ValueError: A split names a node that has no class.
+    """
+    files = [folder / f"{name}-splits{ending}" for ending in (".npz", ".npy")]
+    there = [file for file in files if file.is_file()]
+    labelled = labels >= 0
+    masks = read_splits(there[0], len(labels)) if there else random_splits(labelled, _COUNT)
+    if there and any(bool(mask[~labelled].any()) for mask in masks):
+        raise ValueError(f"{there[0]}: the splits must name nodes that have a class")
+    train_mask, val_mask, test_mask = (torch.from_numpy(mask) for mask in masks)
+    return (train_mask, val_mask, test_mask), "" if there else _DRAWN.format(file=files[-1].name)
 
 
 def arxiv_year(name: str, folder: Path) -> PackedDataset:

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphprism.datasets.dataset_file_error import DatasetFileError
 from graphprism.datasets.known import DATASETS
-from graphprism.datasets.pack_nodes import pack_nodes
-from graphprism.datasets.packed_dataset import PackedDataset
+from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
+from graphprism.datasets.packed_file import DatasetFileError
 from graphprism.datasets.raw.raw_file import raw_file
 from graphprism.packed import Array, Arrays, open_arrays
 

@@ -9,13 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphprism.datasets.dataset_file_error import DatasetFileError
 from graphprism.datasets.known import DATASETS
-from graphprism.datasets.pack_nodes import pack_nodes
-from graphprism.datasets.packed_dataset import PackedDataset
-from graphprism.datasets.raw.quantile_labels import quantile_labels
-from graphprism.datasets.raw.raw_file import raw_file
-from graphprism.datasets.raw.year_splits import year_splits
+from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
+from graphprism.datasets.packed_file import DatasetFileError
+from graphprism.datasets.raw.arxiv_year import year_splits
+from graphprism.datasets.raw.raw_file import quantile_labels, raw_file
 
 _KEYS = ("edge_index", "node_feat", "num_nodes", "years")
 # Rows that are made dense at a time: 269 features of 65,536 patents are 141 MB in double precision.

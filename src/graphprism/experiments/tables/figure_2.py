@@ -19,7 +19,7 @@ from graphprism.datasets import named_folder
 from graphprism.experiments.experiment import Measured, Option, save_png_and_svg
 from graphprism.experiments.find_graph import dataset_file
 from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Result, Figure2Spec, plot_figure_2
-from graphprism.nn.models import CONVOLUTIONS, make_conv
+from graphprism.nn.models import CONVOLUTIONS
 from graphprism.ops import RelationalAdj
 from graphprism.splitting import Graph, resolve_split
 from graphprism.testing import molecules
@@ -77,7 +77,7 @@ def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
     split = resolve_split(spec.split)
     x: Tensor = torch.nn.Linear(graph.x.size(1), spec.channels, dtype=torch.float64)(graph.x)
     # In evaluation mode the batch norms of GatedGCN are the identity: they would otherwise depend on the graph's size.
-    conv = make_conv(model, spec.channels, split.num_relations or 1).double().eval()
+    conv = _make_conv(model, spec.channels, split.num_relations or 1).double().eval()
     edges = _edges(graph, split(graph), int(conv.num_relations))  # type: ignore[arg-type]  # a number, not a module
     states = x.new_empty(spec.layers, *x.shape)
     for state in states:
@@ -85,6 +85,10 @@ def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
         x = _in_range(conv(x, edges).relu())
         state.copy_(x)
     return states
+
+
+def _make_conv(model: str, channels: int, num_relations: int) -> torch.nn.Module:
+    return CONVOLUTIONS[model].make(channels, channels, num_relations=num_relations)
 
 
 def _edges(graph: Graph, edge_type: Tensor, num_relations: int) -> RelationalAdj:
@@ -203,9 +207,11 @@ def one_thread() -> Iterator[None]:
 
 
 def _check_models(spec: Figure2Spec) -> None:
-    unknown = [model for model in spec.models if model not in CONVOLUTIONS]
+    # Of the others, those of PyG take no prepared graph and the rest no graph at all.
+    known = [name for name, conv in CONVOLUTIONS.items() if conv.takes_graph and conv.edge_norm is not None]
+    unknown = [model for model in spec.models if model not in known]
     if unknown:
-        raise ValueError(f"`models` must be among {sorted(CONVOLUTIONS)}, got {unknown}")
+        raise ValueError(f"`models` must be among {sorted(known)}, got {unknown}")
 
 
 def _spec(data: Path | None, models: str, **options: Any) -> Figure2Spec:

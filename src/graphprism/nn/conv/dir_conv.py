@@ -58,6 +58,12 @@ class DirConv(torch.nn.Module):
         self.conv_out = factory() if alpha > 0 else None
         self.lin_root = None if root_weight is None else Linear(*root_weight, bias=False)
 
+    @property
+    def num_relations(self) -> int:
+        """Number of relations R of the graph that the layers take."""
+        layer = self.conv_in if self.conv_out is None else self.conv_out
+        return int(layer.num_relations)  # type: ignore[union-attr,arg-type]
+
     def reset_parameters(self) -> None:
         """Draws new weights."""
         for module in self.children():
@@ -85,7 +91,7 @@ class DirConv(torch.nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What `forward` adds up: one or two tensors of its shape, and a bias; for what adds them on the way."""
         layer = self.conv_in if self.conv_out is None else self.conv_out
-        adj = to_adj(x, edge_index, edge_type, edge_weight, layer.num_relations)  # type: ignore
+        adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         if adj.edge_weight is None and layer.edge_norm == "sym":  # type: ignore
             adj = adj.normalized("dir", x.dtype)
         if all(isinstance(part, MRSGCNConv) and not is_watched(part) for part in self.children()):

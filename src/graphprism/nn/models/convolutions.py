@@ -1,39 +1,195 @@
-"""The convolutions of the paper by name: five plain ones and their MRS forms."""
+"""The convolutions that a `GNN` knows by name, as one table of objects with properties."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
-from torch_geometric.nn import MLP
+from torch_geometric.nn import MLP, GCNConv, RGCNConv
+from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv import MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv import DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 
-# Each makes a convolution from its width c, the number of relations r and the width e of edge features (or None). A
-# plain convolution is the MRS layer with one relation: the same function as PyG's layer, and it takes a prepared graph.
-CONVOLUTIONS: dict[str, Callable[[int, int, int | None], torch.nn.Module]] = {
-    "gcn": lambda c, r, e: MRSGCNConv(c, c, 1),
-    "mrs-gcn": lambda c, r, e: MRSGCNConv(c, c, r),
-    "sage": lambda c, r, e: MRSSAGEConv(c, c, 1),
-    "mrs-sage": lambda c, r, e: MRSSAGEConv(c, c, r),
-    "gat": lambda c, r, e: MRSGATConv(c, c, 1, heads=2, concat=False),
-    "mrs-gat": lambda c, r, e: MRSGATConv(c, c, r, heads=2, concat=False),
+
+@dataclass(frozen=True)
+class LayerOptions:
+    """What a factory may use beside the two widths; a layer without use for an option ignores it.
+
+    Attributes:
+        num_relations: number of relations R of the graph that the layer takes; 1 unless the convolution is relational.
+        edge_dim: size of an edge feature; `None` for none, and where the convolution takes none.
+        alpha: share of the nodes that a node points to, for directed convolutions.
+        share_init: whether all relations start from the same weights.
+    """
+
+    num_relations: int
+    edge_dim: int | None
+    alpha: float
+    share_init: bool
+
+
+Factory = Callable[[int, int, LayerOptions], torch.nn.Module]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A kind of convolution: how to make one, and what a network has to know about it.
+
+    Attributes:
+        name: the name in `CONVOLUTIONS`.
+        factory: makes a layer from input width, output width and `LayerOptions`; users call `make`.
+        relational: has one weight per relation, so it takes a graph that was split.
+        directed: passes messages along and against every edge.
+        takes_graph: False for a network that sees single nodes.
+        takes_edge_attr: takes edge features ``edge_attr``; a layer with the argument ``return_edge_attr`` updates them.
+        takes_sparse: takes node features in sparse CSR layout.
+        edge_norm: coefficients to prepare before training, a kind of `graphprism.ops.edge_norm`; ``"none"`` for a layer
+            that takes a prepared graph without coefficients; `None` for a layer of PyG, which takes ``edge_index`` as
+            it is (a relational one also ``edge_type``).
+        has_batch_norm: the layer contains batch normalisation.
+        partner: name of the plain form of an MRS convolution, or of the MRS form of a plain one; `None` without one.
+
+    >>> CONVOLUTIONS["mrs-gcn"].partner, CONVOLUTIONS["mrs-gcn"].relations(3), CONVOLUTIONS["gcn"].relations(3)
+    ('gcn', 3, 1)
+    """
+
+    name: str
+    factory: Factory
+    relational: bool = False
+    directed: bool = False
+    takes_graph: bool = True
+    takes_edge_attr: bool = False
+    takes_sparse: bool = False
+    edge_norm: str | None = "none"
+    has_batch_norm: bool = False
+    partner: str | None = None
+
+    def relations(self, num_relations: int) -> int:
+        """Number of relations of the graph that the layer takes: 1 unless it is relational."""
+        return num_relations if self.relational else 1
+
+    def make(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        num_relations: int = 3,
+        edge_dim: int | None = None,
+        alpha: float = 0.5,
+        share_init: bool = False,
+    ) -> torch.nn.Module:
+        """Makes one layer; ``in_channels=-1`` takes the width from the first input.
+
+        >>> CONVOLUTIONS["dir-sage"].make(8, 4, alpha=1.0).conv_out
+        MRSSAGEConv(
+          8, 4, num_relations=1
+          (lin): RelationalWeight(8, 4, num_relations=1)
+        )
+        """
+        edge_dim = edge_dim if self.takes_edge_attr else None
+        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, share_init)
+        return self.factory(in_channels, out_channels, options)
+
+
+def _mlp(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    linear: torch.nn.Module = Linear(i, o)
+    return linear
+
+
+def _gcn(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGCNConv(i, o, options.num_relations, share_init=options.share_init)
+
+
+def _sage(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSSAGEConv(i, o, options.num_relations, share_init=options.share_init)
+
+
+def _gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGATConv(i, o, options.num_relations, heads=2, concat=False, share_init=options.share_init)
+
+
+def _gin(num_maps: int) -> Factory:
+    def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+        widths = [i, *[o] * num_maps]
+        return MRSGINConv(lambda: MLP(widths, norm=None), options.num_relations, share_init=options.share_init)
+
+    return make
+
+
+def _gated_gcn(gate_per_relation: bool) -> Factory:
+    def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+        relations, edge_dim, share_init = options.num_relations, options.edge_dim, options.share_init
+        return MRSGatedGCNConv(i, o, relations, edge_dim, gate_per_relation, share_init=share_init)
+
+    return make
+
+
+def _both_directions(factory: Factory) -> Factory:
+    def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+        return DirConv(lambda: factory(i, o, options), options.alpha)
+
+    return make
+
+
+def _dir_sage(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    # the node itself has no direction: one weight for it, not one in each direction
+    def layer() -> torch.nn.Module:
+        return MRSSAGEConv(i, o, options.num_relations, root_weight=False, share_init=options.share_init)
+
+    return DirConv(layer, options.alpha, root_weight=(i, o))
+
+
+def _pair(
+    name: str,
+    plain: Factory,
+    relational: Factory,
+    edge_norm: str = "none",
+    directed: bool = False,
+    takes_sparse: bool = True,
+    gated: bool = False,
+) -> tuple[Convolution, Convolution]:
+    """A plain convolution and its MRS form; plain is the MRS layer with one relation, the function of PyG's layer."""
+
+    def form(own: str, other: str, factory: Factory, is_relational: bool) -> Convolution:
+        return Convolution(
+            own,
+            factory,
+            relational=is_relational,
+            directed=directed,
+            takes_edge_attr=gated,
+            takes_sparse=takes_sparse,
+            edge_norm=edge_norm,
+            has_batch_norm=gated,
+            partner=other,
+        )
+
+    return form(name, f"mrs-{name}", plain, False), form(f"mrs-{name}", name, relational, True)
+
+
+_ENTRIES = (
+    *_pair("gcn", _gcn, _gcn, edge_norm="sym"),
+    *_pair("sage", _sage, _sage, edge_norm="mean"),
+    *_pair("gat", _gat, _gat),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts
-    "gin": lambda c, r, e: MRSGINConv(lambda: MLP([c, c, c, c], norm=None), 1),
-    "mrs-gin": lambda c, r, e: MRSGINConv(lambda: MLP([c, c, c], norm=None), r),
-    "gated-gcn": lambda c, r, e: MRSGatedGCNConv(c, c, 1, e),
-    "mrs-gated-gcn": lambda c, r, e: MRSGatedGCNConv(c, c, r, e),
+    *_pair("gin", _gin(3), _gin(2), takes_sparse=False),
+    *_pair("gated-gcn", _gated_gcn(False), _gated_gcn(False), takes_sparse=False, gated=True),
     # nine maps, as the paper's parameter table counts; its formula has seven
-    "mrs-gated-gcn-9": lambda c, r, e: MRSGatedGCNConv(c, c, r, e, gate_per_relation=True),
-}
-
-
-def make_conv(
-    conv: str | Callable[[int], torch.nn.Module], channels: int, num_relations: int, edge_dim: int | None = None
-) -> torch.nn.Module:
-    """One convolution from ``channels`` to ``channels``, by name or by a function of the width."""
-    if callable(conv):
-        return conv(channels)
-    if conv not in CONVOLUTIONS:
-        raise ValueError(f"`conv` must be a function of the width or one of {sorted(CONVOLUTIONS)}, got {conv!r}")
-    return CONVOLUTIONS[conv](channels, num_relations, edge_dim)
+    Convolution(
+        "mrs-gated-gcn-9",
+        _gated_gcn(True),
+        relational=True,
+        takes_edge_attr=True,
+        has_batch_norm=True,
+        partner="gated-gcn",
+    ),
+    Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),
+    *_pair("dir-gcn", _both_directions(_gcn), _both_directions(_gcn), edge_norm="dir", directed=True),
+    # a mean is taken in each direction, so no single coefficient per edge can be prepared
+    *_pair("dir-sage", _dir_sage, _dir_sage, directed=True),
+    *_pair("dir-gat", _both_directions(_gat), _both_directions(_gat), directed=True),
+    # Layers of PyG as baselines, with PyG's defaults: `GCNConv` adds self-loops, unlike gcn above.
+    Convolution("pyg-gcn", lambda i, o, _: GCNConv(i, o), edge_norm=None),
+    Convolution("pyg-rgcn", lambda i, o, k: RGCNConv(i, o, k.num_relations), edge_norm=None, relational=True),
+)
+CONVOLUTIONS: Mapping[str, Convolution] = {entry.name: entry for entry in _ENTRIES}

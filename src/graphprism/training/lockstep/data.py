@@ -32,7 +32,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What K networks are called with, a dimension for runs in front; see `graphprism.nn.MRSGNN`."""
+    """What K networks are called with, a dimension for runs in front; see `graphprism.nn.GNN`."""
 
     x: Tensor
     numbers: Tensor

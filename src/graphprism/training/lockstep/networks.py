@@ -77,7 +77,7 @@ class Networks:
         with torch.random.fork_rng(devices=[]):
             template = make_network(run, dataset, wide)
         self._readout = template.readout = OwnerReadout(isinstance(template.readout, MeanAggregation))
-        self._template = template.to(device, networks[0].head.weight.dtype)
+        self._template = template.to(device, next(networks[0].parameters()).dtype)
         low = torch.bfloat16 if run.precision == "bf16" else None
         self.count = sum(parameter.numel() for parameter in networks[0].parameters())
         self.parameters = StackedParameters(

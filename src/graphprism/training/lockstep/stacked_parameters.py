@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphprism.nn import MRSGNN
+from graphprism.nn import GNN
 
 # Numbers from one parameter to the next are a multiple of this, so that all begin where matrix units like it.
 _ALIGNMENT = 64
@@ -50,8 +50,8 @@ class StackedParameters:
 
     def __init__(
         self,
-        networks: Sequence[MRSGNN],
-        template: MRSGNN,
+        networks: Sequence[GNN],
+        template: GNN,
         pe: int,
         device: torch.device,
         low: torch.dtype | None = None,

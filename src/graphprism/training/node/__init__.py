@@ -1,7 +1,7 @@
 """Node classification: runs on all nodes of one graph at once."""
 
+from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.training.node.build_node_model import build_node_model
-from graphprism.training.node.leak_audit import LeakAudit, leak_audit
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.train_node import train_node
 from graphprism.training.node.train_nodes import train_nodes

@@ -7,8 +7,11 @@ import json
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-from graphprism.nn.models import NODE_CONVOLUTIONS
+from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training.run import PRECISIONS
+
+# Features that are mostly zeros come in sparse CSR layout, which not every layer takes.
+NODE_MODELS = tuple(name for name, conv in CONVOLUTIONS.items() if conv.takes_sparse)
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class NodeRun:
 
     Attributes:
         dataset: What `graphprism.datasets.load` takes.
-        model: A name of `graphprism.nn.models.NODE_CONVOLUTIONS`.
+        model: A name of `NODE_MODELS`.
         split: An ordering, or several between commas; unused by models of one relation.
         layers: Number of convolutions.
         width: Channels of a hidden layer.
@@ -70,7 +73,7 @@ class NodeRun:
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("model", NODE_CONVOLUTIONS),
+            ("model", NODE_MODELS),
             ("jk", (None, "cat", "max")),
             ("optimizer", ("adam",)),
             ("precision", PRECISIONS),

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.nn import DirGNN
+from graphprism.nn import GNN
 from graphprism.training.node.input_dropout import input_dropout
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_run import NodeRun
@@ -29,7 +29,7 @@ class NodeStep:
         data: Its graph, on the device to train on.
     """
 
-    def __init__(self, run: NodeRun, model: DirGNN, data: NodeData) -> None:
+    def __init__(self, run: NodeRun, model: GNN, data: NodeData) -> None:
         device = data.x.device
         self.run, self.data = run, data
         self.model = model.to(device, data.x.dtype)

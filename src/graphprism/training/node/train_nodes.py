@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from graphprism.datasets import PackedDataset
+from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.results import RunResult
-from graphprism.training.node.leak_audit import LeakAudit, leak_audit
 from graphprism.training.node.node_data import NodeData
 from graphprism.training.node.node_run import NodeRun
 from graphprism.training.node.node_step import SLOTS
@@ -52,7 +52,7 @@ def train_nodes(
     """
     device = _device(accelerator)
     shared: dict[object, NodeData] = {}
-    audits: dict[int, LeakAudit] = {}
+    audits: dict[tuple[int, bool, bool], LeakAudit] = {}
     results: list[RunResult] = []
 
     def train_some() -> None:  # a function: what one wave holds of the device is free before the next
@@ -60,9 +60,10 @@ def train_nodes(
         _train(wave, SLOTS if device.type == "cuda" else 1, on_epoch or _nobody, checkpoint_seconds)
         shared_origin = origin(device, 1, len(wave))
         for each in wave:
-            fold = each.run.fold
-            audits[fold] = audits[fold] if fold in audits else leak_audit(dataset, fold)
-            results.append(each.result(len(wave), shared_origin, _baselines(audits[fold])))
+            fold, undirected, self_loops = key = each.run.fold, each.run.undirected, each.run.self_loops
+            if key not in audits:
+                audits[key] = leak_audit(dataset, fold, undirected=undirected, self_loops=self_loops)
+            results.append(each.result(len(wave), shared_origin, _baselines(audits[key])))
 
     while len(results) < len(runs):
         train_some()

@@ -1,0 +1,75 @@
+"""A graph as a file holds it."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class FileGraph:
+    """One graph, or several as one batch; what the file does not hold is None.
+
+    Shapes: ``edge_index`` (2, E), ``x`` (N, F), ``edge_attr`` (E, D), ``edge_weight`` (E,), ``batch`` (N,)
+
+    Attributes:
+        edge_index: Source and target of each edge.
+        num_nodes: Number of nodes.
+        x: Features of the nodes.
+        edge_attr: Features of the edges.
+        edge_weight: Weight of each edge.
+        batch: Number of the graph of each node, where the file holds several.
+        labels: Name of each node in the file, where nodes are not numbered there.
+        name: Name of the graph.
+    """
+
+    edge_index: Tensor
+    num_nodes: int
+    x: Tensor | None = None
+    edge_attr: Tensor | None = None
+    edge_weight: Tensor | None = None
+    batch: Tensor | None = None
+    labels: tuple[str, ...] | None = None
+    name: str = ""
+
+
+class GraphFileError(ValueError):
+    """A file cannot be read as a graph; the message is one sentence with the file and, where known, the line."""
+
+    def __init__(self, path: Path, problem: str, line: int | None = None) -> None:
+        where = f"{path}, line {line}" if line is not None else str(path)
+        super().__init__(f"{where}: {problem}")
+        self.line = line
+
+
+_GZIP = b"\x1f\x8b"
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens ``path`` for reading bytes, through gzip if its first bytes say so."""
+    if path.is_dir():
+        raise GraphFileError(path, "is a folder, not a file")
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    with path.open("rb") as raw:
+        compressed = raw.read(2) == _GZIP
+        raw.seek(0)
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if compressed else raw
+
+
+def read_block(path: Path, file: BinaryIO, size: int, lines_so_far: int) -> bytes:
+    """Up to ``size`` bytes, or the error of a damaged archive with the last line that could be read."""
+    try:
+        return file.read(size)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise GraphFileError(
+            path, f"the compressed file is damaged or cut off ({error})", max(lines_so_far, 1)
+        ) from error

@@ -1,0 +1,195 @@
+"""GraphML, read without ever expanding an entity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+from xml.parsers import expat
+
+import torch
+from torch import Tensor
+
+from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
+
+_NUMBERS = {"int", "long", "float", "double", "boolean"}
+_WORDS = {"true": 1.0, "false": 0.0}
+
+
+class _Key(NamedTuple):
+    name: str
+    kind: str  # "node", "edge", "all" or "graph"
+    numeric: bool
+    default: float | None
+
+
+class GraphMLHandler:
+    """Collects nodes, edges and the data on them from the calls of an XML parser."""
+
+    class Problem(Exception):
+        """The file is XML but not a graph that can be read."""
+
+    _NESTED: ClassVar[dict[str, str]] = {
+        "hyperedge": "edges of more than two ends are not read",
+        "port": "ports of nodes are not read",
+    }
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.numbers: dict[str, int] = {}
+        self.ends: list[int] = []
+        self.undirected: list[bool] = []
+        self._keys: dict[str, _Key] = {}
+        self._values: dict[tuple[str, str], dict[int, float]] = {}
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._data_key = ""
+        self._default_undirected = True
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """An element begins."""
+        tag = name.rpartition(" ")[2]
+        if not self._path and tag != "graphml":
+            raise self.Problem(f"must be GraphML, got XML that begins with <{tag[:40]}>")
+        if tag in self._NESTED:
+            raise self.Problem(self._NESTED[tag])
+        self._path.append(tag)
+        self._text = []
+        if tag in ("key", "graph", "node", "edge", "data"):
+            getattr(self, f"_start_{tag}")(attributes)
+
+    def characters(self, text: str) -> None:
+        """Text between tags."""
+        if self._path and self._path[-1] in ("data", "default"):
+            self._text.append(text)
+
+    def end(self, _: str) -> None:
+        """An element ends."""
+        tag, text = self._path.pop(), "".join(self._text).strip()
+        if tag == "data" and self._path[-1] in ("node", "edge"):
+            row = (len(self.numbers) if self._path[-1] == "node" else len(self.undirected)) - 1
+            if (key := self._keys.get(self._data_key)) and key.numeric:
+                self._values.setdefault((self._path[-1], self._data_key), {})[row] = self._number(text)
+        elif tag == "default" and self._path[-1] == "key":
+            name, key = next(reversed(self._keys.items()))
+            self._keys[name] = key._replace(default=self._number(text) if key.numeric else None)
+
+    def columns(self, kind: str) -> dict[str, list[float]]:
+        """The numeric attributes that every node or every edge has, by name."""
+        rows = len(self.numbers) if kind == "node" else len(self.undirected)
+        found: dict[str, list[float]] = {}
+        for number, key in self._keys.items():
+            values = self._values.get((kind, number), {})
+            if key.default is not None and key.kind in (kind, "all"):
+                values = {row: values.get(row, key.default) for row in range(rows)}
+            if rows and len(values) == rows:
+                found[key.name] = [values[row] for row in range(rows)]
+        return found
+
+    def _number(self, text: str) -> float:
+        try:
+            return _WORDS[text.lower()] if text.lower() in _WORDS else float(text)
+        except ValueError:
+            raise self.Problem(f"{text[:40]!r} must be a number, as its key says") from None
+
+    def _start_key(self, attributes: dict[str, str]) -> None:
+        key = self._required(attributes, "id")
+        numeric = attributes.get("attr.type", "string") in _NUMBERS
+        self._keys[key] = _Key(attributes.get("attr.name", key), attributes.get("for", "all"), numeric, None)
+
+    def _start_graph(self, attributes: dict[str, str]) -> None:
+        if self._path != ["graphml", "graph"] or self.numbers:
+            raise self.Problem("holds more than one graph; one is read")
+        self.name = attributes.get("id", "")
+        self._default_undirected = attributes.get("edgedefault", "undirected") == "undirected"
+
+    def _start_node(self, attributes: dict[str, str]) -> None:
+        name = self._required(attributes, "id")
+        if name in self.numbers:
+            raise self.Problem(f"node {name[:40]!r} comes twice")
+        self.numbers[name] = len(self.numbers)
+
+    def _start_edge(self, attributes: dict[str, str]) -> None:
+        for end in ("source", "target"):
+            name = self._required(attributes, end)
+            if name not in self.numbers:
+                raise self.Problem(f"the {end} of an edge must be a node above it, got {name[:40]!r}")
+            self.ends.append(self.numbers[name])
+        directed = attributes.get("directed")
+        self.undirected.append(self._default_undirected if directed is None else directed == "false")
+
+    def _start_data(self, attributes: dict[str, str]) -> None:
+        self._data_key = self._required(attributes, "key")
+
+    def _required(self, attributes: dict[str, str], name: str) -> str:
+        if name not in attributes:
+            raise self.Problem(f"<{self._path[-1]}> must have an attribute {name!r}")
+        return attributes[name]
+
+
+_BLOCK_BYTES = 1 << 20
+
+
+def read_graphml(path: Path) -> FileGraph:
+    """Reads a GraphML file with one graph, nodes numbered in the order of the file.
+
+    An undirected edge becomes one edge each way. Numbers and truth values on nodes become the columns of ``x`` and
+    those on edges the columns of ``edge_attr``, where every node or edge has them; an edge attribute called
+    ``weight`` is ``edge_weight``. Document types and entities are refused: a few bytes of them can fill any memory.
+    """
+    handler = _parsed(path)
+    if not handler.numbers:
+        raise GraphFileError(path, "holds no nodes")
+    ends = torch.tensor(handler.ends, dtype=torch.long).view(-1, 2).t()
+    both = torch.tensor(handler.undirected, dtype=torch.bool) & (ends[0] != ends[1])
+    weight, attributes = _edge_columns(handler)
+    return FileGraph(
+        edge_index=torch.cat([ends, ends[:, both].flip(0)], dim=1),
+        num_nodes=len(handler.numbers),
+        x=_matrix(handler.columns("node"), len(handler.numbers)),
+        edge_attr=None if attributes is None else torch.cat([attributes, attributes[both]]),
+        edge_weight=None if weight is None else torch.cat([weight, weight[both]]),
+        labels=tuple(handler.numbers),
+        name=handler.name or path.name,
+    )
+
+
+def _parsed(path: Path) -> GraphMLHandler:
+    parser = expat.ParserCreate(namespace_separator=" ")
+    handler = GraphMLHandler()
+    parser.StartElementHandler = handler.start
+    parser.EndElementHandler = handler.end
+    parser.CharacterDataHandler = handler.characters
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.EntityDeclHandler = _refuse_doctype
+    parser.buffer_text = True
+    try:
+        with open_file(path) as file:
+            while block := read_block(path, file, _BLOCK_BYTES, parser.CurrentLineNumber):
+                parser.Parse(block, False)
+            parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise GraphFileError(path, f"must be well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from None
+    except _Refused as error:
+        raise GraphFileError(path, str(error), parser.CurrentLineNumber) from None
+    except GraphMLHandler.Problem as error:
+        raise GraphFileError(path, str(error), parser.CurrentLineNumber) from None
+    return handler
+
+
+class _Refused(Exception):
+    pass
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise _Refused("document types and entities are not read, for safety; remove the <!DOCTYPE ...>")
+
+
+def _edge_columns(handler: GraphMLHandler) -> tuple[Tensor | None, Tensor | None]:
+    columns = handler.columns("edge")
+    weight = columns.pop("weight", None)
+    num_edges = len(handler.undirected)
+    return None if weight is None else torch.tensor(weight, dtype=torch.float64), _matrix(columns, num_edges)
+
+
+def _matrix(columns: dict[str, list[float]], rows: int) -> Tensor | None:
+    return torch.tensor(list(columns.values()), dtype=torch.float64).view(len(columns), rows).t() if columns else None

@@ -1,0 +1,58 @@
+"""The packed form: arrays of one graph or of many, in one .npz file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphprism.io.file_graph import FileGraph, GraphFileError
+from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
+
+_KEYS = ("about", "edge_index", "x", "edge_attr", "num_nodes", "num_edges")
+
+
+def read_packed(path: Path) -> FileGraph:
+    """Reads a packed ``.npz`` file as one batch; nothing in it is executed.
+
+    Arrays: ``edge_index`` (2, E), numbered within each graph; ``x`` (N, F); ``edge_attr`` (E, D) where there is any;
+    ``num_nodes`` and ``num_edges`` (G,), the sizes of the graphs, absent where there is one graph; ``about``, JSON with
+    the ``name``.
+    """
+    try:
+        arrays = open_arrays(path, _KEYS)
+        nodes, edges = graph_sizes(arrays)
+        return _as_batch(arrays, nodes, edges, default_name=path.stem)
+    except ValueError as error:
+        raise GraphFileError(path, str(error)) from error
+
+
+def _as_batch(arrays: Arrays, nodes: Array, edges: Array, default_name: str) -> FileGraph:
+    offset = np.repeat(np.cumsum(nodes) - nodes, edges)
+    return FileGraph(
+        edge_index=torch.from_numpy(arrays["edge_index"].astype(np.int64) + offset),
+        num_nodes=int(nodes.sum()),
+        x=_rows(arrays, "x", int(nodes.sum())),
+        edge_attr=_rows(arrays, "edge_attr", int(edges.sum())),
+        batch=torch.from_numpy(np.repeat(np.arange(nodes.size), nodes)) if nodes.size > 1 else None,
+        name=_name(str(arrays.get("about", ""))) or default_name,
+    )
+
+
+def _rows(arrays: Arrays, key: str, rows: int) -> Tensor | None:
+    array = arrays.get(key)
+    if array is None:
+        return None
+    check_rows(key, array, rows)
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+
+
+def _name(about: str) -> str:
+    try:
+        fields = json.loads(about)
+    except ValueError:
+        return ""
+    return str(fields.get("name", "")) if isinstance(fields, dict) else ""

@@ -1,0 +1,65 @@
+"""A graph from a file, whatever its format."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graphprism.io.edge_list import read_edge_list
+from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
+from graphprism.io.graphml import read_graphml
+from graphprism.io.packed_npz import read_packed
+
+_ZIP = b"PK"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected: bool = False) -> FileGraph:
+    r"""Reads an edge list, a GraphML file or a packed ``.npz``: the first bytes say which. The first two may be gz.
+
+    Args:
+        path: The file.
+        labels: Take the nodes of an edge list as names, and number them in the order in which they appear.
+        undirected: Add every edge the other way round, too (loops stay single), for files that name an edge once.
+
+    Raises:
+        GraphFileError: A `ValueError` of one sentence, with the line where there are lines.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "path.csv")
+    ...     _ = file.write_text("source,target\n0,1\n1,2\n")
+    ...     read_graph(file).edge_index.tolist()
+    [[0, 1], [1, 2]]
+    """
+    file = Path(path)
+    start = _first_bytes(file)
+    if not start:
+        raise GraphFileError(file, "is empty")
+    if start.startswith(_ZIP):
+        graph = read_packed(file)
+    elif start.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<") or ".graphml" in file.suffixes:
+        graph = read_graphml(file)
+    else:
+        graph = read_edge_list(file, labels=labels)
+    return _both_ways(graph) if undirected else graph
+
+
+def _first_bytes(path: Path) -> bytes:
+    with open_file(path) as file:
+        return read_block(path, file, 512, 1)
+
+
+def _both_ways(graph: FileGraph) -> FileGraph:
+    turned = graph.edge_index[0] != graph.edge_index[1]
+    columns: dict[str, Any] = {
+        key: torch.cat([value, value[turned]])
+        for key in ("edge_attr", "edge_weight")
+        if (value := getattr(graph, key)) is not None
+    }
+    edge_index = torch.cat([graph.edge_index, graph.edge_index[:, turned].flip(0)], dim=1)
+    return replace(graph, edge_index=edge_index, **columns)

@@ -1,0 +1,359 @@
+"""A deep graph network: encoder, convolutions, jumping knowledge, readout and head."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import BatchNorm
+from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.resolver import aggregation_resolver, normalization_resolver
+
+from graphprism._checks import check_positive
+from graphprism.nn.conv import DirConv, MRSGCNConv
+from graphprism.nn.conv.operands import batch_norm, is_watched, to_adj
+from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
+from graphprism.ops import RelationalAdj, type_rows
+from graphprism.ops.dropout import dropout, what_stays
+from graphprism.ops.relu_normalize import relu_normalize
+
+
+class GNN(torch.nn.Module):
+    r"""A deep network for graphs or nodes, directed or not, with any convolution of `CONVOLUTIONS` or your own.
+
+    Every layer is a convolution, optionally a norm, dropout, ReLU, with ``normalize`` a division of each row by its
+    length, and with ``residual`` the addition of its input. ``jk`` joins the states of all layers; the readout, if any,
+    aggregates each graph; a linear head gives the output.
+
+    With ``encode`` an encoder first turns node types or features into rows of ``hidden_channels``, the width of all
+    layers. Without it the first convolution takes the features themselves, and without ``jk`` the last convolution
+    gives the output: no activation follows it, and there is no head.
+
+    Args:
+        conv: ``"mrs-gcn"``, ``"dir-sage"`` and so on (see `CONVOLUTIONS`), a `Convolution`, or a function of the output
+            width that makes a layer (with ``encode=False`` one that takes its input width from the first input).
+        hidden_channels: width of every layer.
+        out_channels: size of an output row.
+        num_layers: number of convolutions.
+        in_channels: size of a node feature, ``-1`` to take it from the first input; unused with ``num_node_types``.
+        num_relations: number of relations R, for relational convolutions.
+        num_node_types: nodes carry a type in [0, ``num_node_types``) instead of features; several numbers for several
+            columns of types, whose embeddings are added.
+        num_edge_types: edges carry a type, or several, for convolutions with edge features (GatedGCN).
+        pe_channels: number of positional features that ``pe`` holds; they take the last channels of the encoding.
+        encode: whether an encoder precedes the first convolution.
+        residual: whether to add a layer's input to its output, after ReLU, where both have the same width.
+        jk: `None` for the last state, ``"cat"`` or ``"max"`` to join the states of all layers.
+        norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
+        normalize: whether to scale the rows of every layer's output to length one.
+        dropout: share of channels dropped in training.
+        alpha: share of the nodes that a node points to, for directed convolutions.
+        share_init: whether all relations of a layer start from the same weights.
+        readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
+            ...).
+
+    Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
+    (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without
+    readout; ``edge_index`` may be a `RelationalAdj` or a `TableAdj`. A ``generator``, where it is given, decides what
+    dropout drops.
+
+    Example:
+        >>> model = GNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
+        >>> edges, types = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 1, 2])
+        >>> model(torch.tensor([5, 0, 3]), edges, types).shape
+        torch.Size([1, 1])
+        >>> model = GNN("mrs-dir-gcn", 16, 5, num_layers=4, in_channels=8, encode=False, jk="max", normalize=True)
+        >>> model(torch.randn(3, 8), edges, types).shape
+        torch.Size([3, 5])
+    """
+
+    def __init__(
+        self,
+        conv: str | Convolution | Callable[[int], torch.nn.Module],
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        in_channels: int = -1,
+        num_relations: int = 3,
+        num_node_types: int | Sequence[int] | None = None,
+        num_edge_types: int | Sequence[int] | None = None,
+        pe_channels: int = 0,
+        encode: bool = True,
+        residual: bool = False,
+        jk: str | None = None,
+        norm: str | None = None,
+        normalize: bool = False,
+        dropout: float = 0.0,
+        alpha: float = 0.5,
+        share_init: bool = False,
+        readout: str | None = None,
+    ) -> None:
+        super().__init__()
+        check_positive("num_layers", num_layers)
+        if not 0 <= pe_channels < hidden_channels:
+            raise ValueError(f"`pe_channels` must be in [0, {hidden_channels}), the width, got {pe_channels}")
+        if jk not in (None, "cat", "max"):
+            raise ValueError(f'`jk` must be None, "cat" or "max", got {jk!r}')
+        if not encode and (num_node_types or pe_channels):
+            came = f"{num_node_types} and {pe_channels}"
+            raise ValueError(f"`num_node_types` and `pe_channels` must be None and 0 without an encoder, got {came}")
+        self.hidden_channels, self.pe_channels = hidden_channels, pe_channels
+        self.residual, self.jk, self.normalize, self.dropout = residual, jk, normalize, dropout
+        encoded = hidden_channels - pe_channels
+        self.encoder = _encoder("x", in_channels, encoded, num_node_types) if encode else None
+        headless = not encode and jk is None
+        last = out_channels if headless else hidden_channels
+        widths = [hidden_channels if encode else in_channels, *[hidden_channels] * (num_layers - 1), last]
+        known = _find(conv)
+        options: dict[str, Any] = {
+            "num_relations": num_relations,
+            "edge_dim": hidden_channels if num_edge_types else None,
+            "alpha": alpha,
+            "share_init": share_init,
+        }
+        layers = [
+            known.make(i, o, **options) if isinstance(known, Convolution) else known(o) for i, o in pairwise(widths)
+        ]
+        self.convs = torch.nn.ModuleList(layers)
+        self._describe(known, num_relations)
+        uses_edges = getattr(layers[0], "edge_dim", None) is not None
+        self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
+        norms = (normalization_resolver(norm, hidden_channels) if norm else None for _ in layers[headless:])
+        self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
+        self.readout = None if readout is None else aggregation_resolver(readout)
+        joined = hidden_channels * (num_layers if jk == "cat" else 1)
+        self.head = None if headless else self.make_head(joined, out_channels)
+
+    def _describe(self, known: Convolution | Callable[[int], torch.nn.Module], num_relations: int) -> None:
+        """Stores the properties that `forward` needs, without the factories of the table: models can be pickled."""
+        first = self.convs[0]
+        if isinstance(known, Convolution):
+            self.conv, self.takes_graph = known.name, known.takes_graph
+            self.takes_prepared, self.relational = known.edge_norm is not None, known.relational
+            self.num_relations = known.relations(num_relations)
+        else:  # as our layers, one with relations takes a prepared graph
+            own: Any = getattr(first, "num_relations", None)
+            self.conv, self.takes_graph = type(first).__name__, True
+            self.takes_prepared, self.relational = own is not None, own is not None
+            self.num_relations = 1 if own is None else int(own)
+        self.updates_edges = "return_edge_attr" in inspect.signature(first.forward).parameters
+
+    def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
+        """The linear map at the end; subclasses may give another with the same parameters."""
+        head: torch.nn.Module = Linear(in_channels, out_channels)
+        return head
+
+    def reset_parameters(self) -> None:
+        """Draws new weights in every part."""
+        parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head)
+        for part in parts:
+            getattr(part, "reset_parameters", lambda: None)()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any = None,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        pe: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Runs the whole network; see the class for shapes."""
+        h = self._encode(x, pe)
+        graph = self._graph(h, edge_index, edge_type, edge_weight)
+        e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        h = self._join(self.run_layers(h, e, graph, generator))
+        h = h if self.readout is None else self.readout(h, batch)
+        return h if self.head is None else self.head(h)
+
+    def run_layers(
+        self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
+    ) -> list[Tensor]:
+        """The states that jumping knowledge joins; subclasses may compute them in another way.
+
+        With ``jk="cat"`` these are the states after every layer. Otherwise the last state, or the maximum of all, is
+        enough: earlier states are then not kept alive.
+        """
+        states: list[Tensor] = []
+        largest: Tensor | None = None
+        for conv, norm in zip(self.convs, self.norms, strict=False):  # without a head the last layer has no norm
+            h, e, largest = self._layer(conv, norm, h, e, graph, largest, generator)
+            states = [*states, h] if self.jk == "cat" else [h if self.jk is None else largest]
+        if self.head is None:
+            states = [self._convolve(self.convs[-1], h, e, graph)[0]]
+        return states
+
+    def _layer(
+        self,
+        conv: torch.nn.Module,
+        norm: torch.nn.Module,
+        h: Tensor,
+        e: Tensor | None,
+        graph: Any,
+        largest: Tensor | None,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The state after a layer, its edge features, and the maximum of the state and ``largest``, if that is used."""
+        second = bias = None
+        is_linear = self.normalize and isinstance(norm, torch.nn.Identity) and isinstance(conv, DirConv | MRSGCNConv)
+        in_parts = is_linear and not is_watched(conv)
+        if in_parts:
+            new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
+        else:
+            new, e = self._convolve(conv, h, e, graph)
+            new = _normalise(norm, new, getattr(graph, "is_node", None))
+        drops = self.training and self.dropout > 0
+        if self.normalize:
+            # the addition, dropout, ReLU, the division and the maximum are one kernel
+            before = largest if self.jk == "max" and not self.residual else None
+            kept = what_stays(new, self.dropout, generator) if drops else None
+            new, found = relu_normalize(new, second, bias, kept=kept, largest=before, overwrite=in_parts)
+            if before is not None:
+                return new, e, found
+        else:
+            # before ReLU dropout gives the same as after it, and autograd keeps one tensor less
+            new = (self._drop(new, generator) if drops else new).relu()
+        if self.residual and h.shape == new.shape:
+            new = h + new
+        return new, e, new if largest is None or self.jk != "max" else larger(largest, new)
+
+    def _convolve(self, conv: torch.nn.Module, h: Tensor, e: Tensor | None, graph: Any) -> tuple[Tensor, Tensor | None]:
+        """One convolution, and the edge features for the next."""
+        args = graph if isinstance(graph, tuple) else (graph,)
+        if e is None:
+            return conv(h, *args), None
+        if not self.updates_edges:
+            return conv(h, *args, edge_attr=e), e
+        new, new_e = conv(h, *args, edge_attr=e, return_edge_attr=True)
+        new_e = new_e.relu()
+        return new, new_e + e if self.residual and new_e.shape == e.shape else new_e
+
+    def _drop(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
+        if generator is None:
+            return torch.nn.functional.dropout(h, self.dropout)
+        return dropout(h, self.dropout, generator)
+
+    def _join(self, states: list[Tensor]) -> Tensor:
+        if self.jk == "cat":
+            return torch.cat(states, dim=-1)
+        return states[-1] if self.jk is None else reduce(larger, states)
+
+    def _encode(self, x: Tensor, pe: Tensor | None) -> Tensor:
+        h = x if self.encoder is None else self.encoder(x)
+        if (pe is None) != (self.pe_channels == 0) or (pe is not None and pe.size(-1) != self.pe_channels):
+            came = None if pe is None else list(pe.shape)
+            raise ValueError(f"`pe` must have {self.pe_channels} channels (None for none), got {came}")
+        return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
+
+    def _graph(self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> Any:
+        """What the convolutions take beside their input: one `RelationalAdj` for all of them, or a tuple of tensors."""
+        if not self.takes_graph:
+            return ()
+        if edge_index is None:
+            raise ValueError(f"`edge_index` must be given with {self.conv}, got None")
+        if not self.takes_prepared:
+            return self._tensors(edge_index, edge_type, edge_weight)
+        if self.num_relations == 1:  # a plain convolution ignores the split of a graph
+            edge_type = None
+            if getattr(edge_index, "num_relations", 1) > 1:
+                edge_index, edge_weight = edge_index.edge_index, edge_index.edge_weight
+        return to_adj(h, edge_index, edge_type, edge_weight, self.num_relations)
+
+    def _tensors(self, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> tuple[Any, ...]:
+        """Arguments of a layer that takes no prepared graph: ``edge_index``, and ``edge_type`` if it has relations."""
+        if isinstance(edge_index, RelationalAdj):
+            edge_type, edge_weight = edge_index.edge_type, edge_index.edge_weight
+            edge_index = edge_index.edge_index
+        if isinstance(edge_index, Tensor) and edge_index.dtype == torch.int32:
+            edge_index = edge_index.long()  # with int32 torch computes wrong gradients of PyG's gathers
+        if edge_weight is not None:
+            raise ValueError(
+                f"`edge_weight` must be None with {self.conv}, which takes edges without weights, got a tensor"
+            )
+        if not self.relational:
+            return (edge_index,)
+        if edge_type is None:
+            raise ValueError(f"`edge_type` must be given with {self.conv}, got None")
+        return edge_index, edge_type.long()
+
+
+class TypeEncoder(torch.nn.Embedding):
+    """Adds one learned row for each column of types; one table holds the rows of all columns.
+
+    Args:
+        name: name of the input in errors.
+        num_types: number of types of each column.
+        channels: size of a row.
+
+    Shapes: ``types`` (N,) for one column, or (N, C) -> (N, F)
+
+    >>> TypeEncoder("x", [28], 16)(torch.tensor([3, 27])).shape
+    torch.Size([2, 16])
+    >>> TypeEncoder("x", [119, 5], 16)(torch.tensor([[6, 0], [7, 4], [7, 1]])).shape
+    torch.Size([3, 16])
+    """
+
+    first: Tensor
+
+    def __init__(self, name: str, num_types: Sequence[int], channels: int) -> None:
+        super().__init__(sum(num_types), channels)
+        self.name, self.num_types = name, tuple(num_types)
+        first = [0, *accumulate(num_types)][:-1]
+        self.register_buffer("first", torch.tensor(first), persistent=False)
+
+    def forward(self, types: Tensor | None) -> Tensor:
+        """One row for each row of types."""
+        columns = len(self.num_types)
+        if types is None or types.is_floating_point() or types.dim() > 2 or types[:1].numel() not in (0, columns):
+            came = None if types is None else f"{types.dtype} of shape {list(types.shape)}"
+            count = "one integer type" if columns == 1 else f"{columns} integer types"
+            raise ValueError(f"`{self.name}` must hold {count} in each row, got {came}")
+        if columns == 1:
+            return type_rows(types.flatten(), self.weight)
+        return type_rows(types + self.first, self.weight).sum(dim=-2)
+
+
+def larger(first: Tensor, second: Tensor) -> Tensor:
+    r"""Computes :math:`\max(a_{ic}, b_{ic})`; where both are equal the gradient goes to ``first``, NaN stays NaN.
+
+    The backward pass needs one byte for every number, where a stack of all states keeps each a second time. Taken layer
+    by layer, gradients of the states come one by one, too: a third of the memory of six layers.
+
+    Shapes: (N, F), (N, F) -> (N, F)
+
+    >>> larger(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 4.0]))
+    tensor([2., 5.])
+    """
+    return torch.where((second > first) | second.isnan(), second, first)
+
+
+def _find(conv: str | Convolution | Callable[[int], torch.nn.Module]) -> Convolution | Callable[[int], torch.nn.Module]:
+    """The entry of the table by its name; an entry or a function that makes layers as it is."""
+    if not isinstance(conv, str):
+        return conv
+    if conv not in CONVOLUTIONS:
+        raise ValueError(f"`conv` must be a function of the width or one of {sorted(CONVOLUTIONS)}, got {conv!r}")
+    return CONVOLUTIONS[conv]
+
+
+def _encoder(name: str, in_channels: int, channels: int, types: int | Sequence[int] | None) -> torch.nn.Module:
+    if types is None:
+        linear: torch.nn.Module = Linear(in_channels, channels)
+        return linear
+    return TypeEncoder(name, [types] if isinstance(types, int) else types, channels)
+
+
+def _normalise(norm: torch.nn.Module, x: Tensor, is_node: Tensor | None) -> Tensor:
+    """A norm whose statistics, of batch normalisation, leave out rows of padding."""
+    if is_node is not None and isinstance(norm, BatchNorm):
+        return batch_norm(norm.module, x, is_node)
+    out: Tensor = norm(x)
+    return out
