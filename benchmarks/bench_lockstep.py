@@ -21,7 +21,7 @@ from zinc_step import Published
 from graphprism.datasets import PackedDataset, load, molecules
 from graphprism.training import Run, build_model, epoch_order, learning_rate
 from graphprism.training.lockstep.data import TableDataset
-from graphprism.training.lockstep.group import LockstepGroup
+from graphprism.training.lockstep.engine import LockstepEngine
 
 LAYERS, BATCH, STEPS = 8, 32, 300
 
@@ -75,7 +75,7 @@ def lockstep(
 ) -> Callable[[], object]:
     runs = runs_of(model, precision, count)
     data = TableDataset(runs[0], dataset, device, torch.float32)
-    group = LockstepGroup(runs, dataset, data, device)
+    group = LockstepEngine(runs, dataset, data, device)
     graphs = group.graphs(0)[:STEPS]
     group.begin(0)
     place = [0]
@@ -112,14 +112,13 @@ def others(dataset: PackedDataset, device: torch.device) -> dict[str, Callable[[
 
 def check(model: str, precision: str, dataset: PackedDataset, device: torch.device) -> None:
     """Two runs after three steps against the eager engine's, weight by weight."""
-    from graphprism.training import PreparedDataset
+    from graphprism.training import PreparedDataset, Task
     from graphprism.training.optim import make_optimizer
-    from graphprism.training.task import loss_sum
 
     torch.set_float32_matmul_precision("highest")
     runs = runs_of(model, precision, 2)
     data = TableDataset(runs[0], dataset, device, torch.float32)
-    group = LockstepGroup(runs, dataset, data, device)
+    group = LockstepEngine(runs, dataset, data, device)
     group.begin(0)
     for step in group.lay_ready(group.graphs(0)[:3]):
         step()
@@ -132,7 +131,7 @@ def check(model: str, precision: str, dataset: PackedDataset, device: torch.devi
     order = train[epoch_order(run.seed, 0, train.numel())][: 3 * BATCH]
     first = {name: value.clone() for name, value in network.state_dict().items()}
     for batch in PreparedDataset(run, dataset, device).batches(order, BATCH):
-        loss = loss_sum(dataset.task, network(**batch.inputs), batch.y) / batch.total
+        loss = Task.of(dataset).losses(network(**batch.inputs), batch.y).sum() / batch.total
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), run.clip)
         optimizer.step()
@@ -142,9 +141,8 @@ def check(model: str, precision: str, dataset: PackedDataset, device: torch.devi
     gap = torch.cat([(network.state_dict()[name].cpu() - ours[name]).flatten() for name in first])
     torch.set_float32_matmul_precision("high")
     share = float(gap.norm() / moved.norm())
-    limit = (
-        1.0 if precision == "bf16" else 0.3
-    )  # TF32 in the fused kernels; Adam's first steps follow signs, which rounding can turn
+    # TF32 in the fused kernels; Adam's first steps follow signs, which rounding can turn
+    limit = 1.0 if precision == "bf16" else 0.3
     print(f"{model}, {precision}: after three steps {share:.1e} of the way apart from the eager engine", flush=True)
     if not share < limit:
         raise SystemExit(f"{model}, {precision}: lockstep differs from the eager engine by {share:.2g} of the way")

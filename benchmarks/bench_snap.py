@@ -29,14 +29,16 @@ from torch import Tensor
 from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
 from graphprism.ops import RelationalAdj
-from graphprism.training.node import NodeRun, build_node_model
-from graphprism.training.node.captured_step import CapturedStep
-from graphprism.training.node.node_data import NodeData
-from graphprism.training.node.node_step import NodeStep
-from graphprism.training.session import untouched
+from graphprism.training import Run, build_model
+from graphprism.training.full_graph import CapturedFullGraphStep, FullGraphStep
+from graphprism.training.node_data import NodeData
+from graphprism.training.session import restore_torch_state
 
 FEATURES, CLASSES, WIDTH = 269, 5, 32
-RUN = NodeRun("snap-patents", "mrs-dir-gcn", layers=6, width=WIDTH, alpha=0.5, dropout=0.0, lr=0.01)
+RUN = Run(
+    "snap-patents", "mrs-dir-gcn", layers=6, width=WIDTH, jk="max", normalize=True, share_init=True, row_normalise=True,
+    optimizer="adam", lr=0.01, clip=0.0, schedule="constant", warmup=0, batch_size=None,
+)  # fmt: skip
 SMALL = Size("small", 500, 4_000, WIDTH, 0.5)
 
 
@@ -85,7 +87,7 @@ def as_published(data: NodeData) -> NodeData:
 def check(device: torch.device) -> None:
     """Refuses to time a wrong answer: outputs and gradients of both formulations on a small graph."""
     dataset = make_dataset(SMALL)
-    data, model = NodeData.prepare(RUN, dataset, device), build_node_model(RUN, dataset).to(device)
+    data, model = NodeData.prepare(RUN, dataset, device), build_model(RUN, dataset).to(device)
     outputs = [model(data.x, data.adj), PublishedDirGNN(model)(data.x, as_published(data).adj)]
     grads = [torch.autograd.grad(out.square().sum(), list(model.parameters())) for out in outputs]
     for ours, theirs in [tuple(outputs), *zip(*grads, strict=True)]:
@@ -131,16 +133,16 @@ def main() -> None:
     print(f"prepared in {found['prepare_s']} s", flush=True)
 
     def network() -> GNN:
-        return build_node_model(RUN, dataset)
+        return build_model(RUN, dataset)
 
-    steps = {"graphprism": lambda data: NodeStep(RUN, network(), data)}
+    steps = {"graphprism": lambda data: FullGraphStep(RUN, network(), data)}
     if device.type == "cuda":
-        steps["graphprism, captured"] = lambda data: CapturedStep(NodeStep(RUN, network(), data))
-        steps["published"] = lambda data: NodeStep(RUN, PublishedDirGNN(network()), data)
+        steps["graphprism, captured"] = lambda data: CapturedFullGraphStep(RUN, network(), data)
+        steps["published"] = lambda data: FullGraphStep(RUN, PublishedDirGNN(network()), data)
     for name, make in steps.items():
         if name == "published":  # without what ours has prepared
             data = as_published(data)
-        with untouched(device):  # as training does: products of float32 in TF32 on a GPU, for all contenders
+        with restore_torch_state(device):  # as training does: products of float32 in TF32 on a GPU, for all contenders
             found[name] = measure(make(data), device, epochs)
         if "captured" in name:  # its memory was taken before, when it was captured
             del found[name]["peak_gb"]

@@ -26,7 +26,7 @@ from training_contenders import NETWORKS, PygTrainer, copy_weights, pyg_graphs, 
 from graphprism.datasets import PackedDataset, load, molecules, named_folder
 from graphprism.experiments import Ledger
 from graphprism.training import EpochReport, Run, epoch_order, train
-from graphprism.training.eager import Engine
+from graphprism.training.eager import EagerEngine
 from graphprism.training.processes import make_fabric
 
 MODELS = ("gcn", "mrs-gcn")
@@ -49,8 +49,8 @@ def first_training_graphs(dataset: PackedDataset, count: int) -> PackedDataset:
     return replace(dataset, split=split)
 
 
-def make_engine(run: Run, dataset: PackedDataset, device: torch.device) -> Engine:
-    return Engine(make_fabric(run, device.type, devices=1, nodes=1), run, dataset)
+def make_engine(run: Run, dataset: PackedDataset, device: torch.device) -> EagerEngine:
+    return EagerEngine(make_fabric(run, device.type, devices=1, nodes=1), run, dataset)
 
 
 def check(model: str, dataset: PackedDataset, device: torch.device) -> None:
@@ -62,7 +62,7 @@ def check(model: str, dataset: PackedDataset, device: torch.device) -> None:
     copy_weights(engine.network, network)
     graphs = pyg_graphs(few, few.subset("train"), model == "mrs-gcn", torch.float64)
     theirs, batch = PygTrainer(network, graphs, run.batch_size, run.lr, device), Batch.from_data_list(graphs).to(device)
-    torch.testing.assert_close(engine.evaluate("train")[0], network(batch).detach().cpu(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(engine.outputs_of("train")[0], network(batch).detach().cpu(), rtol=1e-9, atol=1e-9)
     # three, because the first step of AdamW does not see how long the gradient is, and so not whether it was clipped
     for epoch in range(3):  # of one batch each
         engine.train_epoch(epoch)

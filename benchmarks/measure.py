@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from graphprism.plotting import write_atomically
+from graphprism._files import write_whole
 from graphprism.training.provenance import processor
 
 _QUEUED = 10  # runs in the queue of a GPU at once, as the layers of a network are
@@ -97,7 +97,7 @@ def about(device: torch.device) -> dict[str, str | int]:
 
 def save(path: Path, results: dict[str, Any]) -> None:
     """Writes the results whole or not at all."""
-    write_atomically(path, f"{json.dumps(results, indent=1)}\n".encode())
+    write_whole(path, f"{json.dumps(results, indent=1)}\n", "results")
 
 
 def show(rows: list[dict[str, Any]]) -> None:

@@ -1,11 +1,11 @@
-"""Figures as text that does not round a claim into a larger one."""
+"""Numbers, durations, scores and tables as text, one form of each; nothing is rounded into a larger claim."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,6 +36,81 @@ def two_decimals(value: float) -> str:
     ('2.99', '3.00')
     """
     return f"{math.floor(value * 100) / 100:.2f}"
+
+
+MINUS = "−"
+
+
+def fixed(value: float | None, digits: int) -> str:
+    """With a given number of digits after the point; empty for None.
+
+    >>> fixed(-0.1234, 2), fixed(498200, 0), fixed(None, 3)
+    ('−0.12', '498,200', '')
+    """
+    if value is None:
+        return ""
+    return f"{value:,.{digits}f}".replace("-", MINUS) if math.isfinite(value) else "not finite"
+
+
+def signed(value: float, digits: int) -> str:
+    """A difference, always with its sign; zero has none.
+
+    >>> signed(0.0123, 3), signed(-0.5, 1), signed(-0.0001, 2)
+    ('+0.012', '−0.5', '0.00')
+    """
+    near = round(value, digits)
+    return f"{near:+,.{digits}f}".replace("-", MINUS) if near else f"{0:.{digits}f}"
+
+
+def score_text(mean: float, deviation: float | None, digits: int, separator: str = " ± ") -> str:
+    """Mean and standard deviation; the mean alone where there is no deviation.
+
+    >>> score_text(0.404, 0.011, 3), score_text(498200, None, 0), score_text(0.3175, 0.004, 3, "±")
+    ('0.404 ± 0.011', '498,200', '0.318±0.004')
+    """
+    return fixed(mean, digits) if deviation is None else f"{fixed(mean, digits)}{separator}{fixed(deviation, digits)}"
+
+
+def short(value: Any) -> str:
+    """A number with four significant digits; other values as they are, empty for None.
+
+    >>> short(0.000312345), short(12.0), short(8), short(True), short(None)
+    ('0.0003123', '12', '8', 'True', '')
+    """
+    if value is None:
+        return ""
+    return f"{value:.4g}".replace("-", MINUS) if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float | None, *, narrow: bool = False) -> str:
+    """A time in its two largest units, or in one where a column is ``narrow``; empty for None, NaN and infinity.
+
+    >>> duration(0.25), duration(75), duration(7265), duration(200000), duration(None)
+    ('0.25 s', '1 min 15 s', '2 h 01 min', '2 d 07 h', '')
+    >>> [duration(seconds, narrow=True) for seconds in (7.3, 75, 600, 7265, 40_000)]
+    ['7.3 s', '75 s', '10 min', '2.0 h', '11.1 h']
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if seconds < (99.5 if narrow else 59.5):
+        return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    if narrow:
+        return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"{minutes} min {rest:02} s"
+    return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d {hours % 24:02} h"
+
+
+def counted(things: int | Sized, one: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "run"), counted(2000, "run"), counted([], "entry", "entries")
+    ('1 run', '2,000 runs', '0 entries')
+    """
+    count = things if isinstance(things, int) else len(things)
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,12 +1,17 @@
-"""What an experiment gives, as plain data: results of runs and of tables, and their JSON. Needs no torch."""
+"""Results of runs and of tables as plain data, and their JSON. Needs no torch."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from enum import Enum
 from typing import Any
+
+# What a user may ask for: the kind of device, and the engine that trains.
+ACCELERATORS = ("auto", "cpu", "cuda")
+ENGINES = ("auto", "eager", "lockstep")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class RunResult:
 
     Attributes:
         key: Identifies the run: equal runs have equal keys.
-        run: The whole run, as `graphprism.training.Run.to_dict` gives it.
+        run: The whole run, from `graphprism.training.Run.to_dict`.
         status: ``"finished"``, or ``"diverged"`` where the loss was not a finite number.
         metric: Name of the scores, such as ``"mae"``.
         larger_is_better: Of the scores.
@@ -55,10 +60,11 @@ class RunResult:
         width: Channels of a hidden layer.
         step_ms: Median time of a training step, in milliseconds; of a run that shared the device, its share.
         seconds: Time of the run; of a run that shared the device, its share.
-        engine: What ran it: ``"eager"``, ``"lockstep"``.
+        engine: What ran it: one of `ENGINES` but ``"auto"``.
         hardware: What it ran on: ``device``, ``name``, ``count``, ``runs_at_once``.
-        versions: Versions of what has a say in the numbers.
+        versions: Versions of the packages that can affect results.
         commit: Commit of the source, where known; ends in ``+`` where it was changed since.
+        data: SHA-256 fingerprint of the data set; None where it is unknown.
         finished_at: ISO time in UTC.
         extra: Anything else worth keeping, such as the scores of a look-up without parameters.
     """
@@ -78,6 +84,7 @@ class RunResult:
     hardware: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     commit: str | None = None
+    data: str | None = None
     finished_at: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -105,6 +112,60 @@ class RunResult:
         return cls(**{key: value for key, value in values.items() if key in known})
 
 
+def latest(results: Iterable[RunResult]) -> dict[str, RunResult]:
+    """The newest result of every run by its key, given the oldest first; a finished one before one that diverged."""
+    found: dict[str, RunResult] = {}
+    for result in results:
+        before = found.get(result.key)
+        if before is None or result.status == "finished" or before.status != "finished":
+            found[result.key] = result
+    return found
+
+
+class CellStatus(str, Enum):
+    """Where the number of a cell comes from, or why there is none of ours."""
+
+    MEASURED = "measured"  # by the published protocol
+    OTHER_PROTOCOL = "other-protocol"  # the gap says nothing about the published number
+    QUOTED = "quoted"  # never run here
+    NOT_RUN = "not-run"
+    NO_DATA = "no-data"
+    DIVERGED = "diverged"  # all of its runs
+
+    @property
+    def label(self) -> str:
+        """For the notes below a table; empty where there is nothing to say."""
+        return _STATUS_LABELS[self]
+
+    @classmethod
+    def from_note(cls, note: str, has_score: bool) -> tuple[CellStatus, str]:
+        """Status and remaining note of a table written before cells had a status.
+
+        >>> CellStatus.from_note("quoted; no data; nine maps", has_score=False)
+        (<CellStatus.NO_DATA: 'no-data'>, 'nine maps')
+        """
+        other = _STATUS_LABELS[cls.OTHER_PROTOCOL]
+        parts = [part for part in note.split("; ") if part]
+        if has_score:
+            status = cls.OTHER_PROTOCOL if any(part.startswith(other) for part in parts) else cls.MEASURED
+        else:
+            found = {"not run": cls.NOT_RUN, "no data": cls.NO_DATA}
+            status = next((found[part] for part in parts if part in found), cls.QUOTED)
+            status = cls.DIVERGED if "diverged" in note else status
+        rest = (part.removeprefix(f"{other}: ") for part in parts if part not in ("quoted", "not run", "no data"))
+        return status, "; ".join(rest)
+
+
+_STATUS_LABELS = {
+    CellStatus.MEASURED: "",
+    CellStatus.OTHER_PROTOCOL: "not the published protocol",
+    CellStatus.QUOTED: "quoted",
+    CellStatus.NOT_RUN: "quoted; not run",
+    CellStatus.NO_DATA: "quoted; no data",
+    CellStatus.DIVERGED: "quoted",
+}
+
+
 @dataclass(frozen=True)
 class Cell:
     """One number of a table: ours beside the published one.
@@ -115,8 +176,9 @@ class Cell:
         ours: Our score; None where nothing has run.
         paper: The published score, quoted; None where there is none.
         seconds: Time of all runs behind ours.
-        note: What to know about it, such as ``"quoted"`` for rows that were not run.
+        note: What to know about it beside its status.
         runs: Keys of the runs behind it.
+        status: Where its number comes from; a cell without ours is not run unless it says why.
     """
 
     row: str
@@ -126,6 +188,11 @@ class Cell:
     seconds: float | None = None
     note: str = ""
     runs: tuple[str, ...] = ()
+    status: CellStatus = CellStatus.MEASURED
+
+    def __post_init__(self) -> None:
+        if self.ours is None and self.status is CellStatus.MEASURED:
+            object.__setattr__(self, "status", CellStatus.NOT_RUN)
 
     @property
     def gap(self) -> float | None:
@@ -171,7 +238,7 @@ class TableResult:
 
     @classmethod
     def from_json(cls, text: str) -> TableResult:
-        """Reads `to_json` back."""
+        """Reads `to_json` back; tables from before `CellStatus` as well."""
         values = json.loads(text)
         cells = tuple(_cell(each) for each in values["cells"])
         lists = {key: tuple(values[key]) for key in ("rows", "columns", "notes")}
@@ -180,11 +247,15 @@ class TableResult:
 
 def _cell(values: Mapping[str, Any]) -> Cell:
     scores = {key: None if values[key] is None else Score(**values[key]) for key in ("ours", "paper")}
-    return Cell(**{**values, **scores, "runs": tuple(values["runs"])})
+    if "status" in values:
+        status, note = CellStatus(values["status"]), values["note"]
+    else:
+        status, note = CellStatus.from_note(values["note"], has_score=values["ours"] is not None)
+    return Cell(**{**values, **scores, "runs": tuple(values["runs"]), "status": status, "note": note})
 
 
 def finite(value: Any) -> Any:
-    """The same with None in place of numbers that JSON has no word for."""
+    """The same with None in place of NaN and infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

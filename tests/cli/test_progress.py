@@ -2,7 +2,8 @@ import re
 
 import pytest
 
-from graphprism.cli.progress import EpochProgress, duration, epoch_words, is_due, progress
+from graphprism._text import duration
+from graphprism.cli.progress import EpochProgress, StepProgress, epoch_line, is_due
 from graphprism.training import EpochReport, Run
 
 
@@ -36,13 +37,13 @@ def test_lines_are_few_and_the_last_step_has_one(total, lines):
 
 
 def test_words_of_an_epoch():
-    assert epoch_words(report(3)) == "mrs-gcn seed 0 epoch 3/20 loss 0.5000 val 0.2500 12.3 steps/s 2 min 5 s left"
-    assert "val" not in epoch_words(report(3, val=float("nan")))
+    assert epoch_line(report(3)) == "mrs-gcn seed 0 epoch 3/20 loss 0.5000 val 0.2500 12.3 steps/s 2 min 05 s left"
+    assert "val" not in epoch_line(report(3, val=float("nan")))
 
 
 def test_duration_never_has_sixty_seconds():
-    assert duration(59.6) == "1 min 0 s"
-    assert duration(3599.9) == "1 h 0 min"
+    assert duration(59.6) == "1 min 00 s"
+    assert duration(3599.9) == "1 h 00 min"
 
 
 def test_plain_lines_without_control_characters(capsys):
@@ -97,7 +98,19 @@ def test_words_in_brackets_are_not_markup(terminal, capsys):
 
 
 def test_steps_of_a_command(capsys, monkeypatch):
-    with progress(10) as advance:
+    with StepProgress(10, "row") as progress:
         for number in range(10):
-            advance(f"step {number}")
-    assert capsys.readouterr().err.splitlines() == [f"{done} of 10 runs done" for done in (3, 5, 8, 10)]
+            progress.epoch(report(1))
+            progress.advance(f"step {number}")
+        progress.say("a word")
+    lines = [f"{done} of 10 rows done" for done in (3, 5, 8, 10)]
+    assert capsys.readouterr().err.splitlines() == [*lines, "a word"]
+
+
+def test_steps_of_a_command_on_a_terminal(terminal, capsys):
+    with StepProgress(2) as progress:
+        progress.advance("[red]step[/red]")
+        progress.epoch(report(7))
+    err = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "1/2" in err
+    assert "seed 0, molecules: epoch 7 of 20, loss 0.5000, 2 min 05 s left" in err

@@ -25,20 +25,20 @@ def two_runs(tmp_path_factory):
 def test_writes_all_files_and_the_table(two_runs):
     outs, (run, _) = two_runs
     assert run.exit_code == 0, run.output
-    assert sorted(file.name for file in outs[0].iterdir()) == sorted(FILES)
-    assert all(word in run.stdout for word in ("GCN", "MRS-SAGE", "64", str(outs[0].name)))
+    assert sorted(file.name for file in (outs[0] / "figure-2").iterdir()) == sorted(FILES)
+    assert all(word in run.stdout for word in ("GCN", "MRS-SAGE", "64", str(outs[0] / "figure-2" / "figure-2.svg")))
     assert "12 of 12 runs done" in run.stderr
 
 
 def test_same_bits_twice(two_runs):
     (first, second), _ = two_runs
     for name in FILES:
-        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+        assert (first / "figure-2" / name).read_bytes() == (second / "figure-2" / name).read_bytes(), name
 
 
 def test_json_holds_the_settings_and_the_collapse(two_runs):
     (out, _), _ = two_runs
-    text = (out / "figure-2.json").read_text("utf-8")
+    text = (out / "figure-2" / "figure-2.json").read_text("utf-8")
     fields = json.loads(text)
     assert fields["seeds"] == [0, 1, 2]
     assert fields["versions"]["torch"] == torch.__version__
@@ -49,15 +49,15 @@ def test_json_holds_the_settings_and_the_collapse(two_runs):
 
 def test_pictures_are_pictures(two_runs):
     (out, _), _ = two_runs
-    assert (out / "figure-2.png").read_bytes().startswith(b"\x89PNG")
-    assert "</svg>" in (out / "figure-2.svg").read_text("utf-8")
+    assert (out / "figure-2" / "figure-2.png").read_bytes().startswith(b"\x89PNG")
+    assert "</svg>" in (out / "figure-2" / "figure-2.svg").read_text("utf-8")
 
 
 def test_zero_collapse_is_shown(tmp_path):
     run = figure_2(tmp_path, "--models", "gcn", *FEW, "--channels", "1")
     assert run.exit_code == 0, run.output
     assert "zero collapse" in run.stdout
-    summary = json.loads((tmp_path / "figure-2.json").read_text("utf-8"))["summary"]["gcn"]
+    summary = json.loads((tmp_path / "figure-2" / "figure-2.json").read_text("utf-8"))["summary"]["gcn"]
     assert summary["zero_collapse"][-1] > 0
 
 
@@ -91,7 +91,7 @@ def test_wrong_input_is_one_sentence(tmp_path, monkeypatch, arguments, words):
 def test_real_graphs_show_the_collapse(tmp_path, graphs):
     run = figure_2(tmp_path, "--graphs", graphs, "--seeds", "2")
     assert run.exit_code == 0, run.output
-    result = Figure2Result.from_json((tmp_path / "figure-2.json").read_text("utf-8"))
+    result = Figure2Result.from_json((tmp_path / "figure-2" / "figure-2.json").read_text("utf-8"))
     last = {model: float(result.mean(model)[-1]) for model in result.distances}
     assert last["gcn"] < last["mrs-gcn"] / 10
     assert last["sage"] < last["mrs-sage"] / 1e6

@@ -1,5 +1,6 @@
 import importlib
 import json
+import re
 import signal
 import socket
 import time
@@ -7,15 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
+from graphprism.cli.reproduce import command_of
 from graphprism.datasets import molecules, save
-from graphprism.experiments import TRAINING_LOSS, Ledger, Settings
+from graphprism.experiments import TABLES, TRAINING_LOSS, Ledger, Measured, Option, Settings
 from graphprism.experiments.plan import plan, runs_to_do
-from graphprism.experiments.tables import MEMORY
 from graphprism.experiments.tables.figure_2 import one_thread
-from graphprism.results import TableResult
+from graphprism.experiments.tables.memory import MEMORY
+from graphprism.results import CellStatus, TableResult
 from tests.experiments.processes import start
 from tests.experiments.results_zoo import make_result
 
@@ -54,10 +57,10 @@ def test_prints_and_writes_the_table(orderings):
     for words in (PROTOCOL, "MRS-GCN (random)", "0.404±0.011", "tables/orderings-64-2-epochs.json"):
         assert words in run.stdout
     assert max(map(len, run.stdout.splitlines()[:-1])) <= 100
-    assert "1 of 1 runs done" in run.stderr
+    assert "1 of 1 run done" in run.stderr
     table = TableResult.from_json((out / "tables" / "orderings-64-2-epochs.json").read_text("utf-8"))
     assert table.cell("GCN", "Test (MAE)").ours.count == 1
-    assert table.cell("MRS-GCN (PPR)", "Test (MAE)").note.startswith("quoted; not run")
+    assert table.cell("MRS-GCN (PPR)", "Test (MAE)").status is CellStatus.NOT_RUN
 
 
 def test_same_command_takes_all_from_the_ledger(orderings, data):
@@ -77,7 +80,54 @@ def test_dry_run_says_what_is_left_and_writes_nothing(orderings, data, tmp_path)
     assert "6 of 6 runs to do (0 are in the ledger), 24 steps; 6 runs of unknown time" in run.stdout
     assert not (tmp_path / "new").exists()
     run = reproduce(*words, "--out", out)
-    assert "5 of 6 runs to do (1 are in the ledger), 20 steps; about 0.0 h by like runs on this machine." in run.stdout
+    assert "5 of 6 runs to do (1 are in the ledger), 20 steps; about " in run.stdout
+    assert " s by like runs on this machine." in run.stdout
+
+
+@pytest.mark.parametrize("name", [table.name for table in TABLES])
+def test_dry_run_of_every_table_writes_nothing(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("must not use the network"))
+    run = reproduce(name, "--dry-run", "--data", tmp_path, "--out", tmp_path / "out")
+    assert run.exit_code == 0, run.output
+    assert re.search(r"\d+ (of \d+ )?(runs|rows) to do", run.stdout.splitlines()[-1])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_of_measured_tables_names_their_steps(tmp_path):
+    assert reproduce("memory", "--dry-run", "--seeds", "2", "--out", tmp_path).stdout.splitlines() == [
+        "GCN: 2 runs", "MRS-GCN: 2 runs", "4 runs to do; nothing is kept between calls."
+    ]  # fmt: skip
+    lines = reproduce("figure-2", "--dry-run", "--models", "gcn,sage", "--graphs", "cora").stdout.splitlines()
+    assert lines == ["gcn: 10 runs", "sage: 10 runs", "20 runs to do; nothing is kept between calls."]
+
+
+def test_names_of_tables_are_unique():
+    assert len({table.name for table in TABLES}) == len(TABLES)
+
+
+def test_command_of_a_new_table_has_its_options(tmp_path):
+    def measure(data, on_step, count, word):
+        for number in range(count):
+            on_step(f"step {number}")
+        return f"{word} {data}"
+
+    def write(result, out):
+        out.mkdir()
+        (out / "new.txt").write_text(result)
+        return [out / "new.txt"]
+
+    options = (Option("count", int, 3, "How many."), Option("word", str | None, None, "A word."))
+    table = Measured(
+        "new", "A new table.", measure, lambda data, count, word: ["step"] * count, options, "row", write, str.upper
+    )
+    group = typer.Typer(callback=lambda: None)
+    group.command("new", help=table.help)(command_of(table))
+    run = CliRunner().invoke(group, ["new", "--count", "2", "--word", "hello", "--out", str(tmp_path / "out")])
+    assert run.exit_code == 0, run.output
+    assert run.stdout.splitlines() == ["HELLO NONE", f"Written: {tmp_path / 'out' / 'new.txt'}."]
+    assert run.stderr.splitlines() == ["1 of 2 rows done", "2 of 2 rows done"]
+    assert (tmp_path / "out" / "new.txt").read_text() == "hello None"
+    assert "How many." in CliRunner().invoke(group, ["new", "--help"]).stdout
 
 
 def test_dry_run_fetches_nothing(tmp_path, monkeypatch):
@@ -108,7 +158,7 @@ def test_parameters_are_exact(tmp_path):
     assert gaps == {**dict.fromkeys(gaps, 0.0), "MRS-GCN": -16.0}
     assert len(gaps) == 10
     assert {cell.gap for cell in table.cells if cell.column == "Width"} == {0.0, None}
-    assert table.cell("GAT+degree", "Parameters").note == "quoted"
+    assert table.cell("GAT+degree", "Parameters").status is CellStatus.QUOTED
 
 
 def test_runtime_times_every_step(data, tmp_path):

@@ -125,6 +125,18 @@ def test_every_option_reaches_the_run(data, out):
     assert "mrs-sage by core: 2 layers, residual, jk max, pe 2, batch norm, dropout 0.1, width 8" in done.stdout
 
 
+def test_targets_of_nodes_are_trained_by_the_same_command(data, out):
+    done = run(data, out, "--dataset", "nodes")
+    assert done.exit_code == 0, done.output
+    results = Ledger(out / "ledger.jsonl").read()
+    assert [(result.run["model"], result.metric, result.run["batch_size"]) for result in results] == [
+        ("dir-gcn", "accuracy", None),
+        ("mrs-dir-gcn", "accuracy", None),
+    ]
+    assert "nodes for training, validation and test, multiclass by accuracy" in done.stdout
+    assert "3 epochs of the whole graph, at most, 400 without a better validation score" in done.stdout
+
+
 def test_several_rates_and_seeds(data, out):
     done = run(data, out, "--model", "gcn", "--lr", "0.1,0.01", "--seeds", "0..1", "--epochs", "1")
     assert done.exit_code == 0, done.output
@@ -140,7 +152,11 @@ def test_several_rates_and_seeds(data, out):
         (["--dataset", "smal"], "did you mean small?"),
         (["--dataset", "xyzzy"], "xyzzy: no data set of that name in or for"),
         (["--dataset", "missing.npz"], "missing.npz: there is no such file"),
-        (["--dataset", "nodes"], "nodes has a target for each node"),
+        (
+            ["--dataset", "nodes", "--batch-size", "8"],
+            "`batch_size` must be None (the whole graph) for targets of nodes",
+        ),
+        (["--dataset", "nodes", "--folds", "9"], "`fold` must be in [0, "),
         (["--split", "degre"], "degre"),
         (["--norm", "nix"], "nix"),
         (["--layers", "0"], "`layers` must be at least 1, got 0"),
@@ -148,7 +164,7 @@ def test_several_rates_and_seeds(data, out):
         (["--seeds", "8..0"], "`seeds` must be such as 0, 0..8 or 0,1,5, got '8..0'"),
         (["--engine", "lockstp"], "did you mean lockstep?"),
         (["--engine", "lockstep"], "`engine` must be auto or eager"),
-        (["--accelerator", "tpu"], "`accelerator` must be one of auto, cpu, cuda, mps, got 'tpu'"),
+        (["--accelerator", "tpu"], "`accelerator` must be one of auto, cpu, cuda, got 'tpu'"),
         (["--accelerator", "cuda", "--devices", "99"], "and 99 are asked for"),
     ],
 )

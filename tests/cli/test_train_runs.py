@@ -1,29 +1,44 @@
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
-from graphprism.cli.run_training import parse_seeds, train_runs
-from graphprism.cli.train_options import MODELS, OF_DATASET, PROTOCOL, shown_default
-from graphprism.datasets import DATASETS
+from graphprism.cli.run_training import parse_numbers
+from graphprism.cli.run_training import train_runs as runs_on
+from graphprism.cli.train_options import (
+    DATASET_DEFAULTS,
+    DIRECTED_PROTOCOL,
+    MODELS,
+    NODE_PROTOCOL,
+    PROTOCOL,
+    shown_default,
+)
+from graphprism.datasets import DATASETS, molecules
+from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
-from graphprism.training import run as training_run
+from tests.datasets.small_sets import one_graph
+
+GRAPHS = molecules(12)
 
 
 def options(**said):
-    return {"model": "gcn,mrs-gcn", "seeds": "0", "dataset": "molecules", **said}
+    return {"model": None, "seeds": "0", "folds": "0", "dataset": "molecules", **said}
+
+
+def train_runs(options):
+    return runs_on(options, GRAPHS)
 
 
 def test_defaults_in_the_help_are_those_of_a_run():
     assert {name: value for name, value in Run().to_dict().items() if name in PROTOCOL} == PROTOCOL
-    assert training_run.MODELS == MODELS
-    assert set(OF_DATASET) <= set(DATASETS)
-    assert all(set(values) <= set(PROTOCOL) for values in OF_DATASET.values())
+    assert tuple(CONVOLUTIONS) == MODELS
+    assert set(DATASET_DEFAULTS) <= set(DATASETS)
+    assert all(set(values) <= set(PROTOCOL) for values in DATASET_DEFAULTS.values())
 
 
 def test_nothing_said_on_molecules():
     plain, mrs = train_runs(options())
     assert (plain.model, mrs.model) == ("gcn", "mrs-gcn")
-    assert plain == Run(model="gcn", **OF_DATASET["molecules"])
+    assert plain == Run(model="gcn", **DATASET_DEFAULTS["molecules"])
     assert plain.epochs == 8
 
 
@@ -36,7 +51,7 @@ def test_nothing_said_elsewhere_is_the_protocol_of_the_paper():
 def test_what_is_said_counts_also_where_it_is_zero():
     (run,) = train_runs(options(model="sage", clip=0.0, warmup=0, epochs=3, residual=True, width=7, layers=None))
     told = {"clip": 0.0, "warmup": 0, "epochs": 3, "residual": True, "width": 7}
-    assert run == Run(model="sage", **{**OF_DATASET["molecules"], **told})
+    assert run == Run(model="sage", **{**DATASET_DEFAULTS["molecules"], **told})
 
 
 def test_one_run_for_each_model_rate_and_seed():
@@ -59,13 +74,13 @@ def test_twice_the_same_is_one_run():
     ("text", "seeds"), [("0", [0]), ("0..3", [0, 1, 2, 3]), ("0,1,5", [0, 1, 5]), ("7..7", [7]), ("4, 0..1", [4, 0, 1])]
 )
 def test_seeds(text, seeds):
-    assert parse_seeds(text) == seeds
+    assert parse_numbers("seeds", text) == seeds
 
 
 @pytest.mark.parametrize("text", ["", "a", "-1", "1.5", "3..1", "0..", "0...2", "1,,2", "²"])
 def test_wrong_seeds(text):
     with pytest.raises(ValueError, match="`seeds` must be"):
-        parse_seeds(text)
+        parse_numbers("seeds", text)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +89,7 @@ def test_wrong_seeds(text):
         ({"model": "mrs-gnc"}, "got 'mrs-gnc'; did you mean mrs-gcn?"),
         ({"model": "GCN"}, "did you mean gcn?"),
         ({"model": "gcn,"}, "`model` must be one or several between commas"),
-        ({"model": "xyz"}, "mrs-gated-gcn-9, got 'xyz'"),
+        ({"model": "xyz"}, "pyg-rgcn, got 'xyz'"),
         ({"lr": "fast"}, "`lr` must be numbers between commas, got 'fast'"),
         ({"lr": "0.1,-1"}, "`lr` must be above 0"),
         ({"layers": 0}, "`layers` must be at least 1"),
@@ -94,4 +109,19 @@ def test_nothing_close_is_not_suggested():
 
 
 def test_shown_default_names_every_data_set_with_its_own():
-    assert shown_default("epochs") == "400; 8 on molecules; 500 on zinc; 250 on peptides-func; 250 on peptides-struct"
+    assert shown_default("epochs") == (
+        "400; 8 on molecules; 500 on zinc; 250 on peptides-func; 250 on peptides-struct; 1000 on nodes"
+    )
+    assert shown_default("batch_size").endswith("; the whole graph on nodes")
+
+
+@pytest.mark.parametrize(
+    ("directed", "protocol", "models"),
+    [(False, NODE_PROTOCOL, ["gcn", "mrs-gcn"]), (True, DIRECTED_PROTOCOL, ["dir-gcn", "mrs-dir-gcn"])],
+)
+def test_targets_of_nodes_have_a_protocol_of_their_own(directed, protocol, models):
+    dataset = replace(one_graph(), directed=directed)
+    runs = runs_on(options(dataset="mine", folds="0..2"), dataset)
+    assert [(run.model, run.fold) for run in runs] == [(model, fold) for model in models for fold in range(3)]
+    assert runs[0] == Run("mine", models[0], **protocol)
+    assert runs_on(options(dataset="mine", lr="0.5", patience=7), dataset)[0].patience == 7

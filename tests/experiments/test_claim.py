@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import graphprism
-from graphprism.experiments.ledger import claim, claim_all
+from graphprism._files import claim
+from graphprism.experiments.ledger import claim_all
 from tests.experiments.processes import start
 
 HOLD = """
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 from tests.experiments.append_lines import skip_inits
 skip_inits(sys.argv[1])
-from graphprism.experiments.ledger import claim
+from graphprism._files import claim
 with claim(Path(sys.argv[2])) as mine:
     print(mine, flush=True)
     sys.stdin.read()
@@ -65,7 +66,7 @@ def test_name_that_was_given_back_meanwhile_is_not_claimed(tmp_path, monkeypatch
         path.unlink()  # the holder before gives its claim back between our opening and our locking
         return True
 
-    monkeypatch.setattr(importlib.import_module("graphprism.experiments.ledger"), "try_lock", slow_lock)
+    monkeypatch.setattr(importlib.import_module("graphprism._files"), "try_lock", slow_lock)
     with claim(path) as mine:
         assert not mine
 

@@ -49,6 +49,18 @@ def test_a_finished_line_counts_before_a_diverged_one_and_a_later_one_before_an_
     for result in (old, new, diverged(one)):
         ledger.append(result)
     assert ledger.find(one.key) == new
+    ledger.append(make_result(Run(seed=7)))
+    assert ledger.latest() == {one.key: new, Run(seed=7).key: make_result(Run(seed=7))}
+
+
+def test_fresh_ledger_ignores_what_was_there(ledger):
+    one = Run()
+    ledger.append(make_result(one))
+    fresh = Ledger(ledger.path, fresh=True)
+    assert (fresh.read(), fresh.latest(), fresh.find(one.key)) == ([], {}, None)
+    fresh.append(make_result(one, seconds=2.0))
+    assert fresh.find(one.key).seconds == 2.0
+    assert len(ledger.read()) == 2
 
 
 def test_key_inside_another_line_is_not_found(ledger):

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -6,7 +7,7 @@ from rich.console import Console
 from graphprism.experiments import DEPTH, CellSpec, Settings, TableSpec, show_table
 from graphprism.experiments.plan import plan
 from graphprism.experiments.table import make_table
-from graphprism.results import Score, TableResult
+from graphprism.results import Cell, CellStatus, Score, TableResult
 from graphprism.training import Run
 from tests.experiments.results_zoo import diverged, make_result
 
@@ -89,15 +90,15 @@ def test_a_configuration_with_a_diverged_run_comes_last():
 def test_all_diverged_has_no_number_of_ours():
     cell = cell_of([diverged(run) for run in runs()])
     assert (cell.ours, cell.gap) == (None, None)
-    assert cell.note == "quoted; 2 of 2 runs diverged"
+    assert (cell.status, cell.note) == (CellStatus.DIVERGED, "2 of 2 runs diverged")
 
 
 def test_cells_without_runs_are_quoted():
-    assert cell_of([]).note == "quoted; not run"
-    assert cell_of([], best=None).note == "quoted"
+    assert cell_of([]).status is CellStatus.NOT_RUN
+    assert cell_of([], best=None).status is CellStatus.QUOTED
     assert cell_of([]).paper == Score(0.2, 0.1, 3)
     table = table_of([], missing={"zinc12k": "zinc12k: no such file"})
-    assert table.cells[0].note == "quoted; no data"
+    assert table.cells[0].status is CellStatus.NO_DATA
     assert "Not run: zinc12k: no such file." in table.notes
 
 
@@ -106,7 +107,8 @@ def test_other_epochs_are_said_loudly():
     table = table_of([make_result(run) for run in runs(epochs=2)], settings=settings)
     assert table.name == "t-2-epochs"
     assert table.notes[0].startswith("NOT THE PUBLISHED PROTOCOL: 2 epochs")
-    assert table.cells[0].note == "not the published protocol: 2 epochs in place of 3"
+    assert table.cells[0].status is CellStatus.OTHER_PROTOCOL
+    assert table.cells[0].note == "2 epochs in place of 3"
     assert "+0.050*" in text(table)
     same = table_of([make_result(run) for run in runs()], settings=Settings(seeds=2, epochs=3))
     assert "*" not in text(same)
@@ -139,3 +141,35 @@ def test_widest_table_fits_into_100_columns():
 def test_json_and_back():
     table = table_of([make_result(run) for run in runs()])
     assert TableResult.from_json(table.to_json()) == table
+
+
+def without_status(table):
+    """The JSON of a table that was written before cells had a status."""
+    values = json.loads(table.to_json())
+    for cell in values["cells"]:
+        parts = (CellStatus(cell.pop("status")).label, cell["note"])
+        separator = ": " if parts[0].startswith("not the") else "; "
+        cell["note"] = separator.join(part for part in parts if part)
+    return json.dumps(values)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        table_of([make_result(run) for run in runs()], notes=("A note.",)),
+        table_of([make_result(run) for run in runs(epochs=2)], settings=Settings(seeds=2, epochs=2)),
+        table_of([make_result(runs()[0]), diverged(runs()[1])]),
+        table_of([diverged(run) for run in runs()]),
+        table_of([], missing={"zinc12k": "zinc12k: no such file"}),
+        table_of([]),
+        table_of([], best=None),
+    ],
+    ids=["measured", "other-protocol", "one-diverged", "diverged", "no-data", "not-run", "quoted"],
+)
+def test_status_of_old_json_is_read_from_notes(table):
+    assert TableResult.from_json(without_status(table)) == table
+
+
+def test_cell_without_a_score_is_not_measured():
+    assert Cell("GCN", "Test").status is CellStatus.NOT_RUN
+    assert Cell("GCN", "Test", Score(1.0)).status is CellStatus.MEASURED

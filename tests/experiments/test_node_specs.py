@@ -6,8 +6,7 @@ from graphprism.experiments.plan import plan, runs_to_do
 from graphprism.experiments.runner import Reproduction
 from graphprism.experiments.tables import DIRECTED, HOMOPHILIC
 from graphprism.results import Score
-from graphprism.training import Run
-from tests.training.node.node_sets import small_run, small_set
+from tests.training.node_sets import small_set
 
 QUOTED = {"H2GCN", "GPR-GNN", "LINKX", "FSGNN", "ACM-GCN", "GloGNN", "Gradient Gating", "DiGCN", "MagNet"}
 
@@ -98,11 +97,3 @@ def test_a_cell_is_trained_and_written(tmp_path, engine):
     assert found.ours.count == 2
     assert 0 <= found.ours.mean <= 100
     assert found.paper == Score(81.1, 0.9)
-
-
-def test_only_runs_on_nodes_are_trained_by_their_engine(tmp_path):
-    with pytest.raises(TypeError, match=r"`run` must be a graphprism.training.NodeRun, got Run"):
-        DIRECTED.train(Run(), small_set(), tmp_path, lambda report: None)
-    assert (
-        DIRECTED.train(small_run(epochs=2), small_set(), tmp_path, lambda report: None).key == small_run(epochs=2).key
-    )

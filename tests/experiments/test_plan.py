@@ -3,10 +3,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-import graphprism.training
 from graphprism.experiments import Settings
-from graphprism.experiments.plan import groups_of, lockstep_for, plan, runs_to_do, trainer_of_many
-from graphprism.training import NodeRun, Run
+from graphprism.experiments.plan import estimate, plan, runs_to_do
+from graphprism.training import Run
+from graphprism.training.provenance import hardware
+from tests.experiments.results_zoo import make_result
 from tests.experiments.tiny_table import TINY
 
 
@@ -60,29 +61,12 @@ def test_unknown_names_are_errors_that_list_the_known(name):
         plan(TINY, Settings(**{name: ("nix",)}))
 
 
-def test_groups_of_lockstep_share_all_but_rates_and_seed():
-    runs = [Run(seed=0), Run(seed=1), Run(lr=0.5), Run(dropout=0.5), Run(weight_decay=0.5), Run(layers=2), Run(pe=2)]
-    assert [len(group) for group in groups_of(runs, TINY.own)] == [5, 1, 1]
-
-
-def test_engines(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert lockstep_for("auto") is lockstep_for("eager") is None
-    with pytest.raises(ValueError, match="lockstep needs a CUDA device"):
-        lockstep_for("lockstep")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(graphprism.training, "train_lockstep", len, raising=False)
-    assert lockstep_for("auto") is lockstep_for("lockstep") is len
-    assert lockstep_for("eager") is None
-
-
-def test_many_at_once_by_the_table_or_in_lockstep(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(graphprism.training, "train_lockstep", len, raising=False)
-    by_table = replace(TINY, train_many=max)
-    nodes = [NodeRun(fold=1)]
-    assert trainer_of_many(TINY, [Run()], "auto") is len
-    assert trainer_of_many(TINY, [Run()], "eager") is None
-    assert trainer_of_many(TINY, nodes, "auto") is None
-    assert trainer_of_many(by_table, nodes, "auto") is max
-    assert trainer_of_many(by_table, nodes, "eager") is None
+def test_estimate_ignores_runs_that_shared_their_device():
+    here = hardware(torch.device("cuda" if torch.cuda.is_available() else "cpu"), 1)
+    alone = make_result(Run(epochs=3), seconds=6.0, hardware=here)
+    shared = make_result(Run(epochs=3, seed=1), seconds=600.0, hardware=here, step_ms=None)
+    wanted = [Run(epochs=3, seed=2)]
+    assert estimate(wanted, {}, [alone, shared], "eager").seconds == 6.0
+    found = estimate(wanted, {}, [shared], "eager")
+    assert (found.seconds, found.unknown) == (0.0, 1)
+    assert estimate([replace(wanted[0], seed=1)], {}, [shared], "eager").finished == 1

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from graphprism._files import claim
 from graphprism.datasets import load
 from graphprism.experiments import CellSpec, Ledger, Listener, Reproduction, Settings, TableSpec
-from graphprism.experiments.ledger import claim
 from graphprism.experiments.runner import run_missing
-from graphprism.results import TableResult
+from graphprism.results import CellStatus, TableResult
 from graphprism.training import Run, train
 from tests.experiments.processes import ROOT, start
 from tests.experiments.results_zoo import make_result
@@ -17,6 +17,21 @@ from tests.experiments.tiny_table import TINY, save_tiny
 
 WORKERS = ROOT / "tests" / "experiments" / "run_tiny.py"
 EAGER = Settings(seeds=2, engine="eager")
+
+
+class Many:
+    """A trainer that takes all runs at once."""
+
+    engine = "lockstep"
+
+    def __init__(self, train):
+        self._train = train
+
+    def groups(self, runs):
+        return [list(runs)]
+
+    def train(self, runs, dataset, folder, on_epoch):
+        return self._train(runs)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +54,7 @@ def test_table_has_the_numbers_of_real_runs(finished, data):
     cell = table.cell("GCN", "Test")
     assert cell.ours.count == 2
     assert cell.ours.mean == pytest.approx(sum(results[key].at_best("test") for key in cell.runs) / 2)
-    assert table.cell("Others", "Test").note == "quoted"
+    assert table.cell("Others", "Test").status is CellStatus.QUOTED
 
 
 def test_writes_the_table_and_cleans_up(finished):
@@ -52,8 +67,8 @@ def test_second_time_nothing_is_trained(finished, data):
     out, table = finished
     before = (out / "ledger.jsonl").read_bytes()
     heard = []
-    spec = replace(TINY, train=lambda *arguments: pytest.fail("must not train"))
-    again = Reproduction.of(spec, EAGER, data, out).run(Listener(on_run=heard.append))
+    never = Many(lambda runs: pytest.fail("must not train"))
+    again = Reproduction.of(TINY, EAGER, data, out).run(Listener(on_run=heard.append), never)
     assert again == table
     assert len(heard) == 4
     assert (out / "ledger.jsonl").read_bytes() == before
@@ -64,7 +79,7 @@ def test_cells_that_are_not_asked_for_show_what_the_ledger_has(finished, data, t
     few = Reproduction.of(TINY, replace(EAGER, rows=("GCN",)), data, out).run()
     assert few == table
     fresh = Reproduction.of(TINY, replace(EAGER, rows=("GCN",)), data, tmp_path).run()
-    assert fresh.cell("MRS-GCN", "Test").note == "quoted; not run"
+    assert fresh.cell("MRS-GCN", "Test").status is CellStatus.NOT_RUN
     assert fresh.cell("GCN", "Test").ours is not None
 
 
@@ -89,7 +104,7 @@ def test_diverged_run_is_a_line_and_stops_no_other(data, tmp_path):
     wild = Run("tiny", "gcn", layers=2, width=8, epochs=3, warmup=0, lr=1e30, clip=0)
     spec = TableSpec("t", "", "", (CellSpec("wild", "Test", best=wild), *TINY.cells))
     table = Reproduction.of(spec, replace(EAGER, seeds=1), data, tmp_path).run()
-    assert table.cell("wild", "Test").note == "quoted; 1 of 1 runs diverged"
+    assert table.cell("wild", "Test").status is CellStatus.DIVERGED
     assert table.cell("GCN", "Test").ours is not None
     assert [line.status for line in Ledger(tmp_path / "ledger.jsonl").read()] == ["diverged", "finished", "finished"]
     before = (tmp_path / "ledger.jsonl").read_bytes()
@@ -100,7 +115,7 @@ def test_diverged_run_is_a_line_and_stops_no_other(data, tmp_path):
 def test_missing_data_of_some_cells_is_said_and_of_all_an_error(data, tmp_path):
     gone = CellSpec("gone", "Test", best=Run("nowhere"))
     table = Reproduction.of(TableSpec("t", "", "", (gone, *TINY.cells)), replace(EAGER, seeds=1), data, tmp_path).run()
-    assert table.cell("gone", "Test").note == "quoted; no data"
+    assert table.cell("gone", "Test").status is CellStatus.NO_DATA
     assert any("nowhere: no data set of that name" in note for note in table.notes)
     with pytest.raises(FileNotFoundError, match="nowhere: no data set of that name"):
         Reproduction.of(TableSpec("t", "", "", (gone,)), EAGER, data, tmp_path)
@@ -109,7 +124,7 @@ def test_missing_data_of_some_cells_is_said_and_of_all_an_error(data, tmp_path):
 def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
     given = []
 
-    def train_many(runs, dataset, *, folder, on_epoch):
+    def train_many(runs):
         given.append([run.seed for run in runs])
         return [make_result(run, engine="lockstep") for run in runs]
 
@@ -125,8 +140,7 @@ def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
 
     other = claim(tmp_path / "locks" / f"{runs[1].key}.lock")
     assert other.__enter__()
-    spec = replace(TINY, train_many=train_many)
-    run_missing(spec, runs, {"tiny": None}, ledger, tmp_path, listener=Listener(on_wait=finish_elsewhere))
+    run_missing(runs, {"tiny": None}, ledger, tmp_path, Many(train_many), Listener(on_wait=finish_elsewhere))
     assert given == [[2, 3, 4]]
     assert waits == [1]
     assert sorted(result.key for result in ledger.read()) == sorted(run.key for run in runs)

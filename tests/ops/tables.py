@@ -1,8 +1,9 @@
-"""Graphs as `RelationalAdj` and as `TableAdj`, for the tests of what works on tables."""
+"""Graphs as `RelationalAdj` and as `PaddedAdj`, for the tests of what works on tables."""
 
 import torch
 
-from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.ops import RelationalAdj
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.splitting import by_order
 from graphprism.testing import molecules
 from tests.ops.cases import GRAPHS
@@ -21,7 +22,7 @@ def both(count=3, norm="sym", num_relations=3):
         shift += graph.num_nodes
     edge_type = torch.cat(types) if num_relations == 3 else None
     adj = RelationalAdj(torch.cat(edges, 1), edge_type, num_relations=num_relations, num_nodes=shift)
-    return adj.normalized(norm, torch.float64), TableAdj.build(adj, norm, torch.float64)
+    return adj.normalized(norm, torch.float64), PaddedAdj.build(adj, norm, torch.float64)
 
 
 def both_of(name, norm="none", num_relations=3):
@@ -29,7 +30,7 @@ def both_of(name, norm="none", num_relations=3):
     graph = GRAPHS[name]
     types = torch.randint(num_relations, graph.edge_index.shape[1:], generator=torch.Generator().manual_seed(1))
     adj = RelationalAdj(graph.edge_index, types, num_relations=num_relations, num_nodes=graph.num_nodes)
-    return adj.normalized(norm, torch.float64), TableAdj.build(adj, norm, torch.float64)
+    return adj.normalized(norm, torch.float64), PaddedAdj.build(adj, norm, torch.float64)
 
 
 def entry_of_edge(adj, table):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from graphprism.ops import adam_step
+from graphprism.ops.batched.step import adam_step
 
 LR, DECAY = (1e-2, 1e-3, 1e-1), (0.0, 0.1, 0.2)
 COUNT, SIZE, SIDE = len(LR), 21, 4  # runs, numbers of each, and what stands beside them in a larger tensor

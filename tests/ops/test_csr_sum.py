@@ -2,13 +2,12 @@ import pytest
 import torch
 
 from graphprism.ops import csr_sum
-from graphprism.ops.csr_sum import IMPLEMENTATIONS
 from graphprism.testing import tolerance
 
 ROWPTR, COL = torch.tensor([0, 2, 2, 3, 6]), torch.tensor([1, 0, 2, 2, 2, 0])
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("impl", ["reference", "embedding_bag"])
 def test_by_hand(impl):
     dense = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
     assert csr_sum(ROWPTR, COL, None, dense, impl=impl).tolist() == [[3, 30], [0, 0], [3, 30], [7, 70]]
@@ -36,7 +35,7 @@ def test_half_precision_is_summed_in_float32():
     assert csr_sum(rowptr, col, None, dense).eq(4096).all()
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("impl", ["reference", "embedding_bag"])
 @pytest.mark.parametrize(("rows", "table", "channels"), [(0, 3, 4), (3, 0, 4), (3, 3, 0), (3, 3, 4)])
 def test_nothing_to_sum(impl, rows, table, channels):
     rowptr = torch.zeros(rows + 1, dtype=torch.long)

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch_geometric.utils import softmax
 
-from graphprism.ops import RelationalAdj, TableAdj, edge_softmax
+from graphprism.ops import RelationalAdj, edge_softmax
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.testing import tolerance
 from tests.ops.cases import make_adj, normal
 
@@ -43,7 +44,7 @@ def into_one_node(*weights, dtype=torch.double):
 
 def as_table(adj):
     """The same edges as a table, where node 0 has them in its slots and other nodes have empty ones."""
-    return TableAdj.build(adj.with_weight(adj.edge_weight.detach()), dtype=adj.edge_weight.dtype)
+    return PaddedAdj.build(adj.with_weight(adj.edge_weight.detach()), dtype=adj.edge_weight.dtype)
 
 
 def coefficients(logit, adj, backend):
@@ -132,6 +133,6 @@ def test_edge_softmax_of_a_table_counts_its_weights():
     def run(logit, entry_weights):
         weights = torch.cat([entry_weights, entry_weights.new_zeros(2, 3)])
         weights = torch.cat([weights, table.weights[:, 3:]], dim=1)
-        return edge_softmax(logit, TableAdj(table.numbers, weights, 1))
+        return edge_softmax(logit, PaddedAdj(table.numbers, weights, 1))
 
     assert torch.autograd.gradcheck(run, (full, table.weights[:1, :3].clone().requires_grad_()))

@@ -5,7 +5,6 @@ import torch
 
 from graphprism.ops import (
     RelationalAdj,
-    TableAdj,
     at_receivers,
     at_senders,
     edge_softmax,
@@ -14,7 +13,8 @@ from graphprism.ops import (
     relational_linear,
     relational_sum,
 )
-from graphprism.ops.sparse_transform import sparse_transform
+from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.sparse_features import sparse_transform
 from graphprism.testing import assert_implementations_agree
 from tests.ops.cases import normal
 
@@ -57,7 +57,7 @@ def test_ops_take_empty_sizes(num_nodes, num_edges, num_relations, channels, sof
 @channels
 def test_tables_take_empty_sizes(num_nodes, num_edges, num_relations, channels):
     adj = make(num_nodes, num_edges, num_relations)
-    table = TableAdj.build(adj, dtype=torch.double)
+    table = PaddedAdj.build(adj, dtype=torch.double)
     x, weight = normal(num_nodes, channels[0]), normal(num_relations, *channels)
     h = normal(num_nodes, num_relations, channels[0], seed=1)
     for run, leaves in (

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from graphprism.ops import TableAdj, at_receivers, at_senders
+from graphprism.ops import at_receivers, at_senders
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from tests.ops.cases import GRAPHS, normal
 from tests.ops.tables import both, both_of, entry_of_edge, repeated
 
@@ -36,7 +37,7 @@ def test_tables_give_the_same_for_every_edge(name, read, shape):
 def test_many_runs_at_once(read, shape):
     _, table = both(2)
     h = normal(2, table.size[0], *shape)
-    ours = torch.vmap(lambda h, n, w: read(h, TableAdj(n, w, 3, "sym")))(h, *repeated(table, 2))
+    ours = torch.vmap(lambda h, n, w: read(h, PaddedAdj(n, w, 3, "sym")))(h, *repeated(table, 2))
     theirs = torch.stack([read(one, table) for one in h])
     assert ours.equal(theirs)
     found, expected = (torch.autograd.grad(out.square().sum(), h)[0] for out in (ours, theirs))
@@ -46,6 +47,6 @@ def test_many_runs_at_once(read, shape):
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_gradients(shape):
     _, table = both_of("self-loops")
-    there = table.is_entry.flatten()
+    there = table.entry_mask
     for read in READS.values():
         assert torch.autograd.gradcheck(lambda h, read=read: read(h, table)[there], (normal(3, *shape),))

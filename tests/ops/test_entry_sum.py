@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from graphprism.ops import entry_sum
-from graphprism.ops.entry_sum import IMPLEMENTATIONS
+from graphprism.ops.entries import BACKENDS
 from graphprism.testing import assert_implementations_agree
 from tests.ops.cases import GRAPHS, make_adj, normal
 
@@ -12,7 +12,7 @@ from tests.ops.cases import GRAPHS, make_adj, normal
 def test_every_form_equals_the_reference(name, soft):
     adj = make_adj(name, soft=soft)
     rows = normal(adj.src.numel(), 4)
-    forms = {impl: lambda *_, impl=impl: entry_sum(rows, adj, impl=impl) for impl in IMPLEMENTATIONS}
+    forms = {impl: lambda *_, impl=impl: entry_sum(rows, adj, impl=impl) for impl in BACKENDS}
     assert_implementations_agree(forms, rows)
 
 

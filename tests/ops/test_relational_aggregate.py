@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from graphprism.ops import RelationalAdj, relational_aggregate
-from graphprism.ops.relational_aggregate import IMPLEMENTATIONS
+from graphprism.ops.aggregate import AGGREGATE
 from graphprism.testing import assert_implementations_agree
 from tests.ops.cases import GRAPHS, make_adj, normal
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("impl", AGGREGATE)
 def test_by_hand(impl):
     adj = RelationalAdj(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0, 1, 0]), num_relations=2, num_nodes=3)
     out = relational_aggregate(torch.tensor([[1.0], [10.0], [100.0]]), adj, impl=impl)
@@ -19,7 +19,7 @@ def test_by_hand(impl):
 def test_every_form_equals_the_reference(name, soft):
     adj = make_adj(name, soft=soft)
     x = normal(adj.size[0], 5)
-    forms = {impl: lambda *_, impl=impl: relational_aggregate(x, adj, impl=impl) for impl in IMPLEMENTATIONS}
+    forms = {impl: lambda *_, impl=impl: relational_aggregate(x, adj, impl=impl) for impl in AGGREGATE}
     assert_implementations_agree(forms, x, adj.edge_weight, *([adj.edge_type] if soft else []))
 
 

@@ -1,20 +1,15 @@
-import sys
-
 import pytest
 import torch
 
-from graphprism.ops import RelationalAdj, relational_linear
+from graphprism.ops import RelationalAdj, linear_csr, relational_linear
 from graphprism.ops.csr import Csr
-from graphprism.ops.relational_linear import IMPLEMENTATIONS
-from graphprism.ops.relational_linear.cost import leave_out_empty_pairs, transform_first
+from graphprism.ops.linear import BACKENDS
+from graphprism.ops.linear_csr import skip_empty_pairs, transform_first
 from graphprism.testing import assert_implementations_agree, random_graph, tolerance
 from tests.ops.cases import GRAPHS, make_adj, normal
 
-# by name: the attribute of the package is the function
-CSR_FORM = sys.modules["graphprism.ops.relational_linear.csr"]
 
-
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+@pytest.mark.parametrize("impl", BACKENDS)
 def test_by_hand(impl):
     edges, types = torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0, 1, 0])
     adj = RelationalAdj(edges, types, torch.tensor([1.0, 2.0, 3.0]), num_relations=2, num_nodes=3)
@@ -34,7 +29,7 @@ def test_every_form_equals_the_reference(name, soft, channels):
     def run(impl):
         return lambda *_: relational_linear(x, adj, weight, impl=impl)
 
-    assert_implementations_agree({name: run(name) for name in IMPLEMENTATIONS}, *inputs.values())
+    assert_implementations_agree({name: run(name) for name in BACKENDS}, *inputs.values())
 
 
 @pytest.mark.parametrize("impl", ["csr", "scatter"])
@@ -76,8 +71,8 @@ def test_many_blocks_with_and_without_empty_pairs(monkeypatch, name, dtype, leav
     expected = relational_linear(x, adj, weight, impl="reference")
     expected_grads = torch.autograd.grad(expected.square().sum(), leaves)
     node_bytes = 3 * 8 * x.element_size()
-    monkeypatch.setattr(CSR_FORM, "leave_out_empty_pairs", lambda *_: leave_out)
-    monkeypatch.setattr(CSR_FORM, "transform_first", lambda *_: False)
+    monkeypatch.setattr(linear_csr, "skip_empty_pairs", lambda *_: leave_out)
+    monkeypatch.setattr(linear_csr, "transform_first", lambda *_: False)
     for nodes in (1, 7, 1000):
         monkeypatch.setattr("graphprism.ops.csr._CPU_BLOCK_BYTES", nodes * node_bytes)
         assert adj.incoming.nodes_per_block(x) == min(nodes, max(1, adj.size[0]))
@@ -91,7 +86,7 @@ def test_a_layer_that_shrinks_gathers_what_it_has_shrunk(monkeypatch):
     # few edges and many empty pairs: leaving those out would pay, but only after gathering rows of 512 channels
     edges = torch.arange(60).view(2, 30).repeat(1, 8)
     adj = RelationalAdj(edges, torch.zeros(240).long(), num_relations=3, num_nodes=60)
-    assert leave_out_empty_pairs(adj.incoming, 512, 64)
+    assert skip_empty_pairs(adj.incoming, 512, 64)
     gathered = []
     sum_nodes = Csr.sum_nodes
     monkeypatch.setattr(Csr, "sum_nodes", lambda self, *a: gathered.append(a[2].shape) or sum_nodes(self, *a))
@@ -107,9 +102,9 @@ def test_empty_pairs_are_left_out_where_it_pays():
     full = RelationalAdj(loops, types, num_relations=3, num_nodes=30)
     assert sparse.incoming.active_share == pytest.approx(1 / 6)
     assert full.incoming.active_share == 1
-    assert leave_out_empty_pairs(sparse.incoming, 64, 64)
-    assert not leave_out_empty_pairs(sparse.incoming, 8, 64)
-    assert not leave_out_empty_pairs(full.incoming, 512, 512)
+    assert skip_empty_pairs(sparse.incoming, 64, 64)
+    assert not skip_empty_pairs(sparse.incoming, 8, 64)
+    assert not skip_empty_pairs(full.incoming, 512, 512)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -3,7 +3,7 @@ import torch
 
 from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.ops import RelationalAdj, relational_linear, relational_transform
-from graphprism.ops.sparse_transform import sparse_transform
+from graphprism.ops.sparse_features import sparse_transform
 from graphprism.testing import tolerance
 
 EXACT = tolerance(torch.double)

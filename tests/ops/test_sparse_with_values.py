@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from graphprism.ops.sparse_transform import sparse_transform
-from graphprism.ops.sparse_with_values import sparse_with_values
+from graphprism.ops.sparse_features import sparse_transform, sparse_with_values
 from graphprism.testing import tolerance
 
 

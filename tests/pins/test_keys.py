@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from graphprism.training import NodeRun, Run
+from graphprism.experiments.migrate import migrate_line
+from graphprism.training import Run
 from tests.pins.pinned import as_json, pinned
 
 # The values of version 0.1, written out: a default that changes later must not change what an old key says.
@@ -49,7 +50,11 @@ CASES = [(level, number) for level, changes in RUNS.items() for number in range(
 
 
 def make_run(level, values):
-    return (Run if level == "graph" else NodeRun)(**values)
+    """The run of today that a run of version 0.1 has become."""
+    if level == "graph":
+        return Run(**values)
+    full = {**DEFAULTS["node"], **values}
+    return Run.from_dict(migrate_line({"key": key_0_1(level, full), "run": full})["run"])
 
 
 def key_0_1(level, values):
@@ -60,18 +65,21 @@ def key_0_1(level, values):
 
 
 def measure():
-    """All fields of each run beside its key."""
-    return {
-        level: [{"run": make_run(level, values).to_dict(), "key": make_run(level, values).key} for values in changes]
-        for level, changes in RUNS.items()
-    }
+    """All fields of each run of version 0.1 beside its key, and the keys that they have today."""
+    full = {level: [{**DEFAULTS[level], **values} for values in changes] for level, changes in RUNS.items()}
+    old = {level: [{"run": run, "key": key_0_1(level, run)} for run in runs] for level, runs in full.items()}
+    return {**old, "today": {level: [make_run(level, run).key for run in runs] for level, runs in full.items()}}
 
 
 @pytest.mark.parametrize(("level", "number"), CASES)
-def test_key_is_the_same(level, number):
-    expected = pinned("keys")[level][number]
+def test_key_of_today_is_the_same(level, number):
     # all fields written out, so that the key does not depend on the defaults of today
-    assert make_run(level, expected["run"]).key == expected["key"]
+    assert make_run(level, pinned("keys")[level][number]["run"]).key == pinned("keys")["today"][level][number]
+
+
+@pytest.mark.parametrize("number", range(len(RUNS["graph"])))
+def test_keys_of_runs_on_graphs_have_not_changed_since_0_1(number):
+    assert pinned("keys")["today"]["graph"][number] == pinned("keys")["graph"][number]["key"]
 
 
 @pytest.mark.parametrize(("level", "number"), CASES)
@@ -84,10 +92,11 @@ def test_key_follows_the_rule_of_0_1(level, number):
 @pytest.mark.parametrize("level", RUNS)
 def test_every_field_but_a_default_counts(level):
     run = make_run(level, DEFAULTS[level])
-    other = {"dataset": "x", "model": "gcn", "split": "ppr", "jk": "cat", "optimizer": "adam", "schedule": "constant",
-             "norm": "batch", "width": 3, "precision": "bf16"}  # fmt: skip
+    other = {"dataset": "x", "model": "gcn", "split": "ppr", "jk": "cat", "schedule": "constant",
+             "norm": "batch", "width": 3, "precision": "bf16",
+             "optimizer": "adam" if level == "graph" else "adamw"}  # fmt: skip
     keys = {run.key}
-    fields = [name for name in DEFAULTS[level] if (level, name) != ("node", "optimizer")]  # which has one value
+    fields = list(DEFAULTS[level])
     for name in fields:
         value = DEFAULTS[level][name]
         changed = not value if isinstance(value, bool) else other.get(name, value / 2 + 1 / 4 if type(value) is float

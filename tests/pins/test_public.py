@@ -28,7 +28,7 @@ MAY_GO = {
     "graphprism.ops": {
         "Batches": "layout of the batched ops of lockstep training",
         "BlockDiagonal": "layout of the batched ops of lockstep training",
-        "TableAdj": "layout of the batched ops of lockstep training",
+        "PaddedAdj": "layout of the batched ops of lockstep training",
         "absolute_loss": "step of lockstep training",
         "adam_step": "step of lockstep training",
         "at_receivers": "rows of entries, for layers with attention",
@@ -39,7 +39,7 @@ MAY_GO = {
         "relational_stack": "all layers at once, for lockstep training",
         "relational_sum": "definition of a backend",
         "relational_transform": "half of relational_linear",
-        "run_linear": "batched linear map of lockstep training",
+        "batched_linear": "batched linear map of lockstep training",
         "select_graphs": "step of lockstep training",
         "take_row": "step of lockstep training",
         "type_rows": "embedding of node types in lockstep training",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import NodeRun, Run, load_best, train, train_lockstep, train_nodes
+from graphprism.training import Run, load_best, train, train_lockstep
 from tests.pins.node_set import node_set
 from tests.pins.pinned import as_json, differences, pinned
 
@@ -36,10 +36,11 @@ GRAPH_RUNS = {
     # Eigenvectors of an eigenvalue that occurs twice are those of the LAPACK that torch was built with.
     "mrs-gin, pe": replace(GRAPHS, model="mrs-gin", pe=2, seed=2),
 }
-NODES = NodeRun(
+NODES = Run(
     dataset="small", model="gcn", split="degree", layers=2, width=6, alpha=1.0, jk="max", normalize=True, dropout=0.0,
     input_dropout=False, share_init=True, undirected=False, self_loops=False, row_normalise=True, optimizer="adam",
     lr=0.02, weight_decay=0.0, epochs=3, patience=400, fold=0, seed=0, precision="float64",
+    batch_size=None, schedule="constant", warmup=0, clip=0.0,
 )  # fmt: skip
 NODE_RUNS = {
     "gcn": replace(NODES, undirected=True, self_loops=True, weight_decay=0.01),
@@ -64,7 +65,7 @@ def train_eager(run, folder):
 def train_two_in_lockstep(run, folder):
     """Two seeds and learning rates at once."""
     runs = [run, replace(run, seed=1, lr=0.004)]
-    results = train_lockstep(runs, graph_set(), folder=folder, device="cpu")
+    results = train_lockstep(runs, graph_set(), folder=folder, accelerator="cpu")
     assert {result.engine for result in results} == {"lockstep"}
     weights = [load_best(folder, each, graph_set()).parameters() for each in runs]
     return [summary(*each) for each in zip(results, weights, strict=True)]
@@ -73,8 +74,9 @@ def train_two_in_lockstep(run, folder):
 def train_on_nodes(run, folder):
     """Two seeds at once: results and weights after the last epoch."""
     runs = [run, replace(run, seed=5)]
-    results = train_nodes(runs, node_set(), folder=folder, accelerator="cpu", checkpoint_seconds=0.0)
-    weights = [torch.load(folder / each.key / "node.pt", weights_only=True)["model"].values() for each in runs]
+    results = train_lockstep(runs, node_set(), folder=folder, accelerator="cpu")
+    files = [torch.load(folder / each.key / "checkpoint.pt", weights_only=True) for each in runs]
+    weights = [file["parts"]["state"]["model"].values() for file in files]
     return [summary(*each) for each in zip(results, weights, strict=True)]
 
 

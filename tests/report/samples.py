@@ -152,8 +152,7 @@ def cell(row: str, column: str, paper: Score | None, runs: list[RunResult], scal
     scores = [scale * score for each in runs if (score := each.at_best("test")) is not None]
     ours = Score.of(scores)
     seconds = sum(each.seconds for each in runs) if runs else None
-    note = "" if ours else "quoted; not run"
-    return Cell(row, column, ours, paper, seconds, note, tuple(each.key for each in runs))
+    return Cell(row, column, ours, paper, seconds, runs=tuple(each.key for each in runs))
 
 
 def _behind(runs: list[RunResult], row: str, layers: int) -> list[RunResult]:

@@ -1,11 +1,11 @@
 import pytest
 
 from graphprism.report.verdict import Verdict, verdict
-from graphprism.results import Cell, Score, TableResult
+from graphprism.results import Cell, CellStatus, Score, TableResult
 
 
-def judged(ours, paper, *, larger=False, column="Test", note="", digits=3):
-    cell = Cell("GCN", column, ours, paper, note=note)
+def judged(ours, paper, *, larger=False, column="Test", status=CellStatus.MEASURED, digits=3):
+    cell = Cell("GCN", column, ours, paper, status=status)
     return verdict(cell, TableResult("t", "", "", ("GCN",), (column,), (cell,), larger_is_better=larger, digits=digits))
 
 
@@ -37,7 +37,7 @@ def test_without_a_deviation_equal_print_is_within(deviation):
 def test_nothing_to_compare():
     assert judged(None, Score(0.4)) is Verdict.NOT_RUN
     assert judged(Score(0.4), None) is Verdict.OURS_ALONE
-    assert judged(Score(9.0), Score(0.4), note="not the published protocol: 3 epochs") is Verdict.OTHER_PROTOCOL
+    assert judged(Score(9.0), Score(0.4), status=CellStatus.OTHER_PROTOCOL) is Verdict.OTHER_PROTOCOL
 
 
 def test_columns_of_a_mixed_table_say_their_direction():
@@ -46,4 +46,4 @@ def test_columns_of_a_mixed_table_say_their_direction():
 
 
 def test_every_verdict_has_its_own_sign_and_word():
-    assert len({kind.sign for kind in Verdict}) == len({kind.word for kind in Verdict}) == len(Verdict)
+    assert len({kind.sign for kind in Verdict}) == len({kind.label for kind in Verdict}) == len(Verdict)

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import CheckpointError, Run, load_best, train
-from graphprism.training.checkpoint import RunFolder
+from graphprism.training import CheckpointError, Run, load_best, session, train
 from tests.training.checkpoints import parts_of, same_bits
 
 DATASET = molecules(60)
@@ -79,14 +78,14 @@ def test_a_checkpoint_of_something_else_is_refused(folder):
     with pytest.raises(CheckpointError, match="belongs to another run than mrs-gcn by degree, 2 layers"):
         again(folder)
     rewrite(path, format="graphprism checkpoint 99")
-    with pytest.raises(CheckpointError, match=r"must be of the format 'graphprism checkpoint 1', got .* 99'"):
+    with pytest.raises(CheckpointError, match=r"must be of the format 'graphprism checkpoint 2', got .* 99'"):
         again(folder)
 
 
 def test_one_changed_number_is_found(folder):
     path = folder / RUN.key / "checkpoint.pt"
     parts = torch.load(path, weights_only=True)["parts"]
-    parts["model"]["head.bias"] += 1e-6
+    parts["state"]["model"]["head.bias"] += 1e-6
     rewrite(path, parts=parts)
     with pytest.raises(CheckpointError, match="the file is damaged"):
         again(folder)
@@ -116,8 +115,9 @@ def test_a_best_file_that_is_lost_or_behind_is_mended(folder):
 @pytest.mark.parametrize("where", ["epoch", "step"])
 def test_ctrl_c_leaves_the_last_finished_epoch(tmp_path, monkeypatch, where):
     run, steps = replace(RUN, epochs=5), [0]
-    # so long a wait that only Ctrl-C makes it write
-    monkeypatch.setattr(RunFolder, "keep", lambda self, checkpoint, now: setattr(self, "_pending", checkpoint))
+    # after the first epoch so long a wait that only Ctrl-C makes it write
+    monkeypatch.setattr(session, "_LONGEST", 1e9)
+    monkeypatch.setattr(session, "_SHARE", 1e12)
     real = torch.optim.AdamW.step
 
     def step(self, *arguments):

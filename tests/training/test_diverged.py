@@ -6,7 +6,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Diverged, Run, train
-from graphprism.training.eager import Engine
+from graphprism.training.eager import EagerEngine
 from tests.training.checkpoints import parts_of
 
 DATASET = molecules(60)
@@ -34,14 +34,14 @@ def test_too_large_a_learning_rate_is_said():
 
 def test_the_epoch_before_is_kept(tmp_path, monkeypatch):
     run = replace(RUN, lr=1e-3)
-    real = Engine._step
+    real = EagerEngine._step
 
     def step(self, batch, output):
         steps.append(real(self, batch, output))
         return steps[-1] * float("nan") if len(steps) == 4 * 2 + 3 else steps[-1]
 
     steps: list[torch.Tensor] = []
-    monkeypatch.setattr(Engine, "_step", step)
+    monkeypatch.setattr(EagerEngine, "_step", step)
     error = diverge(run, tmp_path)
     assert (error.epoch, error.step, error.checkpoint) == (3, 3, tmp_path / run.key / "checkpoint.pt")
     assert f"epoch 2 is in {error.checkpoint}" in str(error)
@@ -57,7 +57,7 @@ def test_the_last_step_of_all_may_be_the_one(monkeypatch):
                 self.network.head.bias.fill_(float("inf"))
         return found
 
-    real = Engine._step
-    monkeypatch.setattr(Engine, "_step", step)
+    real = EagerEngine._step
+    monkeypatch.setattr(EagerEngine, "_step", step)
     error = diverge(replace(RUN, lr=1e-3, epochs=1))
     assert (error.epoch, error.step) == (1, 4)

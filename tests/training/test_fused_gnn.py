@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphprism.nn import GNN
-from graphprism.ops import TableAdj
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.training import fused_gnn
 from graphprism.training.fused_gnn import FusedGNN
 from tests.nn.models.test_tables import GRAPHS, OWNER, gradients, make_inputs
@@ -47,7 +47,7 @@ def test_layers_are_fused_where_they_are_plain(monkeypatch, name, options, expec
     monkeypatch.setattr(fused_gnn, "relational_stack", lambda *args: calls.append(args) or stack(*args))
     _, fused = make_both(name, **options)
     adj, _, table, _ = make_inputs(name)
-    assert isinstance(table, TableAdj)
+    assert isinstance(table, PaddedAdj)
     fused(X, table, batch=OWNER)
     assert len(calls) == expected
     fused(X, adj, batch=OWNER)

@@ -4,20 +4,21 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
+from graphprism.nn import CONVOLUTIONS
 from graphprism.splitting import by_order, resolve_split
 from graphprism.training import Run
 from graphprism.training import prepared_data as module
 from graphprism.training.prepared_data import edge_needs, positions, split_graph
-from graphprism.training.run import MODELS
 from graphprism.transforms import LaplacianPE
 
 DATASET = molecules(12)
 WHOLE = DATASET.batch(torch.arange(12))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", CONVOLUTIONS)
 def test_what_a_convolution_needs(model):
-    norm = {"gcn": "sym", "mrs-gcn": "sym", "sage": "mean", "mrs-sage": "mean"}.get(model, "none")
+    norms = {"gcn": "sym", "sage": "mean", "dir-gcn": "dir"}
+    norm = norms.get(model.removeprefix("mrs-"), "none")
     gated = model in ("gated-gcn", "mrs-gated-gcn", "mrs-gated-gcn-9")
     assert edge_needs(Run(model=model), DATASET) == (norm, gated)
     assert edge_needs(Run(model=model), replace(DATASET, edge_attr=None, edge_types=())) == (norm, False)

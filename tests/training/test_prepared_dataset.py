@@ -9,7 +9,6 @@ from graphprism.nn import CONVOLUTIONS
 from graphprism.splitting import ORDERINGS
 from graphprism.training import PreparedDataset, Run, build_model
 from graphprism.training.prepared_data import GraphReadout
-from graphprism.training.run import MODELS
 from graphprism.transforms import LaplacianPE, SplitEdges
 
 DATASET = molecules(40)
@@ -38,7 +37,7 @@ def by_prepared(run, network, graphs, batch_size):
         yield batch, network(**batch.inputs)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", CONVOLUTIONS)
 def test_a_network_gives_what_it_gives_for_a_batch_of_pyg(model):
     run = replace(RUN, model=model, pe=3)
     network = build_model(run, DATASET).double().eval()

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.ops import RelationalAdj
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.training import PreparedDataset, Run, build_model, train
 from graphprism.training import prepared_data as module
 from graphprism.training.prepared_data import split_graph
@@ -22,7 +23,7 @@ def with_tables(run):
     """What a GPU would have, on the CPU."""
     data = PreparedDataset(run, DATASET)
     whole = DATASET.batch(torch.arange(len(DATASET)))
-    data._table = TableAdj.build(split_graph(run, whole), "sym", torch.float64).relative()
+    data._table = PaddedAdj.build(split_graph(run, whole), "sym", torch.float64).relative()
     return data
 
 
@@ -36,7 +37,7 @@ def test_a_network_gives_the_same_on_tables(model, at_once, monkeypatch):
     batches = zip(PreparedDataset(run, DATASET).batches(graphs, 7), with_tables(run).batches(graphs, 7), strict=True)
     for plain, table in batches:
         assert isinstance(plain.adj, RelationalAdj)
-        assert isinstance(table.adj, TableAdj)
+        assert isinstance(table.adj, PaddedAdj)
         assert table.adj.size == plain.adj.size
         torch.testing.assert_close(network(**table.inputs), network(**plain.inputs))
 
@@ -44,7 +45,7 @@ def test_a_network_gives_the_same_on_tables(model, at_once, monkeypatch):
 def test_the_tables_of_a_batch_are_those_of_its_graphs_alone():
     graphs = torch.tensor([5, 31, 5])
     (batch,) = with_tables(RUN).batches(graphs, 3)
-    alone = TableAdj.build(split_graph(RUN, DATASET.batch(graphs)), "sym", torch.float64)
+    alone = PaddedAdj.build(split_graph(RUN, DATASET.batch(graphs)), "sym", torch.float64)
     slots = min(alone.num_slots, batch.adj.num_slots)
     for name, width in (("weights", 2), ("numbers", 5)):
         ours, theirs = (getattr(adj, name).unflatten(1, (width, -1)) for adj in (batch.adj, alone))
@@ -73,7 +74,7 @@ def test_graphs_with_hubs_have_none():
 def test_a_gpu_gets_tables(model):
     data = PreparedDataset(replace(RUN, model=model), DATASET, "cuda")
     batches = list(data.batches(torch.arange(40), 16))
-    assert all(isinstance(batch.adj, TableAdj) for batch in batches)
+    assert all(isinstance(batch.adj, PaddedAdj) for batch in batches)
     assert {batch.adj.numbers.device.type for batch in batches} == {"cuda"}
 
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import EpochReport, Run, train
-from graphprism.training.task import score
+from graphprism.training import EpochReport, Run, Task, train
 from tests.training.by_hand import train_by_hand
 from tests.training.checkpoints import parts_of
 
@@ -42,10 +41,12 @@ def test_equals_a_loop_written_by_hand(name, tmp_path):
     sizes = [24, 24, 24, 8]
     means = [sum(n * loss for n, loss in zip(sizes, epoch, strict=True)) / 80 for epoch in losses]
     assert result.history["train_loss"] == pytest.approx(means, rel=1e-9)
-    torch.testing.assert_close(parts_of(tmp_path, run)["model"], dict(network.state_dict()), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        parts_of(tmp_path, run)["state"]["model"], dict(network.state_dict()), rtol=1e-6, atol=1e-6
+    )
     for subset in ("val", "test"):
         target = dataset.batch(dataset.subset(subset)).y
-        expected = [score(dataset.metric, output[subset], target) for output in outputs]
+        expected = [Task.of(dataset).score(output[subset], target) for output in outputs]
         assert result.history[subset] == pytest.approx(expected, rel=1e-7)
 
 

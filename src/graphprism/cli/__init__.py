@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Runs ``graphprism``; where the packages for it are missing it says which to install."""
+    """Runs ``graphprism``; where a package is missing, an error names it."""
     try:
         # Commands print with rich and load it when they are called, which is too late to say that it is missing.
         import rich  # noqa: F401

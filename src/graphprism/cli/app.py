@@ -14,7 +14,7 @@ class LazyGroup(TyperGroup):
     """Takes a registered function for one that imports and returns the command: a function, or a `typer.Typer`.
 
     Lists of commands, ``--version`` and misspelt names so do not wait for torch. The docstring of a registered function
-    is what the list says, and has to be the first sentence of the command's own.
+    is shown in the list, and has to be the first sentence of the command's own.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -68,7 +68,7 @@ def inspect() -> Any:
 
 @app.command()
 def train() -> Any:
-    """Train models on a set of graphs and compare each MRS model with its plain partner."""
+    """Train models on graphs or on the nodes of one graph, and compare each MRS model with its plain partner."""
     from graphprism.cli.train import train
 
     return train

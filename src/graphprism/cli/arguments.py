@@ -28,7 +28,7 @@ Undirected = Annotated[bool, typer.Option("--undirected", help="The file names a
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
+def exit_on_user_error() -> Iterator[None]:
     """Prints the message of a wrong input or a missing package on stderr and ends with exit code 2."""
     try:
         yield

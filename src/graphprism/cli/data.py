@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from graphprism.cli.arguments import Data, one_sentence
+from graphprism._text import counted
+from graphprism.cli.arguments import Data, exit_on_user_error
 from graphprism.datasets import DATASETS, DatasetFileError, KnownDataset, PackedDataset, data_folder, load, packed_path
 
 app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)
@@ -35,7 +36,7 @@ def pack(
     data: Data = None,
 ) -> None:
     """Write a data set to NAME.npz in the folder of data sets; fetched by PyG, or read from its raw files there."""
-    with one_sentence():
+    with exit_on_user_error():
         there = (data_folder(data) / f"{name}.npz").is_file()
         path = packed_path(name, data)
         dataset = load(path)
@@ -55,7 +56,7 @@ def verify(
     folder = data_folder(data)
     paths = [Path(name) if name.endswith(".npz") else folder / f"{name}.npz" for name in names or []]
     paths = paths or sorted(folder.glob("*.npz"))
-    with one_sentence():
+    with exit_on_user_error():
         if not paths:
             raise FileNotFoundError(f"{folder}: there are no packed files")
         whole = [_verify(path) for path in paths]
@@ -75,7 +76,7 @@ def _verify(path: Path) -> bool:
 
 
 def _way(known: KnownDataset) -> str:
-    """How a set that is not packed comes into being."""
+    """Source of a data set that is not packed yet."""
     return "on first use" if known.loader else "from raw files" if known.files else "not needed"
 
 
@@ -84,5 +85,5 @@ def _size(path: Path) -> str:
 
 
 def _summary(dataset: PackedDataset) -> str:
-    graphs = "1 graph" if len(dataset) == 1 else f"{len(dataset):,} graphs"
-    return f"{graphs}, {dataset.x.size(0):,} nodes, {dataset.edge_index.size(1):,} edges"
+    nodes, edges = counted(dataset.x.size(0), "node"), counted(dataset.edge_index.size(1), "edge")
+    return f"{counted(dataset, 'graph')}, {nodes}, {edges}"

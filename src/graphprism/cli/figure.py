@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, one_sentence
+from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
 from graphprism.experiments import find_graph
 from graphprism.plotting import check_format, draw_split, save_figure
 
@@ -29,7 +29,7 @@ def split(
     data: Data = None,
 ) -> None:
     """Draw a graph beside each of its relations: up, down and tie."""
-    with one_sentence():
+    with exit_on_user_error():
         check_format(out)
         found = find_graph(graph, data, labels=labels, undirected=undirected)
         save_figure(draw_split(found, split, title=f"{Path(graph).name}, split by {split}"), out)

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from graphprism.analysis import Certificate, SplitComparison, certify, inspect_graph
-from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, one_sentence
+from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
 from graphprism.experiments import find_graph
 
 
@@ -23,7 +23,7 @@ def inspect(
     data: Data = None,
 ) -> None:
     """Say which splits keep the nodes of a graph or a dataset apart, and what is proven about them."""
-    with one_sentence():
+    with exit_on_user_error():
         found = find_graph(graph, data, labels=labels, undirected=undirected)
         result: Certificate | SplitComparison = inspect_graph(found) if split is None else certify(found, split)
     if as_json:

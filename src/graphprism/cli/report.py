@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from graphprism.cli.arguments import one_sentence
+from graphprism._files import write_whole
+from graphprism._text import counted
+from graphprism.cli.arguments import exit_on_user_error
 from graphprism.experiments import Ledger
-from graphprism.plotting import write_atomically
 from graphprism.report import page
-from graphprism.report.html import counted
 from graphprism.results import RunResult, TableResult
 
 
@@ -23,7 +23,7 @@ def read_tables(folder: Path) -> list[TableResult]:
 
 
 def read_figures(folder: Path) -> dict[str, str]:
-    """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with what the JSON beside it says of the settings."""
+    """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with the settings from the JSON beside it."""
     paths = sorted(folder.glob("figure-*/figure-*.svg"))
     return {_title(path): path.read_text("utf-8", errors="replace") for path in paths if path.stem == path.parent.name}
 
@@ -63,17 +63,17 @@ def report(
     if out.is_dir():  # what other commands were given as --out
         ledger, tables = (path if path in asked_for else out / path.name for path in (ledger, tables))
         out = out / "report.html"
-    with one_sentence():
+    with exit_on_user_error():
         for path in sorted(asked_for):
             if not path.exists():
                 raise FileNotFoundError(f"{path}: there is no such file or folder")
         found, runs, figures = read_tables(tables), _read_runs(ledger), read_figures(tables.parent)
-        write_atomically(out, page(found, runs, figures).encode())
+        write_whole(out, page(found, runs, figures), "the report")
     typer.echo(f"The report of {counted(runs, 'run')} and {counted(found, 'table')} is in {out}.")
 
 
 def _read_runs(ledger: Path) -> list[RunResult]:
-    """All lines that are whole; what is wrong with the others is said in a line each."""
+    """All valid lines; a warning on stderr for each of the others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         runs = Ledger(ledger).read()

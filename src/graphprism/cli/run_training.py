@@ -1,12 +1,11 @@
-"""From the options of ``graphprism train`` to what it prints."""
+"""``graphprism train``: from its options to runs, training and output."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
@@ -16,52 +15,60 @@ import torch
 import typer
 from rich.console import Console
 
+from graphprism._text import counted
 from graphprism.cli.arguments import suggest
 from graphprism.cli.progress import EpochProgress
-from graphprism.cli.train_options import MODELS, OF_DATASET
+from graphprism.cli.train_options import DATASET_DEFAULTS, DIRECTED_PROTOCOL, MODELS, NODE_PROTOCOL
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
-from graphprism.experiments import Ledger, Listener, TableSpec, run_missing
-from graphprism.results import RunResult
-from graphprism.training import Diverged, EpochReport, Run, build_model, forget_lockstep, train
+from graphprism.experiments import Ledger, Listener, run_missing, trainer_for
+from graphprism.nn import CONVOLUTIONS
+from graphprism.results import ACCELERATORS, ENGINES, RunResult
+from graphprism.training import Diverged, Run, build_model, forget, train
 from graphprism.training.build_model import width_of
+from graphprism.training.node_data import check_node_run
 
 
 def train_data(name: str, root: Path | None) -> PackedDataset:
-    """The data set of this name, which must be one of graphs.
+    """The data set of this name.
 
     Raises:
-        ValueError: There is no such name, or its targets are of nodes.
+        ValueError: There is no such name.
     """
     folder = data_folder(root)
     known = sorted({*DATASETS, *(file.stem for file in folder.glob("*.npz"))})
     if name not in known and not name.endswith(".npz"):
         raise ValueError(f"{name}: no data set of that name in or for {folder}{suggest(name, known)}")
-    dataset = load(name, root)
-    if dataset.level != "graph":
-        raise ValueError(
-            f"{name} has a target for each node, and `graphprism train` takes sets with one for each graph; "
-            "`graphprism reproduce directed` and `homophilic`, or `graphprism.training.train_nodes`, train on nodes"
-        )
-    return dataset
+    return load(name, root)
 
 
 def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
     """Lines that name the data, each model with its width and parameters, and how they are trained."""
-    sizes = " / ".join(f"{dataset.subset(name).numel():,}" for name in ("train", "val", "test"))
+    for run in runs if dataset.level == "node" else ():
+        check_node_run(run, dataset)
+    sizes = " / ".join(f"{size:,}" for size in _fold_sizes(dataset, runs[0].fold))
+    unit = "graphs" if dataset.level == "graph" else "nodes"
     first = {run.model: run for run in reversed(runs)}
     models = [_model(first[name], dataset) for name in dict.fromkeys(run.model for run in runs)]
-    data = f"{runs[0].dataset}: {sizes} graphs for training, validation and test, {dataset.task} by {dataset.metric}."
+    data = f"{runs[0].dataset}: {sizes} {unit} for training, validation and test, {dataset.task} by {dataset.metric}."
     return [f"{data} {dataset.note}".strip(), *models, _training(runs)]
 
 
+def _fold_sizes(dataset: PackedDataset, fold: int) -> list[int]:
+    """Graphs or nodes for training, validation and test."""
+    if dataset.level == "graph":
+        return [dataset.subset(name).numel() for name in ("train", "val", "test")]
+    masks = (dataset.train_mask, dataset.val_mask, dataset.test_mask)
+    return [0 if mask is None else int(mask[:, fold : fold + 1].sum()) for mask in masks]
+
+
 def _model(run: Run, dataset: PackedDataset) -> str:
-    split = f" by {run.split}" if run.model.startswith("mrs-") else ""
+    split = f" by {run.split}" if CONVOLUTIONS[run.model].relational else ""
     more = {"residual": run.residual, f"jk {run.jk}": run.jk, f"pe {run.pe}": run.pe, f"{run.norm} norm": run.norm}
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
     size = f"width {width_of(run, dataset)}, {parameters:,} parameters"
-    return f"{run.model}{split}: {run.layers} layer{'s' * (run.layers > 1)}{words}, {size}."
+    return f"{run.model}{split}: {counted(run.layers, 'layer')}{words}, {size}."
 
 
 def _training(runs: Sequence[Run]) -> str:
@@ -70,56 +77,72 @@ def _training(runs: Sequence[Run]) -> str:
     seeds = list(dict.fromkeys(each.seed for each in runs))
     clip = f"gradients clipped at {run.clip:g}" if run.clip else "gradients not clipped"
     decay = f", weight decay {run.weight_decay:g}" if run.weight_decay else ""
-    warmup = f" after {run.warmup} epoch{'s' * (run.warmup > 1)} of warm-up" if run.warmup else ""
+    warmup = f" after {counted(run.warmup, 'epoch')} of warm-up" if run.warmup else ""
     rate = f"learning rate {rates}, {run.schedule}{warmup}"
-    many = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    length = f"{run.epochs} epochs of batches of {run.batch_size}"
-    return f"{length}, {run.optimizer}, {rate}{decay}, {clip}, {run.precision}, {many}: {_count(len(runs))}."
+    many = f"seed {seeds[0]}" if len(seeds) == 1 else counted(seeds, "seed")
+    batches = "the whole graph" if run.batch_size is None else f"batches of {run.batch_size}"
+    stop = "" if run.patience is None else f", at most, {run.patience} without a better validation score"
+    length = f"{run.epochs} epochs of {batches}{stop}"
+    return f"{length}, {run.optimizer}, {rate}{decay}, {clip}, {run.precision}, {many}: {counted(runs, 'run')}."
 
 
-def _count(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs} runs"
-
-
-_SEEDS = re.compile(r"(\d+)(?:\.\.(\d+))?")
+_NUMBERS = re.compile(r"(\d+)(?:\.\.(\d+))?")
 # Of a request, not of a run.
-_SEVERAL = ("model", "lr", "seeds")
+_SEVERAL = ("model", "lr", "seeds", "folds", "seed", "fold")
 
 
-def train_runs(options: Mapping[str, Any]) -> list[Run]:
-    """One run for each model, learning rate and seed, in this order.
+def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
+    """One run for each model, learning rate, fold and seed, in this order.
 
     Args:
-        options: Values by the names of `Run`, with None where nothing was said; ``model``, ``lr`` and ``seeds`` are
-            strings of one or several. Names that a run does not have are left out.
+        options: Values by the names of `Run`, with None where nothing was given; ``model``, ``lr``, ``folds`` and
+            ``seeds`` are strings of one or several. Names that a run does not have are left out.
+        dataset: Its level decides the protocol.
 
     Raises:
         ValueError: A name or a number is not one.
 
-    >>> [run.title for run in train_runs({"model": "gcn", "lr": "1e-3,1e-4", "seeds": "0..1", "layers": 4})][1:3]
+    >>> from graphprism.datasets import molecules
+    >>> options = {"model": "gcn", "lr": "1e-3,1e-4", "seeds": "0..1", "folds": "0", "layers": 4}
+    >>> [run.title for run in train_runs(options, molecules(12))][1:3]
     ['gcn, 4 layers, lr 0.001, seed 1, molecules', 'gcn, 4 layers, lr 0.0001, seed 0, molecules']
     """
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
-    said = {name: value for name, value in options.items() if name in known and value is not None}
-    shared = {**OF_DATASET.get(said.get("dataset", "molecules"), {}), **said}
-    models = [_known_model(name) for name in _parts("model", options["model"])]
-    asked = options.get("lr")
-    rates = [Run.lr] if asked is None else [_rate(text) for text in _parts("lr", asked)]
-    seeds = parse_seeds(options["seeds"])
-    return [Run(**shared, model=model, lr=lr, seed=seed) for model, lr, seed in product(models, rates, seeds)]
+    given = {name: value for name, value in options.items() if name in known and value is not None}
+    shared = {**_protocol(given.get("dataset", "molecules"), dataset), **given}
+    default_lr = shared.pop("lr", Run.lr)
+    asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
+    models = [_known_model(name) for name in _parts("model", names)]
+    rates = [default_lr] if asked is None else [_rate(text) for text in _parts("lr", asked)]
+    folds, seeds = parse_numbers("folds", options["folds"]), parse_numbers("seeds", options["seeds"])
+    return [
+        Run(**shared, model=model, lr=lr, fold=fold, seed=seed)
+        for model, lr, fold, seed in product(models, rates, folds, seeds)
+    ]
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Seeds between commas, each a number or a range with both ends.
+def _protocol(name: str, dataset: PackedDataset) -> dict[str, Any]:
+    """Defaults of the level of a data set, and of the data set itself."""
+    if dataset.level == "node":
+        return DIRECTED_PROTOCOL if dataset.directed else NODE_PROTOCOL
+    return DATASET_DEFAULTS.get(name, {})
 
-    >>> parse_seeds("0..2,7")
+
+def _default_models(dataset: PackedDataset) -> str:
+    return "dir-gcn,mrs-dir-gcn" if dataset.level == "node" and dataset.directed else "gcn,mrs-gcn"
+
+
+def parse_numbers(name: str, text: str) -> list[int]:
+    """Numbers between commas, each alone or a range with both ends.
+
+    >>> parse_numbers("seeds", "0..2,7")
     [0, 1, 2, 7]
     """
     seeds: list[int] = []
-    for part in _parts("seeds", text):
-        found = _SEEDS.fullmatch(part)
+    for part in _parts(name, text):
+        found = _NUMBERS.fullmatch(part)
         if found is None or int(found[2] or found[1]) < int(found[1]):
-            raise ValueError(f"`seeds` must be such as 0, 0..8 or 0,1,5, got {text!r}")
+            raise ValueError(f"`{name}` must be such as 0, 0..8 or 0,1,5, got {text!r}")
         seeds += range(int(found[1]), int(found[2] or found[1]) + 1)
     return list(dict.fromkeys(seeds))
 
@@ -144,21 +167,19 @@ def _parts(name: str, text: str) -> list[str]:
     return list(dict.fromkeys(parts))
 
 
-ACCELERATORS = ("auto", "cpu", "cuda", "mps")
-ENGINES = ("auto", "eager", "lockstep")
 # Set above 0 in all processes but the first, by torchrun, by SLURM and by Lightning.
 _RANKS = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
 
 
 @dataclass(frozen=True)
-class Where:
-    """What runs go to.
+class Placement:
+    """Devices and engine of runs.
 
     Attributes:
         accelerator: One of `ACCELERATORS`.
         devices: Devices of a machine that share a run.
         nodes: Machines that share a run.
-        engine: ``"eager"`` wherever runs at once are not possible, else what was asked for.
+        engine: ``"eager"`` where lockstep is not possible, else the engine asked for.
     """
 
     accelerator: str
@@ -172,12 +193,12 @@ class Where:
         return self.devices * self.nodes
 
     @property
-    def is_first(self) -> bool:
-        """Whether this is the process that prints and writes."""
+    def is_rank0(self) -> bool:
+        """Whether this process prints and writes."""
         return self.processes == 1 or all(int(os.environ.get(name) or 0) == 0 for name in _RANKS)
 
 
-def train_where(options: Mapping[str, Any]) -> Where:
+def placement_of(options: Mapping[str, Any]) -> Placement:
     """Reads ``accelerator``, ``devices``, ``nodes`` and ``engine``.
 
     Raises:
@@ -189,99 +210,77 @@ def train_where(options: Mapping[str, Any]) -> Where:
             raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}{suggest(value, allowed)}")
     _check_devices(accelerator, devices)
     alone = devices * nodes == 1
-    if engine == "lockstep" and (accelerator in ("cpu", "mps") or not alone):
+    if engine == "lockstep" and (accelerator == "cpu" or not alone):
         raise ValueError("`engine` must be auto or eager without one CUDA device for all runs, got 'lockstep'")
     on_gpu = accelerator in ("auto", "cuda") and torch.cuda.is_available()
-    return Where(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
+    return Placement(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
 
 
 def _check_devices(accelerator: str, devices: int) -> None:
-    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if devices > there.get(accelerator, devices):
-        problem = (
-            f"torch finds {there[accelerator]} of that kind, and {devices} {'is' if devices == 1 else 'are'} asked for"
-        )
-        raise ValueError(f"`accelerator` must be auto or cpu on this machine, got {accelerator!r}: {problem}")
+    found = torch.cuda.device_count()
+    if accelerator == "cuda" and devices > found:
+        asked = f"torch finds {found} of that kind, and {devices} {'is' if devices == 1 else 'are'} asked for"
+        raise ValueError(f"`accelerator` must be auto or cpu on this machine, got {accelerator!r}: {asked}")
 
 
 def train_all(
-    runs: Sequence[Run], dataset: PackedDataset, out: Path, where: Where, progress: EpochProgress, fresh: bool = False
+    runs: Sequence[Run],
+    dataset: PackedDataset,
+    out: Path,
+    placement: Placement,
+    progress: EpochProgress,
+    fresh: bool = False,
 ) -> list[RunResult]:
-    """Trains the runs that the ledger does not have, and gives the results of all.
+    """Trains the runs that the ledger does not have, and returns the results of all.
 
     Args:
         runs: All on ``dataset``.
         dataset: What they train on.
         out: Folder of the ledger and of the checkpoints.
-        where: The devices and the engine.
-        progress: Hears of every epoch, and of runs that need none.
-        fresh: Whether to forget what was done before.
+        placement: The devices and the engine.
+        progress: Shows epochs, and runs that are in the ledger.
+        fresh: Whether to ignore results and checkpoints of earlier calls.
     """
-    ledger = _Fresh(out / "ledger.jsonl") if fresh else Ledger(out / "ledger.jsonl")
-    if fresh and where.is_first:
-        for run in runs:
-            shutil.rmtree(out / "checkpoints" / run.key, ignore_errors=True)
-        forget_lockstep(out / "checkpoints", runs)
-    if where.processes > 1:
-        return [_train_shared(run, dataset, out, where, ledger, progress) for run in runs]
+    ledger = Ledger(out / "ledger.jsonl", fresh=fresh)
+    if fresh and placement.is_rank0:
+        forget(out / "checkpoints", runs)
+    known = ledger.latest()
+    for run in runs:
+        if run.key in known:
+            progress.say(_found_message(known[run.key], ledger))
+    if placement.processes > 1:
+        return [known.get(run.key) or _train_shared(run, dataset, out, placement, ledger, progress) for run in runs]
     found: dict[str, RunResult] = {}
-    trained: set[str] = set()
-
-    def on_epoch(report: EpochReport) -> None:
-        trained.add(report.run.key)
-        progress(report)
-
-    def on_run(result: RunResult) -> None:
-        found[result.key] = result
-        if result.key not in trained:
-            progress.say(_was_there(result, ledger))
-
-    def train_one(run: Run, dataset: PackedDataset, folder: Path, on_epoch: Callable[[EpochReport], None]) -> RunResult:
-        trained.add(run.key)
-        return train(run, dataset, folder=folder, accelerator=where.accelerator, on_epoch=on_epoch)
-
-    listener = Listener(on_run, on_epoch, lambda count: progress.say(f"waiting for {count} runs of other processes"))
-    spec = TableSpec("train", "", "", (), train=train_one)
-    run_missing(spec, runs, {runs[0].dataset: dataset}, ledger, out, where.engine, listener)
+    listener = Listener(
+        lambda result: found.update({result.key: result}),
+        progress,
+        lambda count: progress.say(f"waiting for {counted(count, 'run')} of other processes"),
+    )
+    trainer = trainer_for(runs, placement.engine, placement.accelerator)
+    run_missing(runs, {runs[0].dataset: dataset}, ledger, out, trainer, listener)
     return [found[run.key] for run in runs]
 
 
 def _train_shared(
-    run: Run, dataset: PackedDataset, out: Path, where: Where, ledger: Ledger, progress: EpochProgress
+    run: Run, dataset: PackedDataset, out: Path, placement: Placement, ledger: Ledger, progress: EpochProgress
 ) -> RunResult:
-    """One run on several devices: every process comes here, and all of them have to agree on what is left to do."""
-    done = ledger.find(run.key)
-    if done is not None:
-        progress.say(_was_there(done, ledger))
-        return done
-    devices: dict[str, Any] = {"accelerator": where.accelerator, "devices": where.devices, "nodes": where.nodes}
+    """One run on several devices: all processes come here, so that no claim can choose one of them."""
+    devices: dict[str, Any] = {
+        "accelerator": placement.accelerator,
+        "devices": placement.devices,
+        "nodes": placement.nodes,
+    }
     try:
         result = train(run, dataset, folder=out / "checkpoints", on_epoch=progress, **devices)
     except Diverged as error:
         result = error.result
-    if where.is_first:
+    if placement.is_rank0:
         ledger.append(result)
     return result
 
 
-def _was_there(result: RunResult, ledger: Ledger) -> str:
+def _found_message(result: RunResult, ledger: Ledger) -> str:
     return f"{Run.from_dict(result.run).title}: {result.status} before, read from {ledger.path}; --fresh runs it again"
-
-
-class _Fresh(Ledger):
-    """A ledger that shows only what was added since it was opened."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._before = len(super().read())
-
-    def read(self) -> list[RunResult]:
-        """Results since then."""
-        return super().read()[self._before :]
-
-    def find(self, key: str) -> RunResult | None:
-        """The latest of them."""
-        return next((result for result in reversed(self.read()) if result.key == key), None)
 
 
 def run_training(options: Mapping[str, Any]) -> None:
@@ -292,22 +291,23 @@ def run_training(options: Mapping[str, Any]) -> None:
         OSError: The data set is not there, or the results cannot be written.
         KeyboardInterrupt: It was stopped before an epoch was finished.
     """
-    runs, where, out = train_runs(options), train_where(options), Path(options["out"])
-    progress = EpochProgress(quiet=not where.is_first)
+    placement, out = placement_of(options), Path(options["out"])
+    progress = EpochProgress(quiet=not placement.is_rank0)
     try:
         dataset = train_data(options["dataset"], options["data"])
+        runs = train_runs(options, dataset)
         plan = train_plan(runs, dataset)
         _check_writable(out)
-        if where.is_first:
+        if placement.is_rank0:
             typer.echo("\n".join(plan))
         with progress:
-            results = train_all(runs, dataset, out, where, progress, options["fresh"])
+            results = train_all(runs, dataset, out, placement, progress, options["fresh"])
     except KeyboardInterrupt:
         if progress.last is None:
             raise
         progress.say(f"{progress.last.run.title}: stopped after epoch {progress.last.epoch}; the same command goes on")
         raise typer.Exit(130) from None
-    if where.is_first:
+    if placement.is_rank0:
         _print(results, out)
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import typer
 
 from graphprism.cli import train_options as option
-from graphprism.cli.arguments import Data, one_sentence
+from graphprism.cli.arguments import Data, exit_on_user_error
 
 
 def train(
     context: typer.Context,  # holds all of the options below by name, which `train_runs` turns into runs
     dataset: option.Dataset = "molecules",
-    model: option.Models = "gcn,mrs-gcn",
+    model: option.Models = None,
     split: option.Split = None,
     layers: option.Layers = None,
     width: option.Width = None,
@@ -23,6 +23,7 @@ def train(
     pe: option.Pe = None,
     norm: option.Norm = None,
     dropout: option.Dropout = None,
+    alpha: option.Alpha = None,
     optimizer: option.Optimizer = None,
     lr: option.Lr = None,
     weight_decay: option.WeightDecay = None,
@@ -31,7 +32,9 @@ def train(
     warmup: option.Warmup = None,
     batch_size: option.BatchSize = None,
     epochs: option.Epochs = None,
+    patience: option.Patience = None,
     seeds: option.Seeds = "0",
+    folds: option.Folds = "0",
     precision: option.Precision = None,
     data: Data = None,
     out: option.Out = Path("outputs"),
@@ -41,7 +44,7 @@ def train(
     engine: option.Engine = "auto",
     fresh: option.Fresh = False,
 ) -> None:
-    """Train models on a set of graphs and compare each MRS model with its plain partner.
+    """Train models on graphs or on the nodes of one graph, and compare each MRS model with its plain partner.
 
     Without options: gcn and mrs-gcn on generated molecules, about a minute. Results are added to FOLDER/ledger.jsonl.
     A run that was stopped goes on, a finished one is read from the ledger. Exit code 1 if a run diverged.
@@ -49,7 +52,7 @@ def train(
     try:
         from graphprism.cli.run_training import run_training
 
-        with one_sentence():
+        with exit_on_user_error():
             run_training(context.params)
     except KeyboardInterrupt:
         typer.echo("stopped before an epoch was finished; the same command begins at the same place", err=True)

@@ -7,19 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-# The names of `graphprism.training.run.MODELS`; a test holds the two together.
+from graphprism.results import ACCELERATORS, ENGINES
+
+# The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
 MODELS = (
-    "gcn",
-    "mrs-gcn",
-    "sage",
-    "mrs-sage",
-    "gat",
-    "mrs-gat",
-    "gin",
-    "mrs-gin",
-    "gated-gcn",
-    "mrs-gated-gcn",
+    *(f"{form}{layer}" for layer in ("gcn", "sage", "gat", "gin", "gated-gcn") for form in ("", "mrs-")),
     "mrs-gated-gcn-9",
+    "mlp",
+    *(f"{form}{layer}" for layer in ("gcn", "sage", "gat") for form in ("dir-", "mrs-dir-")),
+    "pyg-gcn",
+    "pyg-rgcn",
 )
 # The defaults of `graphprism.training.Run`: the paper's protocol on ZINC. A test holds the two together.
 PROTOCOL: dict[str, Any] = {
@@ -38,8 +35,8 @@ PROTOCOL: dict[str, Any] = {
     "epochs": 400,
     "precision": "float32",
 }
-# Where a data set has its own. `molecules` is for trying things out: both models end within a minute on two cores.
-OF_DATASET: dict[str, dict[str, Any]] = {
+# Of one data set. `molecules` is for trying things out: both models end within a minute on two cores.
+DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
     "molecules": {"layers": 6, "budget": 90_000, "warmup": 0, "batch_size": 64, "epochs": 8},
     "zinc": {"epochs": 500},
     "peptides-func": {"batch_size": 200, "epochs": 250},
@@ -47,15 +44,53 @@ OF_DATASET: dict[str, dict[str, Any]] = {
 }
 
 
+# Data sets with targets of nodes: the whole graph at once, early stopping by validation. Undirected graphs take the
+# usual recipe of citation graphs, directed ones that of Dir-GNN on Chameleon.
+NODE_PROTOCOL: dict[str, Any] = {
+    "layers": 2,
+    "width": 64,
+    "dropout": 0.5,
+    "input_dropout": True,
+    "share_init": True,
+    "self_loops": True,
+    "row_normalise": True,
+    "optimizer": "adam",
+    "lr": 0.01,
+    "weight_decay": 5e-4,
+    "clip": 0.0,
+    "schedule": "constant",
+    "warmup": 0,
+    "batch_size": None,
+    "epochs": 1000,
+    "patience": 200,
+}
+DIRECTED_PROTOCOL: dict[str, Any] = {
+    **NODE_PROTOCOL,
+    "layers": 5,
+    "width": 128,
+    "jk": "max",
+    "normalize": True,
+    "dropout": 0.2,
+    "input_dropout": False,
+    "self_loops": False,
+    "lr": 0.005,
+    "weight_decay": 0.0,
+    "epochs": 10_000,
+    "patience": 400,
+}
+
+
 def shown_default(name: str) -> str:
     """The default of an option in words, for its help.
 
     >>> shown_default("layers")
-    '8; 6 on molecules'
-    >>> shown_default("clip")
-    '1.0'
+    '8; 6 on molecules; 2 on nodes'
+    >>> shown_default("split")
+    'degree'
     """
-    others = [f"{values[name]} on {dataset}" for dataset, values in OF_DATASET.items() if name in values]
+    others = [f"{values[name]} on {dataset}" for dataset, values in DATASET_DEFAULTS.items() if name in values]
+    if NODE_PROTOCOL.get(name, PROTOCOL[name]) != PROTOCOL[name]:
+        others.append(f"{'the whole graph' if name == 'batch_size' else NODE_PROTOCOL[name]} on nodes")
     return "; ".join([str(PROTOCOL[name]), *others])
 
 
@@ -77,7 +112,13 @@ _WHERE = "Where and how it runs"
 
 Dataset = Annotated[str, typer.Option(metavar="NAME", help="A name that `graphprism data list` shows, or FILE.npz.")]
 Models = Annotated[
-    str, typer.Option(metavar="NAMES", help="Between commas: gcn, sage, gat, gin, gated-gcn, and each as mrs-NAME.")
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Between commas: gcn, sage, gat, gin, gated-gcn, each as mrs-NAME; dir-gcn, dir-sage, dir-gat, each as "
+        "mrs-NAME, for directed graphs; mlp.",
+        show_default="gcn,mrs-gcn; dir-gcn,mrs-dir-gcn on directed graphs",
+    ),
 ]
 
 Split = Annotated[str | None, _network("split", "What MRS models order nodes by, such as degree or degree,ppr.")]
@@ -90,6 +131,10 @@ Pe = Annotated[int | None, _network("pe", "Number of Laplacian positional featur
 Norm = Annotated[str | None, _network("norm", "A PyG normalisation before ReLU: batch, layer, ...; none without it.")]
 Dropout = Annotated[float | None, _network("dropout", "Share of channels dropped in training.")]
 
+Alpha = Annotated[
+    float | None, typer.Option(help="Share of the nodes that a node points to (dir-).", rich_help_panel="Network")
+]
+
 Optimizer = Annotated[str | None, _training("optimizer", "What takes the steps.", "adamw|adam")]
 Lr = Annotated[str | None, _training("lr", "Largest learning rate; a run for each of several.", "NUMBERS")]
 WeightDecay = Annotated[float | None, _training("weight_decay", "Of the optimiser.")]
@@ -97,7 +142,19 @@ Clip = Annotated[float | None, _training("clip", "Largest norm of the gradient; 
 Schedule = Annotated[str | None, _training("schedule", "Of the learning rate.", "cosine|constant")]
 Warmup = Annotated[int | None, _training("warmup", "Epochs in which the learning rate grows from 0.")]
 BatchSize = Annotated[int | None, _training("batch_size", "Graphs in a batch.")]
-Epochs = Annotated[int | None, _training("epochs", "Passes over the training set.")]
+Epochs = Annotated[int | None, _training("epochs", "Passes over the training set, at most.")]
+Patience = Annotated[
+    int | None,
+    typer.Option(
+        help="Stop after so many epochs without a better validation score.",
+        show_default="never; 200 on nodes",
+        rich_help_panel="Training",
+    ),
+]
+Folds = Annotated[
+    str,
+    typer.Option(metavar="NUMBERS", help="A run for each official fold: 0, or 0..9.", rich_help_panel="Training"),
+]
 Precision = Annotated[str | None, _training("precision", "Of the numbers.", "float32|bf16|float64")]
 Seeds = Annotated[
     str,
@@ -112,14 +169,14 @@ Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="Gets ledger.jsonl and the checkpoints.", rich_help_panel=_WHERE)
 ]
 Accelerator = Annotated[
-    str, typer.Option(metavar="auto|cpu|cuda|mps", help="The kind of device.", rich_help_panel=_WHERE)
+    str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.", rich_help_panel=_WHERE)
 ]
 Devices = Annotated[int, typer.Option(min=1, help="Devices of a machine that share a run.", rich_help_panel=_WHERE)]
 Nodes = Annotated[int, typer.Option(min=1, help="Machines that share a run.", rich_help_panel=_WHERE)]
 Engine = Annotated[
     str,
     typer.Option(
-        metavar="auto|eager|lockstep", help="One run after another, or all at once on a GPU.", rich_help_panel=_WHERE
+        metavar="|".join(ENGINES), help="One run after another, or all at once on a GPU.", rich_help_panel=_WHERE
     ),
 ]
 Fresh = Annotated[

@@ -7,6 +7,8 @@ from itertools import groupby
 
 from rich.table import Table
 
+from graphprism._text import counted, duration, score_text
+from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult, Score
 
 
@@ -23,12 +25,13 @@ def train_table(results: Sequence[RunResult]) -> Table:
     with_rate = len({result.run["lr"] for result in results}) > 1
     for group in by_setting(results):
         name = group[0].run["model"] + (f", lr {group[0].run['lr']:g}" if with_rate else "")
-        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), f"{sum(r.seconds for r in group):.0f} s")
+        time = duration(sum(result.seconds for result in group), narrow=True)
+        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), time)
     return table
 
 
 def by_setting(results: Sequence[RunResult]) -> list[list[RunResult]]:
-    """The results that differ in nothing but their seed, together."""
+    """The results that differ in nothing but fold and seed, together."""
 
     def setting(result: RunResult) -> tuple[str, float]:
         return result.run["model"], result.run["lr"]
@@ -47,19 +50,21 @@ def _scores(group: Sequence[RunResult]) -> list[str]:
     if diverged:
         return [f"{diverged} of {len(group)} diverged" if len(group) > 1 else "diverged", "", ""]
     losses = [loss for result in group if (loss := result.smallest("train_loss")) is not None]
-    return [_words(Score.of(losses)), *(_words(mean_at_best(group, column)) for column in ("val", "test"))]
+    return [_score(Score.of(losses)), *(_score(mean_at_best(group, column)) for column in ("val", "test"))]
 
 
-def _words(score: Score | None) -> str:
+def _score(score: Score | None) -> str:
     if score is None:
         return "none"
     # With a deviation beside it a fourth digit says nothing, and the table would not fit into 80 columns.
-    return f"{score.mean:.4f}" if score.deviation is None else f"{score.mean:.3f} ± {score.deviation:.3f}"
+    return score_text(score.mean, score.deviation, digits=4 if score.deviation is None else 3)
 
 
 def _seeds(results: Sequence[RunResult]) -> str:
     seeds = list(dict.fromkeys(result.run["seed"] for result in results))
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"mean and deviation of {len(seeds)} seeds"
+    folds = list(dict.fromkeys(result.run["fold"] for result in results))
+    parts = [counted(each, name) for name, each in (("fold", folds), ("seed", seeds)) if len(each) > 1]
+    return f"mean and deviation of {' and '.join(parts)}" if parts else f"seed {seeds[0]}"
 
 
 # Widths are whole numbers, so that two models of one budget differ by a few parameters in a hundred.
@@ -73,17 +78,14 @@ def compare_partners(results: Sequence[RunResult]) -> list[str]:
         model, validation = group[0].run["model"], mean_at_best(group, "val")
         if validation is not None and (model not in best or _is_better(group, validation, best[model])):
             best[model] = group
-    pairs = ((best[model], best.get(_partner(model))) for model in best if model.startswith("mrs-"))
+    relational = [CONVOLUTIONS[model] for model in best if CONVOLUTIONS[model].relational]
+    pairs = ((best[conv.name], best.get(conv.partner or "")) for conv in relational)
     return [_sentence(mrs, plain) for mrs, plain in pairs if plain is not None]
 
 
 def _is_better(group: Sequence[RunResult], score: Score, than: Sequence[RunResult]) -> bool:
     other = mean_at_best(than, "val")
     return other is None or (score.mean > other.mean) == group[0].larger_is_better
-
-
-def _partner(model: str) -> str:
-    return model.removeprefix("mrs-").removesuffix("-9")
 
 
 def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
@@ -94,9 +96,7 @@ def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
     change = ours.mean / theirs.mean - 1
     what = mrs[0].metric if mrs[0].larger_is_better else "error"
     side = "above" if change > 0 else "below"
-    return f"{name}'s {what} is {abs(change):.0%} {side} {partner}'s {_parameters(mrs[0], plain[0])}.".replace(
-        "%", " %"
-    )
+    return f"{name}'s {what} is {100 * abs(change):.0f} % {side} {partner}'s {_parameters(mrs[0], plain[0])}."
 
 
 def _parameters(mrs: RunResult, plain: RunResult) -> str:

@@ -1,6 +1,7 @@
 """Data sets by name, with their official splits, task and metric, in a packed form that is read safely and at once."""
 
 from graphprism.datasets.known import DATASETS, KnownDataset
+from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.datasets.load import DATA_VARIABLE, data_folder, from_pyg, from_raw, load, named_folder, packed_path
 from graphprism.datasets.molecules import molecule_target, molecules
 from graphprism.datasets.packed_dataset import PackedDataset, row_normalise
@@ -11,10 +12,12 @@ __all__ = [
     "DATA_VARIABLE",
     "DatasetFileError",
     "KnownDataset",
+    "LeakAudit",
     "PackedDataset",
     "data_folder",
     "from_pyg",
     "from_raw",
+    "leak_audit",
     "load",
     "molecule_target",
     "molecules",

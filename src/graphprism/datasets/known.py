@@ -22,6 +22,7 @@ class KnownDataset:
         level: See `graphprism.datasets.PackedDataset`.
         directed: See `graphprism.datasets.PackedDataset`.
         num_classes: See `graphprism.datasets.PackedDataset`.
+        readout: How the paper makes one row of the rows of a graph: ``"sum"`` or ``"mean"``.
         files: Raw files that `graphprism.datasets.from_raw` reads, where it is the way to get the set.
         address: Where those files are published.
     """
@@ -36,6 +37,7 @@ class KnownDataset:
     level: str = "graph"
     directed: bool = False
     num_classes: int = 0
+    readout: str = "sum"
     files: tuple[str, ...] = ()
     address: str = ""
 
@@ -94,10 +96,10 @@ DATASETS = MappingProxyType(
         ),
         "zinc": KnownDataset("ZINC", {"subset": False}, "regression", "mae", (28,), (4,), "ZINC, 249,456 molecules"),
         "peptides-func": KnownDataset(
-            "LRGBDataset", {"name": "Peptides-func"}, "multilabel", "ap", _OGB_ATOM, _OGB_BOND, _LRGB
+            "LRGBDataset", {"name": "Peptides-func"}, "multilabel", "ap", _OGB_ATOM, _OGB_BOND, _LRGB, readout="mean"
         ),
         "peptides-struct": KnownDataset(
-            "LRGBDataset", {"name": "Peptides-struct"}, "regression", "mae", _OGB_ATOM, _OGB_BOND, _LRGB
+            "LRGBDataset", {"name": "Peptides-struct"}, "regression", "mae", _OGB_ATOM, _OGB_BOND, _LRGB, readout="mean"
         ),
         "chameleon": _nodes(_GEOM, 5, "WikipediaNetwork", name="chameleon"),
         "squirrel": _nodes(_GEOM, 5, "WikipediaNetwork", name="squirrel"),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphprism.datasets import PackedDataset
+from graphprism.datasets.packed_dataset import PackedDataset
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ def leak_audit(
     can score without having learnt anything that carries over to other graphs. Edges that are there twice count once.
     A node without out-neighbours matches none. Of classes that are equally common the smallest number is taken.
 
-    The edges are those that a model sees: ``undirected`` and ``self_loops`` are those of its `NodeRun`.
+    The edges are those that a model sees: ``undirected`` and ``self_loops`` are those of its run.
 
     Args:
         dataset: One graph with a class per node.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -75,7 +76,7 @@ _SHARE = np.concatenate([[0.7, 0.1, 0.1, 0.02], 0.08 * 0.6 ** np.arange(1, NUM_A
 _SIZE = (23.2, 4.5, 9, 37)
 _RING_CHANCE = 0.3
 _FOURTH_CHANCE = 0.05
-_RING_SIZES = (5, 6, 6, 6)
+RING_SIZES = (5, 6, 6, 6)
 
 
 def molecules(num_graphs: int = 12_000, seed: int = 0) -> PackedDataset:
@@ -126,24 +127,42 @@ def _molecule(random: np.random.Generator) -> tuple[Array, Array, Array]:
     return types, np.concatenate([bonds, bonds[::-1]], axis=1), np.concatenate([order, order])
 
 
-def _skeleton(size: int, draws: Array) -> Array:
-    """Hangs single atoms and rings on atoms with room, rather on late ones, until there are ``size``: (2, bonds)."""
+def grow(size: int, attach: Callable[[list[int]], tuple[int, int]]) -> list[tuple[int, int]]:
+    """Bonds of a connected graph of ``size`` atoms: single atoms and rings are attached until there are so many.
+
+    Args:
+        size: Number of atoms.
+        attach: Given the number of neighbours of all atoms so far, returns the atom to attach to and the length of what
+            is attached: from five atoms on it is closed to a ring. It is cut where it exceeds ``size``.
+
+    >>> grow(7, lambda degree: (len(degree) - 1, 5))
+    [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 5), (5, 6)]
+    """
     bonds: list[tuple[int, int]] = []
     degree = [0]
-    for where, what, ring, fourth in draws.tolist():
-        if (first := len(degree)) == size:
-            break
+    while (first := len(degree)) < size:
+        anchor, length = attach(degree)
+        last = min(first + length, size) - 1
+        bonds += [(anchor, first), *pairwise(range(first, last + 1))]
+        degree[anchor] += 1
+        if is_ring := last - first + 1 >= RING_SIZES[0]:
+            bonds.append((first, last))
+        degree += [1] if first == last else [2 + is_ring] + [2] * (last - first - 1) + [1 + is_ring]
+    return bonds
+
+
+def _skeleton(size: int, draws: Array) -> Array:
+    """Attaches to atoms with room, preferably late ones; rings that would be cut are single atoms: (2, bonds)."""
+    rows = iter(draws.tolist())
+
+    def attach(degree: list[int]) -> tuple[int, int]:
+        where, what, ring, fourth = next(rows)
         most = 4 if fourth < _FOURTH_CHANCE else 3
         free = [atom for atom, count in enumerate(degree) if count < most]
-        anchor = free[int(where**0.5 * len(free))]
-        length = _RING_SIZES[int(ring * len(_RING_SIZES))] if what < _RING_CHANCE else 1
-        length = length if first + length <= size else 1
-        bonds += [(anchor, first), *pairwise(range(first, first + length))]
-        degree[anchor] += 1
-        degree += [1] if length == 1 else [3] + [2] * (length - 1)
-        if length > 1:
-            bonds.append((first, first + length - 1))
-    return np.array(bonds).T
+        length = RING_SIZES[int(ring * len(RING_SIZES))] if what < _RING_CHANCE else 1
+        return free[int(where**0.5 * len(free))], length if len(degree) + length <= size else 1
+
+    return np.array(grow(size, attach)).T
 
 
 def _bond_orders(bonds: Array, size: int, draws: Array) -> tuple[Array, Array]:

@@ -1,24 +1,24 @@
 """The tables and figures of the paper, each from a specification to numbers, and the ledger of all results."""
 
+from graphprism.experiments.experiment import Experiment, Measured, Option, TrainedTable
 from graphprism.experiments.find_graph import find_graph
 from graphprism.experiments.ledger import Ledger
-from graphprism.experiments.runner import Listener, Reproduction, run_missing
+from graphprism.experiments.runner import Listener, Reproduction, Trainer, run_missing, trainer_for
 from graphprism.experiments.spec import CellSpec, Settings, TableSpec
 from graphprism.experiments.table import show_table, write_table
 from graphprism.experiments.tables import (
     DEPTH,
     DIRECTED,
-    FIGURE_2,
     HOMOPHILIC,
     ORDERINGS_64,
     ORDERINGS_TABLE,
     PEPTIDES,
+    TABLES,
     TRAINING_LOSS,
     ZINC,
-    Figure2Spec,
 )
 from graphprism.experiments.tables.figure_2 import figure_2_spec, run_figure_2
-from graphprism.experiments.tables.figure_2_result import Figure2Result, plot_figure_2
+from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Result, Figure2Spec, plot_figure_2
 from graphprism.experiments.tables.memory import memory_table
 from graphprism.experiments.tables.parameters import parameters_table
 from graphprism.experiments.tables.runtime import runtime_table
@@ -32,16 +32,22 @@ __all__ = [
     "ORDERINGS_64",
     "ORDERINGS_TABLE",
     "PEPTIDES",
+    "TABLES",
     "TRAINING_LOSS",
     "ZINC",
     "CellSpec",
+    "Experiment",
     "Figure2Result",
     "Figure2Spec",
     "Ledger",
     "Listener",
+    "Measured",
+    "Option",
     "Reproduction",
     "Settings",
     "TableSpec",
+    "TrainedTable",
+    "Trainer",
     "figure_2_spec",
     "find_graph",
     "memory_table",
@@ -52,5 +58,6 @@ __all__ = [
     "run_missing",
     "runtime_table",
     "show_table",
+    "trainer_for",
     "write_table",
 ]

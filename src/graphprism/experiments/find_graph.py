@@ -1,4 +1,4 @@
-"""A graph by what a user types: a file, a dataset's name, or a molecule made here."""
+"""Finds a graph by name: a file, a packed data set, or a generated molecule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def find_graph(
     """The file of that name; else ``molecule`` or ``molecule:7``; else ``NAME.npz`` in the folder ``data``.
 
     Args:
-        name: What to look for.
+        name: File, data set or molecule.
         data: Folder of packed datasets; without it the one that the environment variable ``GRAPHPRISM_DATA`` names.
         labels: See `graphprism.analysis.read_graph`.
         undirected: See `graphprism.analysis.read_graph`.
@@ -36,7 +36,7 @@ def find_graph(
 
 
 def dataset_file(name: str, data: Path | None) -> Path:
-    """``NAME.npz`` in the folder of datasets, or the error that says what is there."""
+    """``NAME.npz`` in the folder of datasets, or an error that lists the data sets in it."""
     folder = named_folder(data)
     if folder is None:
         raise FileNotFoundError(

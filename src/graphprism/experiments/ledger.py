@@ -1,4 +1,4 @@
-"""All results there are, one line each."""
+"""The ledger: a file with one result per line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from graphprism._files import lock, try_lock
-from graphprism.results import RunResult
+from graphprism._files import claim, lock
+from graphprism.results import RunResult, latest
 
 
 class Ledger:
@@ -22,13 +22,16 @@ class Ledger:
 
     Args:
         path: The file; it and its folders are made by the first `append`.
+        fresh: Whether to ignore all results that are in the file now.
 
     >>> Ledger("no/such/file.jsonl").read()
     []
     """
 
-    def __init__(self, path: str | Path = Path("outputs/ledger.jsonl")) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path = Path("outputs/ledger.jsonl"), *, fresh: bool = False) -> None:
+        self.path, self._ignored = Path(path), 0
+        if fresh:
+            self._ignored = max((number for number, _ in self._lines()), default=0)
 
     def append(self, result: RunResult) -> None:
         """Adds a line that is on the disk when this returns; where that fails, the file stays as it was.
@@ -51,19 +54,21 @@ class Ledger:
         """All results, the oldest first; a damaged line is skipped with a warning that names file and line."""
         return [result for number, line in self._lines() if (result := self._parse(number, line)) is not None]
 
+    def latest(self) -> dict[str, RunResult]:
+        """The newest result of every run by its key; a finished one before one that diverged."""
+        return latest(self.read())
+
     def find(self, key: str) -> RunResult | None:
-        """The latest result of a run, a finished one before one that diverged; None where there is none."""
+        """The newest result of a run as in `latest`, parsing only lines that hold its key; None where there is none."""
         marked = ((number, line) for number, line in self._lines() if key.encode() in line)
-        found = [result for number, line in marked if (result := self._parse(number, line)) and result.key == key]
-        finished = [result for result in found if result.status == "finished"]
-        return next(reversed(finished or found), None)
+        return latest(result for number, line in marked if (result := self._parse(number, line))).get(key)
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         if not self.path.is_file():
             return
         with self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                if line.strip():
+                if number > self._ignored and line.strip():
                     yield number, line
 
     def _parse(self, number: int, line: bytes) -> RunResult | None:
@@ -98,38 +103,7 @@ def _last_byte(file: IO[bytes], size: int) -> bytes:
 
 
 @contextmanager
-def claim(path: Path) -> Iterator[bool]:
-    """Gives whether this process has the file ``path`` for itself now; others are told that it is taken.
-
-    The claim is a lock, not the file: a process that is killed gives it back at once and leaves only the file behind.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "a.lock")
-    >>> with claim(path) as first, claim(path) as second:
-    ...     first, second
-    (True, False)
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        mine = try_lock(file) and _is_still(path, file.fileno())
-        try:
-            yield mine
-        finally:
-            if mine:
-                path.unlink(missing_ok=True)
-
-
-@contextmanager
 def claim_all(folder: Path, keys: Sequence[str]) -> Iterator[list[str]]:
-    """Gives those of ``keys`` that this process has for itself now."""
+    """Yields those of ``keys`` that this process has claimed."""
     with ExitStack() as claims:
         yield [key for key in keys if claims.enter_context(claim(folder / f"{key}.lock"))]
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the name still means the open file: who gave it back between opening and locking has removed it."""
-    try:
-        found, held = path.stat(), os.fstat(descriptor)
-    except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)

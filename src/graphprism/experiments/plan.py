@@ -1,4 +1,4 @@
-"""From a table to the runs that it needs."""
+"""From a table to its runs, their data sets and an estimate of their time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 
-import graphprism.training
 from graphprism.datasets import PackedDataset, data_folder, load
-from graphprism.experiments.spec import AnyRun, CellSpec, ManyTrainer, Settings, TableSpec
+from graphprism.experiments.spec import CellSpec, Settings, TableSpec
 from graphprism.results import RunResult
 from graphprism.training import Run
 from graphprism.training.provenance import hardware
@@ -30,7 +29,7 @@ class PlannedCell:
     """
 
     spec: CellSpec
-    configurations: tuple[tuple[AnyRun, ...], ...]
+    configurations: tuple[tuple[Run, ...], ...]
     wanted: bool
 
 
@@ -40,7 +39,7 @@ def plan(spec: TableSpec, settings: Settings) -> list[PlannedCell]:
     return [_planned(spec, cell, settings) for cell in spec.cells]
 
 
-def runs_to_do(cells: list[PlannedCell]) -> list[AnyRun]:
+def runs_to_do(cells: list[PlannedCell]) -> list[Run]:
     """The runs of all wanted cells, each once, the first configuration of every cell before all others."""
     wanted = [cell.configurations for cell in cells if cell.wanted]
     depth = max((len(configurations) for configurations in wanted), default=0)
@@ -57,7 +56,7 @@ def _planned(spec: TableSpec, cell: CellSpec, settings: Settings) -> PlannedCell
     configurations = cell.configurations(settings.grid)
     if settings.epochs is not None:
         configurations = [replace(run, epochs=settings.epochs) for run in configurations]
-    runs = tuple(tuple(spec.repeat(run, seed) for seed in range(settings.seeds)) for run in configurations)
+    runs = tuple(tuple(spec.repeated(run, seed) for seed in range(settings.seeds)) for run in configurations)
     return PlannedCell(cell, runs, settings.wants(cell.row, cell.column))
 
 
@@ -85,9 +84,12 @@ class Estimate:
 
 
 def estimate(
-    runs: Sequence[AnyRun], datasets: Mapping[str, PackedDataset], results: Iterable[RunResult], engine: str
+    runs: Sequence[Run], datasets: Mapping[str, PackedDataset], results: Iterable[RunResult], engine: str
 ) -> Estimate:
-    """Counts runs and steps, and takes the time of an epoch from like runs of that engine on this machine."""
+    """Counts runs and steps, and takes the time of an epoch from like runs of that engine on this machine.
+
+    Results without ``step_ms`` are ignored: their device was shared, so that their time says nothing about others.
+    """
     known = list(results)
     keys = {result.key for result in known}
     left = [run for run in runs if run.key not in keys]
@@ -103,7 +105,8 @@ def _seconds_per_epoch(results: list[RunResult], engine: str) -> dict[object, fl
     found: dict[object, list[float]] = {}
     for result in results:
         epochs = len(result.history.get("train_loss", []))
-        if epochs and result.engine == engine and result.hardware.get("name") == here:
+        alone = result.step_ms is not None
+        if epochs and alone and result.engine == engine and result.hardware.get("name") == here:
             found.setdefault(_kind(result.run), []).append(result.seconds / epochs)
     return {kind: median(times) for kind, times in found.items()}
 
@@ -112,7 +115,7 @@ def _kind(run: Mapping[str, Any]) -> object:
     return tuple(run.get(name) for name in _ALIKE)
 
 
-def _steps(run: AnyRun, datasets: Mapping[str, PackedDataset]) -> int:
+def _steps(run: Run, datasets: Mapping[str, PackedDataset]) -> int:
     batch, dataset = getattr(run, "batch_size", None), datasets.get(run.dataset)
     if dataset is None:
         return 0
@@ -122,44 +125,10 @@ def _steps(run: AnyRun, datasets: Mapping[str, PackedDataset]) -> int:
     return run.epochs * batches
 
 
-def lockstep_for(engine: str) -> ManyTrainer | None:
-    """The function that trains many runs at once, or None where runs are to be trained one by one.
-
-    Raises:
-        ValueError: Lockstep was asked for by name and cannot be had here.
-    """
-    found: ManyTrainer | None = getattr(graphprism.training, "train_lockstep", None)
-    can = found is not None and torch.cuda.is_available()
-    if engine == "lockstep" and not can:
-        raise ValueError("`engine` must be eager or auto on this machine: lockstep needs a CUDA device, got 'lockstep'")
-    return found if can and engine != "eager" else None
-
-
-def trainer_of_many(spec: TableSpec, runs: Sequence[AnyRun], engine: str) -> ManyTrainer | None:
-    """The function that trains several of these runs at once, or None where each is trained on its own."""
-    if spec.train_many is not None:
-        return None if engine == "eager" else spec.train_many
-    return lockstep_for(engine) if all(isinstance(run, Run) for run in runs) else None
-
-
-def groups_of(runs: Sequence[AnyRun], own: Sequence[str]) -> list[list[AnyRun]]:
-    """Runs that may be trained at once: those that differ in the fields ``own`` alone.
-
-    >>> runs = [Run(lr=0.1), Run(lr=0.2), Run(layers=4), Run(seed=1)]
-    >>> [len(group) for group in groups_of(runs, own=("lr", "seed"))]
-    [3, 1]
-    """
-    groups: dict[str, list[AnyRun]] = {}
-    for run in runs:
-        shared = {name: value for name, value in run.to_dict().items() if name not in own}
-        groups.setdefault(repr(shared), []).append(run)
-    return list(groups.values())
-
-
 def load_datasets(
     names: Iterable[str], data: Path | None, fetch: bool = True
 ) -> tuple[dict[str, PackedDataset], dict[str, str]]:
-    """Loads data sets by name, each once; gives those that are there, and for the others why they are not.
+    """Loads data sets by name, each once; returns those that are there, and the reason for each of the others.
 
     Args:
         names: What `graphprism.datasets.load` takes.

@@ -1,133 +1,187 @@
-"""A table of the paper, from its specification to numbers."""
+"""Trains the runs that a ledger lacks, and tables of the paper from their specification to numbers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
+import torch
+
+from graphprism import training
 from graphprism.datasets import PackedDataset
 from graphprism.experiments.ledger import Ledger, claim_all
-from graphprism.experiments.plan import (
-    Estimate,
-    PlannedCell,
-    estimate,
-    groups_of,
-    load_datasets,
-    plan,
-    runs_to_do,
-    trainer_of_many,
-)
-from graphprism.experiments.spec import AnyRun, ManyTrainer, OnEpoch, Settings, TableSpec
+from graphprism.experiments.plan import Estimate, PlannedCell, estimate, load_datasets, plan, runs_to_do
+from graphprism.experiments.spec import OnEpoch, Settings, TableSpec
 from graphprism.experiments.table import make_table, write_table
 from graphprism.results import RunResult, TableResult
+from graphprism.training import Diverged, Run
 
 # Seconds between two looks at what other processes have claimed.
-_PATIENCE = 1.0
+_POLL_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Listener:
-    """Whom to tell how far it has come.
+class Trainer(Protocol):
+    """Trains runs, one by one or many at once.
 
     Attributes:
-        on_run: Called with each result, whoever computed it.
-        on_epoch: Called with what an engine says of an epoch.
-        on_wait: Called with the number of runs that other processes are at, once they are all that is left.
+        engine: Name of the engine that its results carry, for estimates.
     """
 
-    on_run: Callable[[RunResult], None] = lambda result: None
-    on_epoch: OnEpoch = lambda report: None
-    on_wait: Callable[[int], None] = lambda count: None
+    @property
+    def engine(self) -> str:
+        """See above."""
+
+    def groups(self, runs: Sequence[Run]) -> list[list[Run]]:
+        """Runs that are trained together; all of a group are on one data set."""
+
+    def train(self, runs: Sequence[Run], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
+        """Trains one group with its checkpoints in ``folder``: a result for every run, diverged ones included."""
 
 
-def run_missing(
-    spec: TableSpec,
-    runs: Sequence[AnyRun],
-    datasets: Mapping[str, PackedDataset],
-    ledger: Ledger,
-    out: Path,
-    engine: str = "auto",
-    listener: Listener | None = None,
-) -> None:
-    """Trains each run that has no line in the ledger, and adds its line; returns when all have one.
-
-    Several processes may do so side by side: each run is trained by the one that claims it. A run that was cut short
-    goes on from its checkpoint. One that diverges gets a line that says so.
+def trainer_for(runs: Sequence[Run], engine: str = "auto", accelerator: str = "auto") -> Trainer:
+    """The trainer of these runs: many runs at once, or one after another.
 
     Args:
-        spec: The table, which knows how to train one.
-        runs: What the table needs.
-        datasets: By the names that the runs use.
-        ledger: Where results go.
-        out: Folder of ``checkpoints`` and ``locks``.
-        engine: ``"eager"``, ``"lockstep"`` or ``"auto"``.
-        listener: Whom to tell.
+        runs: What is to be trained; all on graphs, or all on nodes.
+        engine: One of `graphprism.results.ENGINES`; ``"auto"`` trains many runs at once where that is possible.
+        accelerator: One of `graphprism.results.ACCELERATORS`.
+
+    Raises:
+        ValueError: Lockstep was asked for by name and is not possible here.
     """
-    worker = _Worker(spec, datasets, ledger, out, trainer_of_many(spec, runs, engine), listener or Listener())
-    left = worker.without_finished(runs)
-    told = False
-    while left:
-        before = len(left)
-        groups = groups_of(left, spec.own) if worker.train_many else [[run] for run in left]
-        left = [run for group in groups for run in worker.try_group(group)]
-        if left and len(left) == before:
-            if not told:
-                worker.listener.on_wait(len(left))
-                told = True
-            time.sleep(_PATIENCE)
+    on_nodes = all(run.batch_size is None for run in runs)
+    possible = on_nodes or (torch.cuda.is_available() and accelerator != "cpu")
+    if engine == "lockstep" and not possible:
+        raise ValueError("`engine` must be eager or auto on this machine: lockstep needs a CUDA device, got 'lockstep'")
+    return _LockstepTrainer(accelerator) if possible and engine != "eager" else _EagerTrainer(accelerator)
 
 
 @dataclass(frozen=True)
-class _Worker:
-    spec: TableSpec
-    datasets: Mapping[str, PackedDataset]
-    ledger: Ledger
-    out: Path
-    train_many: ManyTrainer | None
-    listener: Listener
+class _EagerTrainer:
+    accelerator: str
+    engine: str = "eager"
 
-    def without_finished(self, runs: Sequence[AnyRun]) -> list[AnyRun]:
-        """The runs that have no line yet; the listener hears of the others."""
-        done = {result.key: result for result in self.ledger.read()}
-        for run in runs:
-            if run.key in done:
-                self.listener.on_run(done[run.key])
-        return [run for run in runs if run.key not in done]
+    def groups(self, runs: Sequence[Run]) -> list[list[Run]]:
+        return [[run] for run in runs]
 
-    def try_group(self, group: list[AnyRun]) -> list[AnyRun]:
-        """Trains those of a group that are free; gives back the ones that other processes are at."""
-        with claim_all(self.out / "locks", [run.key for run in group]) as keys:
-            # Looked up under the claim: who held it before may have finished the run.
-            mine = self.without_finished([run for run in group if run.key in keys])
-            for result in self._train(mine):
-                self.ledger.append(result)
-                self.listener.on_run(result)
-        return [run for run in group if run.key not in keys]
+    def train(self, runs: Sequence[Run], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
+        return [self._train(run, dataset, folder, on_epoch) for run in runs]
 
-    def _train(self, runs: list[AnyRun]) -> Iterator[RunResult]:
-        if self.train_many is None or not runs:
-            return (self._train_one(run) for run in runs)
-        dataset = self.datasets[runs[0].dataset]
-        return iter(self.train_many(runs, dataset, folder=self.out / "checkpoints", on_epoch=self.listener.on_epoch))
-
-    def _train_one(self, run: AnyRun) -> RunResult:
-        from graphprism.training import Diverged
-
+    def _train(self, run: Run, dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> RunResult:
         try:
-            return self.spec.train(run, self.datasets[run.dataset], self.out / "checkpoints", self.listener.on_epoch)
+            return training.train(run, dataset, folder=folder, accelerator=self.accelerator, on_epoch=on_epoch)
         except Diverged as error:
             return error.result
 
 
 @dataclass(frozen=True)
+class _LockstepTrainer:
+    accelerator: str
+    engine: str = "lockstep"
+
+    def groups(self, runs: Sequence[Run]) -> list[list[Run]]:
+        groups: dict[str, list[Run]] = {}
+        for run in runs:
+            groups.setdefault(training.lockstep_key(run), []).append(run)
+        return list(groups.values())
+
+    def train(self, runs: Sequence[Run], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
+        return training.train_lockstep(runs, dataset, folder=folder, accelerator=self.accelerator, on_epoch=on_epoch)
+
+
+OnRun: TypeAlias = Callable[[RunResult], None]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Callbacks of `run_missing`; the defaults do nothing.
+
+    Attributes:
+        on_run: Called with each result, whichever process computed it.
+        on_epoch: Called with the `graphprism.training.EpochReport` of an epoch.
+        on_wait: Called once with the number of runs of other processes, when no others are left.
+    """
+
+    on_run: OnRun = lambda result: None
+    on_epoch: OnEpoch = lambda report: None
+    on_wait: Callable[[int], None] = lambda count: None
+
+
+def run_missing(
+    runs: Sequence[Run],
+    datasets: Mapping[str, PackedDataset],
+    ledger: Ledger,
+    out: Path,
+    trainer: Trainer,
+    listener: Listener | None = None,
+) -> None:
+    """Trains each run without a result in the ledger and appends its result; returns when all have one.
+
+    Several processes may do so side by side: each run is trained by the one that claims it. A run that was cut short
+    continues from its checkpoint. One that diverges gets a result that says so.
+
+    Args:
+        runs: All runs whose results are wanted.
+        datasets: By the names that the runs use.
+        ledger: Where results go.
+        out: Folder of ``checkpoints`` and ``locks``.
+        trainer: What trains them, such as `trainer_for` returns.
+        listener: Callbacks.
+    """
+    worker = _Worker(datasets, ledger, out, trainer, listener or Listener())
+    left = worker.without_finished(runs)
+    waiting = False
+    while left:
+        before = len(left)
+        left = [run for group in trainer.groups(left) for run in worker.try_group(group)]
+        if left and len(left) == before:
+            if not waiting:
+                worker.listener.on_wait(len(left))
+                waiting = True
+            time.sleep(_POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    datasets: Mapping[str, PackedDataset]
+    ledger: Ledger
+    out: Path
+    trainer: Trainer
+    listener: Listener
+
+    def without_finished(self, runs: Sequence[Run]) -> list[Run]:
+        """Runs without a result; the listener is called with the results of the others."""
+        done = self.ledger.latest()
+        for run in runs:
+            if run.key in done:
+                self.listener.on_run(done[run.key])
+        return [run for run in runs if run.key not in done]
+
+    def try_group(self, group: list[Run]) -> list[Run]:
+        """Trains those of a group that are free; returns the ones that other processes have claimed."""
+        with claim_all(self.out / "locks", [run.key for run in group]) as keys:
+            # Looked up under the claim: the process that held it before may have finished the run.
+            mine = self.without_finished([run for run in group if run.key in keys])
+            for result in self._train(mine) if mine else ():
+                self.ledger.append(result)
+                self.listener.on_run(result)
+        return [run for run in group if run.key not in keys]
+
+    def _train(self, runs: list[Run]) -> list[RunResult]:
+        dataset = self.datasets[runs[0].dataset]
+        return self.trainer.train(runs, dataset, self.out / "checkpoints", self.listener.on_epoch)
+
+
+@dataclass(frozen=True)
 class Reproduction:
-    """A table with all that is needed to run it: made once, then asked for an estimate or run.
+    """A table with its planned runs and loaded data sets, ready for an estimate or for training.
 
     Attributes:
         spec: The table.
-        settings: What was asked for.
+        settings: Cells to run, and how.
         out: Folder of the ledger, of checkpoints and of tables.
         cells: The cells with their runs.
         runs: The runs of the wanted cells whose data sets are there.
@@ -139,7 +193,7 @@ class Reproduction:
     settings: Settings
     out: Path
     cells: tuple[PlannedCell, ...]
-    runs: tuple[AnyRun, ...]
+    runs: tuple[Run, ...]
     datasets: dict[str, PackedDataset]
     missing: dict[str, str]
 
@@ -156,14 +210,14 @@ class Reproduction:
 
         Args:
             spec: The table.
-            settings: What is asked for.
+            settings: Cells to run, and how.
             data: Folder of data sets.
             out: Folder of the ledger, of checkpoints and of tables.
             fetch: Whether a data set that is not there may be downloaded; not needed for an estimate.
         """
         cells = plan(spec, settings)
         runs = runs_to_do(cells)
-        trainer_of_many(spec, runs, settings.engine)
+        trainer_for(runs, settings.engine)  # raises before anything is loaded
         datasets, missing = load_datasets((run.dataset for run in runs), data, fetch)
         there = tuple(run for run in runs if run.dataset not in missing)
         return cls(spec, settings, out, tuple(cells), there, datasets, missing)
@@ -173,26 +227,31 @@ class Reproduction:
         """All results in this folder."""
         return Ledger(self.out / "ledger.jsonl")
 
-    def estimate(self) -> Estimate:
-        """What is left to do."""
-        engine = "eager" if trainer_of_many(self.spec, self.runs, self.settings.engine) is None else "lockstep"
-        return estimate(self.runs, self.datasets, self.ledger.read(), engine)
+    @property
+    def trainer(self) -> Trainer:
+        """What trains the runs."""
+        return trainer_for(self.runs, self.settings.engine)
 
-    def run(self, listener: Listener | None = None) -> TableResult:
-        """Trains what the ledger lacks and writes the table to ``tables/NAME.json``; may be killed and called again."""
-        run_missing(
-            self.spec, self.runs, self.datasets, self.ledger, self.out, engine=self.settings.engine, listener=listener
-        )
+    def estimate(self) -> Estimate:
+        """Runs, steps and time that are left."""
+        return estimate(self.runs, self.datasets, self.ledger.read(), self.trainer.engine)
+
+    def run(self, listener: Listener | None = None, trainer: Trainer | None = None) -> TableResult:
+        """Trains what the ledger lacks and writes the table to ``tables/NAME.json``; may be killed and called again.
+
+        Args:
+            listener: Callbacks.
+            trainer: In place of the one of the settings.
+        """
+        run_missing(self.runs, self.datasets, self.ledger, self.out, trainer or self.trainer, listener)
         table = self.table()
         write_table(table, self.out)
         return table
 
     def table(self) -> TableResult:
-        """The table with what the ledger has."""
+        """The table with the results that are in the ledger."""
         return make_table(self.spec, self.settings, self.cells, self.results(), self.missing)
 
     def results(self) -> dict[str, RunResult]:
-        """The latest result of every run of the ledger; a finished one before one that diverged."""
-        lines = self.ledger.read()
-        lines.sort(key=lambda result: result.status == "finished")
-        return {result.key: result for result in lines}
+        """`Ledger.latest` of this folder."""
+        return self.ledger.latest()

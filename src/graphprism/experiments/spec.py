@@ -1,50 +1,18 @@
-"""A table of the paper as data: its cells, the published numbers and the runs that give ours."""
+"""A table of the paper as data: its cells, the published numbers and the runs of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-from graphprism.datasets import PackedDataset
-from graphprism.results import RunResult, Score
+from graphprism.results import ENGINES, RunResult, Score
+from graphprism.training import Run
 
-
-class AnyRun(Protocol):
-    """A frozen dataclass that describes one training: `graphprism.training.Run`, or one with other fields."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    @property
-    def dataset(self) -> str:
-        """What `graphprism.datasets.load` takes."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the training set."""
-
-    @property
-    def key(self) -> str:
-        """Identifies the run."""
-
-    @property
-    def title(self) -> str:
-        """The run in a few words."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-
-
-# Called after every epoch with what the engine has to say of it.
+# Called after every epoch with a `graphprism.training.EpochReport`.
 OnEpoch: TypeAlias = Callable[[Any], None]
-# Trains one run, with a folder for its checkpoints.
-Trainer: TypeAlias = Callable[[Any, PackedDataset, Path, OnEpoch], RunResult]
-# Trains several at once: ``(runs, dataset, folder=..., on_epoch=...)`` gives a result for each, diverged ones too.
-ManyTrainer: TypeAlias = Callable[..., list[RunResult]]
-
 
 _Read = Callable[[RunResult], float | None]
 
@@ -54,14 +22,14 @@ class Reading:
     """A number of a result, and the number by which the best of several configurations is chosen.
 
     Attributes:
-        words: What it is.
+        description: What it is.
         value: The number of a table.
         choose: The number whose mean over seeds decides between configurations.
         largest: Whether the largest mean is best; None where the metric of the result says it.
         chosen_by: What decides, in words.
     """
 
-    words: str
+    description: str
     value: _Read
     choose: _Read
     largest: bool | None
@@ -102,20 +70,6 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
 GRIDS = ("best", "full")
 
 
-def with_seed(run: AnyRun, number: int) -> AnyRun:
-    """The same run with another seed."""
-    return replace(run, seed=number)
-
-
-def train_eagerly(run: AnyRun, dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> RunResult:
-    """Trains a `graphprism.training.Run` on its own."""
-    from graphprism.training import Run, train
-
-    if not isinstance(run, Run):
-        raise TypeError(f"`run` must be a graphprism.training.Run, got {type(run).__name__}")
-    return train(run, dataset, folder=folder, on_epoch=on_epoch)
-
-
 @dataclass(frozen=True)
 class CellSpec:
     """One number of a table.
@@ -133,7 +87,7 @@ class CellSpec:
     row: str
     column: str
     paper: Score | None = None
-    best: AnyRun | None = None
+    best: Run | None = None
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     reading: str = "test"
     note: str = ""
@@ -142,7 +96,7 @@ class CellSpec:
         if self.reading not in READINGS:
             raise ValueError(f"`reading` must be one of {list(READINGS)}, got {self.reading!r}")
 
-    def configurations(self, grid: str = "best") -> list[AnyRun]:
+    def configurations(self, grid: str = "best") -> list[Run]:
         """The published run alone (``"best"``), or first and before all others of the grid (``"full"``)."""
         if grid not in GRIDS:
             raise ValueError(f"`grid` must be one of {list(GRIDS)}, got {grid!r}")
@@ -170,11 +124,8 @@ class TableSpec:
         digits: How many digits after the point to show.
         seeds: How many runs of each configuration the paper took the mean of.
         notes: Sentences below the table.
-        repeat: The run that is number ``n`` of a configuration.
-        train: Trains one run.
-        train_many: Trains several runs at once that differ in the fields ``own`` alone; where it is None, runs on
-            graphs go in lockstep if the engine says so.
-        own: See ``train_many``.
+        folds: Number of official folds by data set: runs of a configuration take these first, then further seeds. Runs
+            on other data sets differ in the seed alone.
     """
 
     name: str
@@ -186,16 +137,20 @@ class TableSpec:
     digits: int = 3
     seeds: int = 3
     notes: tuple[str, ...] = ()
-    repeat: Callable[[AnyRun, int], AnyRun] = with_seed
-    train: Trainer = train_eagerly
-    train_many: ManyTrainer | None = None
-    own: tuple[str, ...] = ("seed", "lr", "weight_decay", "dropout")
+    folds: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         places = [(cell.row, cell.column) for cell in self.cells]
         twice = sorted({place for place in places if places.count(place) > 1})
         if twice:
             raise ValueError(f"`cells` must have one cell at each place, got two at {twice}")
+
+    def repeated(self, run: Run, number: int) -> Run:
+        """Run ``number`` of a configuration: the next fold where the data set has folds, else the next seed."""
+        if run.dataset not in self.folds:
+            return replace(run, seed=number)
+        seed, fold = divmod(number, self.folds[run.dataset])
+        return replace(run, fold=fold, seed=seed)
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -206,9 +161,6 @@ class TableSpec:
     def columns(self) -> tuple[str, ...]:
         """Names of columns, in order."""
         return tuple(dict.fromkeys(cell.column for cell in self.cells))
-
-
-ENGINES = ("auto", "eager", "lockstep")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From the results of runs to a table."""
+"""From the results of runs to a table, its JSON file and its text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from graphprism._files import write_whole
+from graphprism._text import duration, score_text, signed
 from graphprism.experiments.plan import PlannedCell
-from graphprism.experiments.spec import READINGS, AnyRun, Reading, Settings, TableSpec
-from graphprism.plotting import write_atomically
-from graphprism.results import Cell, RunResult, Score, TableResult
+from graphprism.experiments.spec import READINGS, Reading, Settings, TableSpec
+from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
+from graphprism.training import Run
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -42,11 +44,6 @@ def doubtful_columns(cells: Sequence[Cell], baselines: Sequence[Cell]) -> list[s
     return list(dict.fromkeys(column for column, mean in ours if mean - lookup[column] < _CLOSE))
 
 
-QUOTED = "quoted"
-# Marks a cell whose gap says nothing about the published number.
-NOT_PUBLISHED = "not the published protocol"
-
-
 def make_table(
     spec: TableSpec,
     settings: Settings,
@@ -58,8 +55,8 @@ def make_table(
 
     Args:
         spec: The table.
-        settings: What was asked for.
-        cells: Its cells with their runs, as `plan` gives them.
+        settings: Cells to run, and how.
+        cells: Its cells with their runs, from `plan`.
         results: By the keys of runs.
         missing: Why a data set is not there, by its name.
     """
@@ -72,11 +69,9 @@ def make_table(
             f"Doubtful: on {', '.join(doubtful)} a look-up without parameters comes within ten points of a model: it "
             "copies the class of a training node with the same out-neighbours, else takes the majority class."
         )
-    other = settings.epochs is not None and any(NOT_PUBLISHED in cell.note for cell in made)
-    if other:
-        notes.insert(
-            0, f"{NOT_PUBLISHED.upper()}: {settings.epochs} epochs; gaps marked * say nothing about the paper."
-        )
+    if any(cell.status is CellStatus.OTHER_PROTOCOL for cell in made):
+        loud = CellStatus.OTHER_PROTOCOL.label.upper()
+        notes.insert(0, f"{loud}: {settings.epochs} epochs; gaps marked * say nothing about the paper.")
     return TableResult(
         name=spec.name if settings.epochs is None else f"{spec.name}-{settings.epochs}-epochs",
         title=spec.title,
@@ -97,21 +92,21 @@ def _cell(planned: PlannedCell, results: Mapping[str, RunResult], missing: Mappi
     here = [results[run.key] for run in chosen if run.key in results]
     finished = [result for result in here if reading.value(result) is not None]
     ours = Score.of([value for result in finished if (value := reading.value(result)) is not None])
-    notes = _notes(planned, chosen, results, ours is None, missing)
     return Cell(
         row=spec.row,
         column=spec.column,
         ours=ours,
         paper=spec.paper,
         seconds=sum(result.seconds for result in here) if here else None,
-        note="; ".join(note for note in (*notes, spec.note) if note),
+        note="; ".join(note for note in (*_notes(planned, chosen, results), spec.note) if note),
         runs=tuple(result.key for result in finished),
+        status=_status(planned, chosen, here, ours, missing),
     )
 
 
 def _choose(
-    configurations: Sequence[Sequence[AnyRun]], results: Mapping[str, RunResult], reading: Reading
-) -> Sequence[AnyRun]:
+    configurations: Sequence[Sequence[Run]], results: Mapping[str, RunResult], reading: Reading
+) -> Sequence[Run]:
     """The configuration whose mean over seeds is best; those without a diverged run come first."""
     ranked = []
     for number, runs in enumerate(configurations):
@@ -123,26 +118,37 @@ def _choose(
     return configurations[min(ranked)[2]] if ranked else next(iter(configurations), ())
 
 
-def _notes(
+def _status(
     planned: PlannedCell,
-    chosen: Sequence[AnyRun],
-    results: Mapping[str, RunResult],
-    nothing: bool,
+    chosen: Sequence[Run],
+    here: Sequence[RunResult],
+    ours: Score | None,
     missing: Mapping[str, str],
-) -> list[str]:
+) -> CellStatus:
     if planned.spec.best is None:
-        return [QUOTED]
-    diverged = sum(run.key in results and results[run.key].status == "diverged" for run in chosen)
-    notes = [f"{diverged} of {len(chosen)} runs diverged" if diverged else ""]
-    if nothing:
-        no_data = any(run.dataset in missing for run in chosen)
-        return [QUOTED, *notes] if diverged else [QUOTED, "no data" if no_data else "not run"]
-    if chosen[0].epochs != planned.spec.best.epochs:
-        notes.insert(0, f"{NOT_PUBLISHED}: {chosen[0].epochs} epochs in place of {planned.spec.best.epochs}")
-    return [*notes, _chosen_words(planned, chosen, results)]
+        return CellStatus.QUOTED
+    if ours is not None:
+        published = chosen[0].epochs == planned.spec.best.epochs
+        return CellStatus.MEASURED if published else CellStatus.OTHER_PROTOCOL
+    if any(result.status == "diverged" for result in here):
+        return CellStatus.DIVERGED
+    return CellStatus.NO_DATA if any(run.dataset in missing for run in chosen) else CellStatus.NOT_RUN
 
 
-def _chosen_words(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mapping[str, RunResult]) -> str:
+def _notes(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[str, RunResult]) -> list[str]:
+    here = [results[run.key] for run in chosen if run.key in results]
+    if planned.spec.best is None or not here:
+        return []
+    diverged = sum(result.status == "diverged" for result in here)
+    epochs = (chosen[0].epochs, planned.spec.best.epochs)
+    return [
+        f"{epochs[0]} epochs in place of {epochs[1]}" if epochs[0] != epochs[1] else "",
+        f"{diverged} of {len(chosen)} runs diverged" if diverged else "",
+        _chosen_note(planned, chosen, results) if diverged < len(here) else "",
+    ]
+
+
+def _chosen_note(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[str, RunResult]) -> str:
     count = len(planned.configurations)
     if count < 2:
         return ""
@@ -153,20 +159,17 @@ def _chosen_words(planned: PlannedCell, chosen: Sequence[AnyRun], results: Mappi
 
 
 def write_table(table: TableResult, out: Path) -> Path:
-    """Writes ``tables/NAME.json`` below ``out``, whole or not at all, and gives its path.
+    """Writes ``tables/NAME.json`` below ``out``, atomically, and returns its path.
 
     Raises:
         OSError: It cannot be written, in one sentence.
     """
     path = out / "tables" / f"{table.name}.json"
-    try:
-        write_atomically(path, table.to_json().encode())
-    except OSError as error:
-        raise OSError(f"{path}: the table could not be written: {error.strerror or error}") from error
+    write_whole(path, table.to_json(), "tables")
     return path
 
 
-# Cells that a note names; of more it gives the number.
+# Most cells that a note lists by name; of more it gives the number.
 _MOST_NAMED = 5
 
 
@@ -201,8 +204,8 @@ def _table(result: TableResult) -> Table:
 def _lines(cells: list[Cell | None], digits: int) -> list[tuple[str, list[str]]]:
     there = [Cell("", "") if cell is None else cell for cell in cells]
     lines = [
-        ("ours", [score_text(cell.ours, digits) for cell in there]),
-        ("paper", [score_text(cell.paper, digits) for cell in there]),
+        ("ours", [_score(cell.ours, digits) for cell in there]),
+        ("paper", [_score(cell.paper, digits) for cell in there]),
         ("gap", [_gap(cell, digits) for cell in there]),
         ("runs", [_runs(cell) for cell in there]),
     ]
@@ -210,48 +213,29 @@ def _lines(cells: list[Cell | None], digits: int) -> list[tuple[str, list[str]]]
     return [line for number, line in enumerate(lines) if number < 2 or any(line[1])]
 
 
-def score_text(score: Score | None, digits: int) -> str:
-    """Mean and deviation with so many digits after the point.
-
-    >>> score_text(Score(0.3175, 0.004, 3), 3), score_text(Score(498200), 0), score_text(None, 3)
-    ('0.318±0.004', '498,200', '-')
-    """
-    if score is None:
-        return "-"
-    deviation = "" if score.deviation is None else f"±{score.deviation:.{digits}f}"
-    return f"{score.mean:,.{digits}f}{deviation}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever is short.
-
-    >>> duration(7.3), duration(600), duration(40_000)
-    ('7.3 s', '10 min', '11.1 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+def _score(score: Score | None, digits: int) -> str:
+    return "-" if score is None else score_text(score.mean, score.deviation, digits, separator="±")
 
 
 def _gap(cell: Cell, digits: int) -> str:
     if cell.gap is None:
         return ""
-    return f"{cell.gap:+,.{digits}f}{'*' if NOT_PUBLISHED in cell.note else ''}"
+    return f"{signed(cell.gap, digits)}{'*' if cell.status is CellStatus.OTHER_PROTOCOL else ''}"
 
 
 def _runs(cell: Cell) -> str:
     """Seeds behind a cell and the time that they took together."""
     if cell.ours is None or not cell.runs or cell.seconds is None:
         return ""
-    return f"{cell.ours.count} in {duration(cell.seconds)}"
+    return f"{cell.ours.count} in {duration(cell.seconds, narrow=True)}"
 
 
 def _cell_notes(result: TableResult) -> list[str]:
-    """Each note of a cell once, with the cells it is about."""
+    """Status and note of a cell, each text once with the cells it is about."""
     places: dict[str, list[str]] = {}
     for cell in result.cells:
-        if cell.note:
-            places.setdefault(cell.note, []).append(f"{cell.row} {cell.column}")
+        if text := "; ".join(part for part in (cell.status.label, cell.note) if part):
+            places.setdefault(text, []).append(f"{cell.row} {cell.column}")
     return [f"{_where(at, len(result.cells))}: {note}." for note, at in places.items()]
 
 

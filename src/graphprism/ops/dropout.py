@@ -1,4 +1,4 @@
-"""Dropout that a generator of one's own decides."""
+"""Dropout with an explicit generator."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def dropout(x: Tensor, share: float, generator: torch.Generator | None = None) -
     >>> sorted(set(dropout(torch.ones(50, 2), 0.5).flatten().tolist()))
     [0.0, 2.0]
     """
-    return x * what_stays(x, share, generator) / (1 - share)
+    return x * keep_mask(x, share, generator) / (1 - share)
 
 
-def what_stays(x: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
-    """Booleans of the shape of ``x``: what `dropout` does not set to zero."""
+def keep_mask(x: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
+    """Boolean mask of the shape of ``x``: true where `dropout` keeps the number."""
     return torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - share, generator=generator)

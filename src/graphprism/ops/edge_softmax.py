@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from graphprism._checks import check_shape
-from graphprism.ops.choose import inside_functorch
-from graphprism.ops.entry_sum import entry_sum
-from graphprism.ops.relational_adj import RelationalAdj
-from graphprism.ops.table_adj import TableAdj
-from graphprism.ops.table_products import divisor, entry_mass, softmax, without_minus_infinity
+from graphprism.ops.backends import is_transformed
+
+if TYPE_CHECKING:
+    from graphprism.ops.prepared_graph import PreparedGraph
+    from graphprism.ops.relational_adj import RelationalAdj
 
 
-def edge_softmax(logit: Tensor, adj: RelationalAdj | TableAdj) -> Tensor:
+def edge_softmax(logit: Tensor, adj: PreparedGraph) -> Tensor:
     r"""Normalises over all entries that end in the same node, each counted with its weight :math:`w`.
 
     .. math:: \alpha_k = \frac{w_k \exp(\ell_k)}{\sum_{m \to i} w_m \exp(\ell_m)}
@@ -24,10 +27,13 @@ def edge_softmax(logit: Tensor, adj: RelationalAdj | TableAdj) -> Tensor:
 
     Shapes: ``logit`` (K, H) -> (K, H)
     """
-    weight = adj.weights[..., : adj.num_slots] if isinstance(adj, TableAdj) else adj.weight
-    _check_not_negative(weight)
-    if isinstance(adj, TableAdj):
-        return softmax(logit, adj)
+    return adj.edge_softmax(logit)
+
+
+def dispatch_softmax(logit: Tensor, adj: RelationalAdj) -> Tensor:
+    """`edge_softmax` on a `RelationalAdj`."""
+    weight = adj.weight
+    check_not_negative(weight)
     check_shape("logit", logit, [adj.src.numel(), "H"])
     counted = logit.detach()
     if weight is not None:
@@ -38,13 +44,34 @@ def edge_softmax(logit: Tensor, adj: RelationalAdj | TableAdj) -> Tensor:
         0, adj.dst.long()[:, None].expand_as(logit), counted, reduce="amax", include_self=False
     )
     mass = entry_mass(logit - without_minus_infinity(largest)[adj.dst], weight)
-    return mass / divisor(entry_sum(mass, adj))[adj.dst]
+    return mass / divisor(adj.entry_sum(mass))[adj.dst]
 
 
-def _check_not_negative(weight: Tensor | None) -> None:
+def check_not_negative(weight: Tensor | None) -> None:
+    """Raises for negative weights, on the CPU and outside transformed code."""
     # Only `edge_softmax` needs this, so `RelationalAdj` takes any weight and the check is here: a pass over E numbers
     # beside several over E x H. On a GPU it would be a host-device sync in every forward pass.
-    if weight is None or weight.device.type != "cpu" or torch.compiler.is_compiling() or inside_functorch():
+    if weight is None or weight.device.type != "cpu" or is_transformed():
         return
     if bool((weight < 0).any()):
         raise ValueError(f"weights of edges must not be negative in a softmax, got {float(weight.detach().min()):g}")
+
+
+def entry_mass(logit: Tensor, weight: Tensor | None) -> Tensor:
+    """``weight * exp(logit)`` for logits that are not positive unless the weight is zero; NaN for negative weights."""
+    if weight is None:
+        return logit.exp()
+    # The exponential of an entry of weight zero is the gradient of its weight: exact up to the root of the largest
+    # number, and finite beyond it, where infinity times zero would be NaN.
+    most = math.log(torch.finfo(logit.dtype).max) / 2
+    return torch.where(weight < 0, torch.nan, weight) * logit.clamp(max=most).exp()
+
+
+def without_minus_infinity(largest: Tensor) -> Tensor:
+    """The maximum of no entries as zero; NaN and infinity stay, so that they show."""
+    return torch.where(largest == -torch.inf, 0, largest)
+
+
+def divisor(total: Tensor) -> Tensor:
+    """Sums to divide by: infinity for zero, as zero over infinity is zero with zero gradient."""
+    return torch.where(total == 0, torch.inf, total)

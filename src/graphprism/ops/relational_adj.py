@@ -16,8 +16,12 @@ from graphprism._checks import (
     check_same_device,
     check_shape,
 )
+from graphprism.ops.aggregate import dispatch_aggregate, dispatch_sum
 from graphprism.ops.csr import Csr
 from graphprism.ops.edge_norm import edge_norm
+from graphprism.ops.edge_softmax import dispatch_softmax
+from graphprism.ops.entries import dispatch_entry_sum
+from graphprism.ops.linear import dispatch_linear
 
 
 class RelationalAdj:
@@ -255,6 +259,44 @@ class RelationalAdj:
             self._cache["transpose"] = other
         transposed: RelationalAdj = self._cache["transpose"]
         return transposed
+
+    @property
+    def node_mask(self) -> None:
+        """`None`: every row is a node."""
+        return
+
+    @property
+    def entry_mask(self) -> None:
+        """`None`: every entry is an edge."""
+        return
+
+    def relational_linear(self, x: Tensor, weight: Tensor, impl: str | None = None) -> Tensor:
+        """See `graphprism.ops.relational_linear`."""
+        return dispatch_linear(x, self, weight, impl)
+
+    def relational_aggregate(self, x: Tensor, impl: str | None = None) -> Tensor:
+        """See `graphprism.ops.relational_aggregate`."""
+        return dispatch_aggregate(x, self, impl)
+
+    def relational_sum(self, h: Tensor, weight: Tensor | None = None, impl: str | None = None) -> Tensor:
+        """See `graphprism.ops.relational_sum`."""
+        return dispatch_sum(h, self, weight, impl)
+
+    def entry_sum(self, rows: Tensor, impl: str | None = None) -> Tensor:
+        """See `graphprism.ops.entry_sum`."""
+        return dispatch_entry_sum(rows, self, impl)
+
+    def edge_softmax(self, logit: Tensor) -> Tensor:
+        """See `graphprism.ops.edge_softmax`."""
+        return dispatch_softmax(logit, self)
+
+    def at_senders(self, h: Tensor) -> Tensor:
+        """See `graphprism.ops.at_senders`."""
+        return h[self.src] if h.dim() == 2 else h.flatten(0, 1)[self.pair_src]
+
+    def at_receivers(self, h: Tensor) -> Tensor:
+        """See `graphprism.ops.at_receivers`."""
+        return h[self.dst] if h.dim() == 2 else h.flatten(0, 1)[self.pair_dst]
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> RelationalAdj:
         """The same graph on another device, with everything that is sorted already."""

@@ -1,8 +1,7 @@
-"""Pictures of graphs and their splits, and what all pictures share."""
+"""Drawings of graphs and their splits, and the style and files of all figures."""
 
 from __future__ import annotations
 
-from graphprism._files import write_atomically
 from graphprism.plotting.draw_split import MAX_NODES, draw_split
 from graphprism.plotting.figure import COLOURS, check_format, new_figure, save_figure
 from graphprism.plotting.graph_layout import graph_layout
@@ -15,5 +14,4 @@ __all__ = [
     "graph_layout",
     "new_figure",
     "save_figure",
-    "write_atomically",
 ]

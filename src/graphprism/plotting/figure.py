@@ -1,4 +1,4 @@
-"""The sheet that pictures are drawn on."""
+"""Style and files of all figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphprism._files import write_atomically
+from graphprism._files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,4 +43,4 @@ def save_figure(figure: Figure, path: Path) -> None:
     # An SVG would else carry the time and random names.
     with matplotlib.rc_context({"svg.hashsalt": "graphprism"}):
         figure.savefig(content, format="svg" if svg else "png", dpi=160, metadata={"Date": None} if svg else None)
-    write_atomically(path, content.getvalue())
+    write_whole(path, content.getvalue(), "figures")

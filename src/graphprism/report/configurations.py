@@ -1,4 +1,4 @@
-"""Runs that differ in the seed alone, together."""
+"""Groups runs that differ in seed and fold alone."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphprism.report.html import short
+from graphprism._text import counted, short
 from graphprism.results import RunResult
 
 # Runs that differ in nothing but these are repetitions of one configuration.
 REPETITION = ("seed", "fold")
 
 
-def words(run: Mapping[str, Any]) -> str:
-    """What most runs differ in, without seed and data set; a field that a run does not have is passed over.
+def describe_run(run: Mapping[str, Any]) -> str:
+    """Model, depth and the fields that most runs differ in, without seed and data set; missing fields are skipped.
 
-    >>> words({"model": "mrs-gcn", "split": "degree", "layers": 8, "residual": True, "lr": 0.001, "seed": 3})
+    >>> describe_run({"model": "mrs-gcn", "split": "degree", "layers": 8, "residual": True, "lr": 0.001, "seed": 3})
     'mrs-gcn by degree, 8 layers, res, lr 0.001'
     """
     model, layers = str(run.get("model", "run")), run.get("layers")
-    parts = [f"{model} by {run['split']}" if splits(run) else model]
-    parts += [f"{layers} layer{'s' * (layers != 1)}"] if layers is not None else []
+    parts = [f"{model} by {run['split']}" if splits_edges(run) else model]
+    parts += [counted(layers, "layer")] if layers is not None else []
     parts += ["res"] if run.get("residual") else []
     parts += [f"{name} {short(run[name])}" for name in ("jk", "pe", "norm", "dropout", "lr") if run.get(name)]
     return ", ".join(parts)
 
 
-def title(run: Mapping[str, Any]) -> str:
-    """The words with what tells repetitions apart.
+def run_title(run: Mapping[str, Any]) -> str:
+    """`describe_run` with seed and fold.
 
-    >>> title({"model": "gcn", "layers": 1, "seed": 3, "fold": 0})
+    >>> run_title({"model": "gcn", "layers": 1, "seed": 3, "fold": 0})
     'gcn, 1 layer, seed 3, fold 0'
     """
-    return ", ".join([words(run), *(f"{name} {run[name]}" for name in REPETITION if run.get(name) is not None)])
+    return ", ".join([describe_run(run), *(f"{name} {run[name]}" for name in REPETITION if run.get(name) is not None)])
 
 
-def splits(run: Mapping[str, Any]) -> bool:
+def splits_edges(run: Mapping[str, Any]) -> bool:
     """Whether the run splits edges: its model has several relations."""
     return "mrs" in str(run.get("model", "")) and bool(run.get("split"))
 
@@ -59,7 +59,7 @@ class Configuration:
     def family(self) -> tuple[str, str]:
         """Model and split, which people compare first."""
         run = self.runs[0].run
-        return str(run.get("model")), str(run["split"]) if splits(run) else ""
+        return str(run.get("model")), str(run["split"]) if splits_edges(run) else ""
 
     @property
     def diverged(self) -> int:
@@ -77,7 +77,7 @@ def configurations(runs: Iterable[RunResult]) -> list[Configuration]:
 
 
 def _fields(run: RunResult) -> dict[str, Any]:
-    """What tells runs apart; without what is off, which a run from before there was such a field does not have."""
+    """Fields of a configuration, without those that are off: results from before a field existed do not have it."""
     return {
         name: value
         for name, value in run.run.items()
@@ -86,13 +86,13 @@ def _fields(run: RunResult) -> dict[str, Any]:
 
 
 def _labels(groups: Iterable[Sequence[RunResult]]) -> list[str]:
-    """Few words where they are enough, and beside equal ones the fields that differ."""
+    """`describe_run`, followed by the fields that differ where descriptions are equal."""
     fields = [_fields(group[0]) for group in groups]
     alike: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for each in fields:
-        alike[words(each)].append(each)
+        alike[describe_run(each)].append(each)
     differing = {label: _differing(same) for label, same in alike.items()}
-    return [", ".join([words(each), *_named(each, differing[words(each)])]) for each in fields]
+    return [", ".join([describe_run(each), *_named(each, differing[describe_run(each)])]) for each in fields]
 
 
 def _differing(fields: Sequence[dict[str, Any]]) -> list[str]:

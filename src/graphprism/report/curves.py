@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from graphprism._text import counted
 from graphprism.report.configurations import Configuration, configurations
-from graphprism.report.html import Html, counted, section, tag
+from graphprism.report.html import Html, section, tag
 from graphprism.results import RunResult, Score
 
 
@@ -72,7 +73,7 @@ ALL_POINTS = 100_000
 
 
 def curve_data(runs: Sequence[RunResult]) -> dict[str, Any]:
-    """What the script draws: a panel for each data set and metric.
+    """Input of the script: a panel for each data set and metric.
 
     Returns:
         ``panels`` as plain data, ``grids`` with the epochs that curves share, ``points`` that a curve has at most and
@@ -115,7 +116,7 @@ class Grids:
 
 
 def _counted(configuration: Configuration) -> list[RunResult]:
-    """A run that diverged says nothing about the mean of those that did not; alone it is shown as far as it goes."""
+    """Finished runs; all runs where none has finished, so that a diverged configuration still has its curve."""
     return [run for run in configuration.runs if run.status == "finished"] or list(configuration.runs)
 
 

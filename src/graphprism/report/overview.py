@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from graphprism.report.html import Html, counted, duration, identifier, join, section, tag
+from graphprism._text import counted, duration
+from graphprism.report.html import Html, identifier, join, section, tag
 from graphprism.report.html import table as plain_table
 from graphprism.report.verdict import Verdict, verdict
 from graphprism.results import TableResult
@@ -22,13 +23,13 @@ MEANING = {
 
 
 def overview(tables: Sequence[TableResult]) -> Html | None:
-    """Counts of verdicts by table, and what the verdicts mean; None without tables."""
+    """Counts of verdicts by table, with a legend; None without tables."""
     if not tables:
         return None
     counts = {table.name: verdicts(table) for table in tables}
     seen = [kind for kind in Verdict if any(count[kind] for count in counts.values())]
     rows = [_row(table, counts[table.name], seen) for table in tables]
-    head = ["Table", "Cells", *(join(kind.sign, tag("span", f" {kind.word}", class_="word")) for kind in seen), "Time"]
+    head = ["Table", "Cells", *(join(kind.sign, tag("span", f" {kind.label}", class_="word")) for kind in seen), "Time"]
     numbers = range(2, len(head))
     caption = "Cells of each table by how our number stands to the published one"
     return section("overview", "At a glance", plain_table(caption, head, rows, "overview", numbers), legend(seen))
@@ -40,7 +41,7 @@ def verdicts(table: TableResult) -> Counter[Verdict]:
 
 
 def legend(seen: Sequence[Verdict]) -> Html:
-    """What the signs and colours of the tables mean."""
+    """Legend of the signs and colours in the tables."""
     items = [tag("li", badge(kind), f" {MEANING[kind]}") for kind in seen]
     quoted = tag("li", tag("span", "quoted", class_="word"), " numbers are the paper's, as published")
     best = tag("li", tag("b", "Bold"), " is the best of a pair (a model without and with split edges) or of a column")
@@ -48,8 +49,8 @@ def legend(seen: Sequence[Verdict]) -> Html:
 
 
 def badge(kind: Verdict, text: str = "") -> Html:
-    """A verdict as sign, word and colour, with a number where given."""
-    return tag("span", f"{kind.sign} {text + ' ' if text else ''}{kind.word}", class_=f"badge {kind.css}")
+    """A verdict as sign, label and colour, with a number where given."""
+    return tag("span", f"{kind.sign} {text + ' ' if text else ''}{kind.label}", class_=f"badge {kind.css}")
 
 
 def _row(table: TableResult, count: Counter[Verdict], seen: Sequence[Verdict]) -> list[str]:

@@ -10,9 +10,9 @@ from graphprism.report.curves import curves
 from graphprism.report.html import Html, join, section, tag
 from graphprism.report.overview import overview
 from graphprism.report.runs import run_list
-from graphprism.report.summary import places, summary, warnings
+from graphprism.report.summary import provenance, summary, warnings
 from graphprism.report.tables import tables as tables_section
-from graphprism.results import RunResult, TableResult
+from graphprism.results import RunResult, TableResult, latest
 
 
 def figures_section(drawings: Mapping[str, str]) -> Html | None:
@@ -56,27 +56,18 @@ def page(
         figures: SVG texts by their titles.
         title: Heading of the page.
     """
-    counted = _counted(runs)
+    newest = latest(runs)
     parts = {
         "overview": overview(tables),
-        "tables": tables_section(tables, {run.key: run for run in counted}) or None,
+        "tables": tables_section(tables, newest) or None,
         "figures": figures_section(figures or {}),
-        "curves": curves(counted),
+        "curves": curves(list(newest.values())),
         "runs": run_list(runs),
-        "places": places(runs),
+        "places": provenance(runs),
     }
     main = tag("main", *(parts.values() if any(parts.values()) else [_nothing()]))
     header = tag("header", tag("h1", title), summary(tables, runs), warnings(runs), _contents(parts))
     return _document(title, join(header, main))
-
-
-def _counted(runs: Sequence[RunResult]) -> list[RunResult]:
-    """Each run once: the latest of its results, a finished one before one that diverged."""
-    found: dict[str, RunResult] = {}
-    for run in runs:
-        if run.key not in found or run.status == "finished" or found[run.key].status != "finished":
-            found[run.key] = run
-    return list(found.values())
 
 
 def _contents(parts: Mapping[str, Html | None]) -> Html | None:
@@ -85,7 +76,7 @@ def _contents(parts: Mapping[str, Html | None]) -> Html | None:
 
 
 def _nothing() -> Html:
-    """What to run where there is nothing to show."""
+    """Commands to start with, where there are no results."""
     commands = [tag("li", tag("code", command), f" {what}") for command, what in COMMANDS]
     lead = tag("p", "The ledger has no runs and there are no tables. To fill this page:")
     return section("nothing", "Nothing has run yet", lead, tag("ul", *commands))

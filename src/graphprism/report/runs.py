@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from graphprism.report.configurations import splits, title
-from graphprism.report.html import Html, caption_of, counted, duration, fixed, join, scroll, section, short, tag
+from graphprism._text import counted, duration, fixed, short
+from graphprism.report.configurations import run_title, splits_edges
+from graphprism.report.html import Html, caption_of, join, scroll, section, tag
 from graphprism.report.summary import LookUp, look_up
 from graphprism.results import RunResult, finite
 
@@ -19,9 +20,9 @@ class Column:
 
     Attributes:
         name: Its heading.
-        value: What is sorted by.
-        text: What is shown, given the value.
-        about: What it holds, in words.
+        value: Sort key.
+        text: Cell text of a value.
+        about: Tooltip of the heading.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Column:
 COLUMNS: Sequence[Column] = (
     Column("dataset", lambda run: run.run.get("dataset")),
     Column("model", lambda run: run.run.get("model")),
-    Column("split", lambda run: run.run.get("split") if splits(run.run) else None),
+    Column("split", lambda run: run.run.get("split") if splits_edges(run.run) else None),
     Column("layers", lambda run: run.run.get("layers")),
     Column("width", lambda run: run.width),
     Column("parameters", lambda run: run.parameters, lambda value: fixed(value, 0)),
@@ -55,7 +56,7 @@ def run_row(run: RunResult) -> Html:
     """The row, with the whole run behind its title and a mark where it diverged or a look-up comes close."""
     diverged = run.status != "finished"
     mark = tag("span", f"✖ {run.status}", class_="badge worse") if diverged else None
-    name = tag("summary", title(run.run), " " if mark else None, mark)
+    name = tag("summary", run_title(run.run), " " if mark else None, mark)
     whole = tag("pre", json.dumps(_whole(run), indent=1, default=str))
     cells = (_cell(column, run) for column in COLUMNS)
     heading = tag("th", tag("details", name, whole), scope="row")
@@ -66,10 +67,10 @@ def _cell(column: Column, run: RunResult) -> Html:
     value = column.value(run)
     number = isinstance(value, int | float)
     text = column.text(value)
-    # The browser sorts by what it reads; where that is no plain number, it is told one.
-    told = str(value) if number and text != str(value) else None
+    # The script sorts by the text of a cell, or by `data-v` where the text is no plain number.
+    sort_key = str(value) if number and text != str(value) else None
     found = look_up(run) if column.name == "test" else None
-    return tag("td", text, _beside(found) if found else None, class_="number" if number else None, data_v=told)
+    return tag("td", text, _beside(found) if found else None, class_="number" if number else None, data_v=sort_key)
 
 
 def _beside(found: LookUp) -> Html:
@@ -83,8 +84,8 @@ def _beside(found: LookUp) -> Html:
 def _whole(run: RunResult) -> dict[str, Any]:
     """All but the numbers of each epoch, which are most of a ledger."""
     epochs = max((len(values) for values in run.history.values()), default=0)
-    told = {each.name: getattr(run, each.name) for each in fields(run)}
-    plain: dict[str, Any] = finite({**told, "history": f"{epochs} epochs, in the ledger"})
+    values = {each.name: getattr(run, each.name) for each in fields(run)}
+    plain: dict[str, Any] = finite({**values, "history": f"{epochs} epochs, in the ledger"})
     return plain
 
 

@@ -1,4 +1,4 @@
-"""The top of the page."""
+"""The summary at the top of the page, and the provenance of its runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from graphprism.report.html import Html, counted, duration, section, short, table, tag
+from graphprism._text import counted, duration, short
+from graphprism.report.html import Html, section, table, tag
 from graphprism.results import RunResult, TableResult
 
 
-def places(runs: Sequence[RunResult]) -> Html | None:
+def provenance(runs: Sequence[RunResult]) -> Html | None:
     """Hardware by engine, then versions and commits; None without runs."""
     if not runs:
         return None
@@ -114,7 +115,7 @@ def summary(tables: Sequence[TableResult], runs: Sequence[RunResult]) -> Html | 
 
 
 def warnings(runs: Sequence[RunResult]) -> Html | None:
-    """What a reader has to know before the numbers; None where there is nothing of the kind."""
+    """Diverged runs and close look-ups; None without any."""
     diverged = sum(run.status != "finished" for run in runs)
     found = [each for run in runs if (each := look_up(run)) and each.close]
     lines = [

@@ -5,25 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from graphprism.report.html import (
-    Html,
-    caption_of,
-    counted,
-    duration,
-    fixed,
-    identifier,
-    join,
-    score,
-    scroll,
-    section,
-    signed,
-    tag,
-    unseen,
-)
+from graphprism._text import counted, duration, fixed, score_text, signed
+from graphprism.report.html import Html, caption_of, identifier, join, screen_reader_only, scroll, section, tag
 from graphprism.report.overview import badge
 from graphprism.report.summary import LookUp, look_up
 from graphprism.report.verdict import Verdict, best_cells, verdict
-from graphprism.results import Cell, RunResult, Score, TableResult
+from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
 
 Best = Mapping[str, set[tuple[str, str]]]
 
@@ -51,7 +38,9 @@ def _direction(result: TableResult) -> str:
 
 def _row(result: TableResult, row: str, best: Best, runs: Mapping[str, RunResult]) -> list[Html]:
     cells = (result.cell(row, column) for column in result.columns)
-    return [_cell(cell, result, best, runs) if cell else tag("td", "—", unseen("no number")) for cell in cells]
+    return [
+        _cell(cell, result, best, runs) if cell else tag("td", "—", screen_reader_only("no number")) for cell in cells
+    ]
 
 
 def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunResult]) -> Html:
@@ -71,8 +60,10 @@ def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunRes
 def _score(word: str, value: Score | None, digits: int, is_best: bool, css: str) -> Html | None:
     if value is None:
         return None
-    mean, space, rest = score(value, digits).partition(" ")
-    return tag("div", word, tag("b", mean, unseen(" (best)")) if is_best else mean, space + rest, class_=css)
+    mean, space, rest = score_text(value.mean, value.deviation, digits).partition(" ")
+    return tag(
+        "div", word, tag("b", mean, screen_reader_only(" (best)")) if is_best else mean, space + rest, class_=css
+    )
 
 
 def _gap(cell: Cell, kind: Verdict, digits: int) -> Html:
@@ -93,9 +84,10 @@ def _behind(cell: Cell) -> Html | None:
 
 
 def _note(cell: Cell) -> Html | None:
-    """Without the words that the verdict says already."""
-    parts = [part for part in cell.note.split("; ") if part not in ("", "quoted", Verdict.NOT_RUN.word)]
-    return tag("div", "; ".join(parts), class_="small note") if parts else None
+    """The note, and that the data are missing, which the verdict does not say."""
+    parts = ["no data" if cell.status is CellStatus.NO_DATA else "", cell.note]
+    text = "; ".join(part for part in parts if part)
+    return tag("div", text, class_="small note") if text else None
 
 
 def _warning(cell: Cell, runs: Mapping[str, RunResult], digits: int) -> Html | None:

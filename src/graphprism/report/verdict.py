@@ -1,17 +1,17 @@
-"""What a cell of a table says about our number beside the published one."""
+"""How our number of a cell compares with the published one."""
 
 from __future__ import annotations
 
 import re
 from enum import Enum
 
-from graphprism.results import Cell, Score, TableResult
+from graphprism.results import Cell, CellStatus, Score, TableResult
 
 METRICS = {"ap": True, "accuracy": True, "mae": False, "ce": False, "ms": False}
 
 
 def larger_is_better(table: TableResult, column: str) -> bool | None:
-    """What the table says or, where its columns differ, what the metric in brackets behind the column's name means.
+    """The direction of the table or, where its columns differ, that of the metric in brackets in the column's name.
 
     >>> mixed = TableResult("t", "", "", ("GCN",), ("Test (AP)", "Test (MAE)", "Width"), (), larger_is_better=None)
     >>> [larger_is_better(mixed, column) for column in mixed.columns]
@@ -23,12 +23,8 @@ def larger_is_better(table: TableResult, column: str) -> bool | None:
     return METRICS.get(metric[1].lower()) if metric else None
 
 
-# Part of the note of a cell whose runs were shortened: its gap says nothing about the paper.
-OTHER = "not the published protocol"
-
-
 class Verdict(Enum):
-    """A sign and a word each, so that colour is never alone in telling them apart."""
+    """A sign and a label each, so that they differ in more than colour."""
 
     BETTER = ("▲", "better")
     WITHIN = ("≈", "within")
@@ -38,14 +34,14 @@ class Verdict(Enum):
     OURS_ALONE = ("○", "ours alone")
     NOT_RUN = ("–", "not run")
 
-    def __init__(self, sign: str, word: str) -> None:
+    def __init__(self, sign: str, label: str) -> None:
         self.sign = sign
-        self.word = word
+        self.label = label
 
     @property
     def css(self) -> str:
         """Its class in the style sheet."""
-        return self.word.replace(" ", "-")
+        return self.label.replace(" ", "-")
 
 
 def verdict(cell: Cell, table: TableResult) -> Verdict:
@@ -55,7 +51,7 @@ def verdict(cell: Cell, table: TableResult) -> Verdict:
     gap = cell.gap
     if cell.paper is None or gap is None:
         return Verdict.OURS_ALONE
-    if OTHER in cell.note:
+    if cell.status is CellStatus.OTHER_PROTOCOL:
         return Verdict.OTHER_PROTOCOL
     # Published numbers are rounded: what prints alike is no difference, also where the deviation prints as 0.
     within = (cell.paper.deviation or 0.0) + 0.5 * 10**-table.digits
@@ -94,7 +90,7 @@ def _best(table: TableResult, rows: tuple[str, ...], column: str, side: str) -> 
     scores: dict[str, Score] = {row: getattr(cell, side) for row, cell in cells if cell and getattr(cell, side)}
     if larger is None or len(scores) < 2:  # alone it is no best
         return []
-    # Compared as printed, so that of two numbers that look alike none is said to be better.
+    # Compared as printed, so that of two numbers that print alike neither is best.
     shown = {row: round(score.mean, table.digits) for row, score in scores.items()}
     best = max(shown.values()) if larger else min(shown.values())
     return [row for row, value in shown.items() if value == best]

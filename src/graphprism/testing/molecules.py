@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import torch
 from torch import Tensor
 
+from graphprism.datasets.molecules import RING_SIZES, grow
 from graphprism.splitting import Graph
-
-_RING_SIZES = (5, 6, 6, 6)
 
 
 def molecule(seed: int, num_nodes: int = 23) -> Graph:
@@ -23,21 +20,12 @@ def molecule(seed: int, num_nodes: int = 23) -> Graph:
     def draw(stop: int) -> int:
         return int(torch.randint(stop, (), generator=generator))
 
-    bonds: list[tuple[int, int]] = []
-    degree = [0]
-    while len(degree) < num_nodes:
-        open_atoms = [atom for atom, count in enumerate(degree) if count < 3]
-        anchor = open_atoms[draw(len(open_atoms))]
-        size = _RING_SIZES[draw(4)] if draw(4) == 0 else 1
-        new = list(range(len(degree), min(len(degree) + size, num_nodes)))
-        added = [(anchor, new[0]), *pairwise(new)]
-        if len(new) >= 5:
-            added.append((new[-1], new[0]))
-        degree += [0] * len(new)
-        for a, b in added:
-            degree[a] += 1
-            degree[b] += 1
-        bonds += added
+    def attach(degree: list[int]) -> tuple[int, int]:
+        free = [atom for atom, count in enumerate(degree) if count < 3]
+        anchor = free[draw(len(free))]
+        return anchor, RING_SIZES[draw(4)] if draw(4) == 0 else 1
+
+    bonds = grow(num_nodes, attach)
     types = torch.multinomial(0.6 ** torch.arange(28.0), num_nodes, replacement=True, generator=generator)
     return Graph(_both_directions(bonds), num_nodes, x=types[:, None])
 

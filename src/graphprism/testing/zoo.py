@@ -1,4 +1,4 @@
-"""Small graphs on which layers go wrong."""
+"""Edge cases of graphs, and the tolerances of comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphprism.testing.molecules import molecule
 
 
 def graph_zoo() -> dict[str, Graph]:
-    """Graphs by name: the empty, the lonely, the looped, the crowded, the regular, the directed and a molecule."""
+    """Graphs by name: empty, isolated nodes, loops, multi-edges, a hub, regular, directed and a molecule."""
     ring = torch.arange(8)
     return {
         "no-nodes": Graph(torch.empty(2, 0, dtype=torch.long), 0),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from graphprism.datasets import PackedDataset
+from graphprism.datasets import DATASETS, PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_parts
@@ -69,24 +69,37 @@ def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:
 
 
 def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
-    """The network at this width; weights come from the global random state."""
-    return FusedGNN(
+    """The network at this width; weights come from the global random state.
+
+    On graphs an encoder comes first and a readout before the head; on nodes the first convolution takes the features,
+    as Dir-GNN does.
+    """
+    on_graphs = dataset.level == "graph"
+    return (FusedGNN if on_graphs else GNN)(
         run.model,
         width,
         dataset.num_outputs,
         run.layers,
         num_relations=relations_of(run),
         in_channels=dataset.x.size(1),
-        num_node_types=dataset.node_types or None,
-        num_edge_types=dataset.edge_types or None,
+        num_node_types=(dataset.node_types or None) if on_graphs else None,
+        num_edge_types=(dataset.edge_types or None) if on_graphs else None,
         pe_channels=run.pe,
+        encode=on_graphs,
         residual=run.residual,
         jk=run.jk,
         norm=run.norm,
+        normalize=run.normalize,
         dropout=run.dropout,
-        # The paper reads out Peptides by a mean and ZINC by a sum.
-        readout="mean" if dataset.name.startswith("peptides") else "sum",
+        alpha=run.alpha,
+        share_init=run.share_init,
+        readout=readout_of(dataset) if on_graphs else None,
     )
+
+
+def readout_of(dataset: PackedDataset) -> str:
+    """How the rows of a graph become one: what the paper says of a known data set, else a sum."""
+    return DATASETS[dataset.name].readout if dataset.name in DATASETS else "sum"
 
 
 def relations_of(run: Run) -> int:

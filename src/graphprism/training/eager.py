@@ -1,147 +1,136 @@
-"""One run on the devices of a Fabric: an epoch of training, and evaluation."""
+"""One run on graphs, step by step, on the devices of a Fabric."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MeanAggregation
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
-from graphprism.training.optim import epoch_order, learning_rate, make_optimizer, mixed_seed
-from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset
+from graphprism.training.engine import RunState, TrainedEpoch
+from graphprism.training.optim import epoch_order, learning_rate, load_moments, make_optimizer, mixed_seed, moments
+from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
-from graphprism.training.task import loss_sum
+from graphprism.training.task import Task
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-
-class StepClock:
-    """Times the steps of an epoch; call `tick` after each and `stop` when the device has finished them.
-
-    On a CPU ``step_ms`` is the median of the steps. A GPU works behind the back of Python, so there it is the time of
-    all steps divided by their number.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._on_cpu = device.type == "cpu"
-        self._times = [time.perf_counter()]
-
-    def tick(self) -> None:
-        """A step is over, or handed to the device."""
-        self._times.append(time.perf_counter())
-
-    def stop(self) -> float:
-        """The device has finished; gives the seconds since the beginning."""
-        seconds = time.perf_counter() - self._times[0]
-        steps = [end - begin for begin, end in pairwise(self._times)]
-        self.step_ms = 1e3 * (statistics.median(steps) if self._on_cpu else seconds / max(1, len(steps)))
-        return seconds
-
-
 _EVALUATED_AT_ONCE = 512
 
 
-@dataclass(frozen=True)
-class TrainedEpoch:
-    """What an epoch of training gave, on the CPU.
-
-    Attributes:
-        losses: (S,) mean loss of every step, over all of its graphs.
-        sizes: (S,) graphs of every step.
-        output: (G, T) outputs in the order of the epoch.
-        target: (G, T) or (G,) targets in the same order.
-        step_ms: Time of a step.
-        seconds: Time of all steps.
-    """
-
-    losses: Tensor
-    sizes: Tensor
-    output: Tensor
-    target: Tensor
-    step_ms: float
-    seconds: float
-
-    @property
-    def loss(self) -> float:
-        """Mean over graphs."""
-        return float((self.losses * self.sizes).sum() / self.sizes.sum())
-
-    @property
-    def bad_step(self) -> int | None:
-        """First step whose loss is not finite, counted from 1."""
-        bad = (~self.losses.isfinite()).nonzero().view(-1)
-        return int(bad[0]) + 1 if bad.numel() else None
-
-
-class Engine:
-    """The network, the optimiser and the data of a run on the devices of a Fabric.
+class EagerEngine:
+    """The network, the optimiser and the data of one run on the devices of a Fabric.
 
     A batch is divided among the processes; the gradient is that of one process with the whole batch.
+
+    Args:
+        fabric: Lightning's Fabric, launched.
+        run: The run.
+        dataset: Graphs with targets.
     """
 
+    name = "eager"
+
     def __init__(self, fabric: Fabric, run: Run, dataset: PackedDataset) -> None:
-        self.fabric, self.run, self.task, self.outputs = fabric, run, dataset.task, dataset.num_outputs
-        self.width = width_of(run, dataset)
+        self.fabric, self.run, self.task, self.outputs = fabric, run, Task.of(dataset), dataset.num_outputs
+        self.runs, self.device, self.processes = [run], fabric.device, fabric.world_size
+        self._width = width_of(run, dataset)
         self.data = PreparedDataset(run, dataset, fabric.device)
         self._dtype = torch.float64 if run.precision == "float64" else torch.float32
         self.network: GNN = build_model(run, dataset).to(self._dtype)
-        self._readout = self.network.readout = GraphReadout(isinstance(self.network.readout, MeanAggregation))
+        self._readout = self.network.readout = GraphReadout(readout_is_mean(self.network))
         if fabric.world_size > 1:
             sync_batch_norms(self.network)
         self.model, self.optimizer = fabric.setup(self.network, make_optimizer(run, self.network.parameters()))
         self._parameters = list(self.network.parameters())
         self._kept: dict[str, list[GraphBatch]] = {}
+        self._best: dict[str, Tensor] | None = None
 
-    def train_epoch(self, epoch: int) -> TrainedEpoch:
-        """One pass over the training graphs; ``epoch`` is counted from 0. No step waits for the device."""
+    def width(self, number: int) -> int:
+        """Channels of a hidden layer."""
+        return self._width
+
+    def parameters(self, number: int) -> int:
+        """Trained parameters."""
+        return sum(each.numel() for each in self._parameters)
+
+    def train_epoch(self, epoch: int, active: Sequence[bool] = (True,)) -> TrainedEpoch:
+        """One pass over the training graphs; no step waits for the device."""
         graphs = self.data.subset("train")
         order = graphs[epoch_order(self.run.seed, epoch, graphs.numel())]
         self._begin(epoch)
         output, losses, sizes = self._empty(order), [], []
         clock = StepClock(self.fabric.device)
-        for batch in self._batches(order, self.run.batch_size):
+        for batch in self._batches(order, self._batch_size):
             losses.append(self._step(batch, output))
             sizes.append(batch.total)
             clock.tick()
         total = self._sum(torch.stack(losses)).cpu().double()
         seconds = clock.stop()
-        found = self._sum(output).cpu(), self.data.targets(order).cpu()
-        return TrainedEpoch(total, torch.tensor(sizes), *found, clock.step_ms, seconds)
+        rows = torch.tensor(sizes)
+        bad = (~total.isfinite()).nonzero().view(-1)
+        return TrainedEpoch(
+            loss=[float((total * rows).sum() / rows.sum())],
+            score=[self.task.score(self._sum(output).cpu().nan_to_num(), self.data.targets(order).cpu())],
+            bad_step=[int(bad[0]) + 1 if bad.numel() else 0],
+            steps=len(sizes),
+            step_ms=clock.step_ms,
+            seconds=seconds,
+        )
 
-    def evaluate(self, subset: str) -> tuple[Tensor, Tensor]:
-        """Outputs and targets of a subset, without gradients, on the CPU."""
-        graphs = self.data.subset(subset)
-        if subset not in self._kept:
+    def evaluate(self, fold: str) -> tuple[list[float], list[bool]]:
+        """The score of a fold, and whether all outputs were finite."""
+        output, target = self.outputs_of(fold)
+        return [self.task.score(output.nan_to_num(), target)], [bool(output.isfinite().all())]
+
+    def outputs_of(self, fold: str) -> tuple[Tensor, Tensor]:
+        """Outputs and targets of a fold, without gradients, on the CPU."""
+        graphs = self.data.subset(fold)
+        if fold not in self._kept:
             found = self._batches(graphs, _EVALUATED_AT_ONCE)
-            self._kept[subset] = [batch for batch in found if batch.y.size(0)]
+            self._kept[fold] = [batch for batch in found if batch.y.size(0)]
         self.model.eval()
         output = self._empty(graphs)
         # without the wrapper for several processes, which waits for those that have nothing to evaluate
         with torch.no_grad(), self.fabric.autocast():
-            for batch in self._kept[subset]:
+            for batch in self._kept[fold]:
                 output[batch.rows] = self._forward(batch, self.network).to(output.dtype)
         return self._sum(output).cpu(), self.data.targets(graphs).cpu()
 
-    def state(self) -> dict[str, Any]:
-        """Copies of weights and state of the optimiser, on the CPU."""
-        optimizer = self.optimizer.state_dict()["state"]
-        return {"model": _copy(self.network.state_dict()), "optimizer": _copy(optimizer)}
+    @property
+    def is_current(self) -> bool:
+        """Always: an epoch is over when its numbers are there."""
+        return True
 
-    def load(self, model: dict[str, Tensor], optimizer: dict[int, dict[str, Any]]) -> None:
+    def keep_best(self, better: Sequence[bool]) -> None:
+        """Copies the weights where they are the best so far."""
+        if better[0]:
+            self._best = _copy(self.network.state_dict())
+
+    def state(self, number: int = 0) -> RunState:
+        """Copies of weights, moments of the optimiser and best weights, on the CPU."""
+        first, second, steps = moments(self.network, self.optimizer)
+        model = _copy(self.network.state_dict())
+        return RunState(model=model, first=first, second=second, steps=steps, best=self._best)
+
+    def load(self, number: int, state: RunState, best_score: float | None = None, since_best: int = 0) -> None:
         """Takes what `state` gave."""
-        self.network.load_state_dict(model)
-        # settings of the optimiser are those of the run, and of this device
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": optimizer})
+        self.network.load_state_dict(state["model"])
+        load_moments(self.network, self.optimizer, state)
+        self._best = state["best"]
+
+    @property
+    def _batch_size(self) -> int:
+        return self.run.batch_size or self.data.subset("train").numel()
 
     def _begin(self, epoch: int) -> None:
         self.model.train()
@@ -156,7 +145,7 @@ class Engine:
     def _step(self, batch: GraphBatch, output: Tensor) -> Tensor:
         """One step on one batch; gives this process's part of the mean loss."""
         found = self._forward(batch, self.model)
-        loss = loss_sum(self.task, found, batch.y) / batch.total
+        loss = self.task.losses(found, batch.y).sum() / batch.total
         # gradients are averaged over processes, and each has only a part of the sum
         self.fabric.backward(loss * self.fabric.world_size)
         if self.run.clip:
@@ -188,3 +177,26 @@ def _copy(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True)
     return {key: _copy(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+class StepClock:
+    """Times the steps of an epoch; call `tick` after each and `stop` when the device has finished them.
+
+    On a CPU ``step_ms`` is the median of the steps. GPU work is asynchronous, so there it is the time of all
+    steps divided by their number.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_cpu = device.type == "cpu"
+        self._times = [time.perf_counter()]
+
+    def tick(self) -> None:
+        """A step is over, or handed to the device."""
+        self._times.append(time.perf_counter())
+
+    def stop(self) -> float:
+        """The device has finished; gives the seconds since the beginning."""
+        seconds = time.perf_counter() - self._times[0]
+        steps = [end - begin for begin, end in pairwise(self._times)]
+        self.step_ms = 1e3 * (statistics.median(steps) if self._on_cpu else seconds / max(1, len(steps)))
+        return seconds

@@ -9,18 +9,20 @@ from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
 from graphprism.nn import GNN, MRSGCNConv
-from graphprism.ops import TableAdj, relational_stack, run_linear
+from graphprism.ops.batched.batched_linear import batched_linear
+from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.batched.relational_stack import relational_stack
 
 
 class FusedGNN(GNN):
     """The same function and the same parameters as `GNN`.
 
-    Plain (MRS-)GCN layers on a `TableAdj` are one call of `relational_stack`, which spares launches on a GPU and has no
-    second derivatives; the head is one kernel each way for all runs under `torch.vmap`.
+    Plain (MRS-)GCN layers on a `PaddedAdj` are one call of `relational_stack`, which spares launches on a GPU and
+    has no second derivatives; the head is one kernel each way for all runs under `torch.vmap`.
     """
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
-        """A linear map by `run_linear`."""
+        """A linear map by `batched_linear`."""
         head: torch.nn.Module = _RunLinear(in_channels, out_channels)
         return head
 
@@ -28,7 +30,7 @@ class FusedGNN(GNN):
         self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
     ) -> list[Tensor]:
         """All layers at once where `relational_stack` is the same function, else one by one."""
-        if not isinstance(graph, TableAdj) or not self._is_stack():
+        if not isinstance(graph, PaddedAdj) or not self._is_stack():
             return super().run_layers(h, e, graph, generator)
         convs = [conv for conv in self.convs if isinstance(conv, MRSGCNConv)]
         weights = [conv.lin.weight for conv in convs]
@@ -43,10 +45,10 @@ class FusedGNN(GNN):
 
 
 class _RunLinear(Linear):  # type: ignore[misc]
-    """PyG's linear layer, computed by `run_linear`."""
+    """PyG's linear layer, computed by `batched_linear`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return run_linear(x, self.weight, self.bias)
+        return batched_linear(x, self.weight, self.bias)
 
 
 def _is_plain_gcn(conv: torch.nn.Module) -> bool:

@@ -1,23 +1,63 @@
-"""The optimiser of a run."""
+"""The optimiser of a run, its state, its learning rates, and the permutations of its data."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from graphprism.training.engine import RunState
 from graphprism.training.run import Run
 
 _CLASSES: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+# Whether weight decay is apart from the gradient, for engines with a step of their own.
+IS_DECOUPLED = {"adamw": True, "adam": False}
 
 
-def make_optimizer(run: Run, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """AdamW or Adam with one fused kernel a step, which CPUs and GPUs both have."""
-    make = _CLASSES[run.optimizer]
-    return make(parameters, lr=run.lr, weight_decay=run.weight_decay, fused=True)  # type: ignore[call-arg]
+def make_optimizer(
+    run: Run, parameters: Iterable[torch.nn.Parameter], capturable: bool = False
+) -> torch.optim.Optimizer:
+    """AdamW or Adam with one fused kernel a step, which CPUs and GPUs both have.
+
+    Args:
+        run: Which optimiser, with its learning rate and weight decay.
+        parameters: What it moves.
+        capturable: Whether a CUDA graph may capture its step.
+    """
+    make: Any = _CLASSES[run.optimizer]
+    optimizer: torch.optim.Optimizer = make(
+        parameters, lr=run.lr, weight_decay=run.weight_decay, fused=True, capturable=capturable
+    )
+    return optimizer
+
+
+def moments(
+    network: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
+    """Copies of both moments by the name of the parameter, on the CPU, and the number of steps taken."""
+    states = optimizer.state_dict()["state"]
+    names = {number: name for number, (name, _) in enumerate(network.named_parameters())}
+    first, second = (
+        {names[number]: parts[key].detach().to("cpu", copy=True) for number, parts in states.items()}
+        for key in ("exp_avg", "exp_avg_sq")
+    )
+    return first, second, max((int(parts["step"]) for parts in states.values()), default=0)
+
+
+def load_moments(network: torch.nn.Module, optimizer: torch.optim.Optimizer, state: RunState) -> None:
+    """Gives the optimiser what `moments` gave; its settings stay those of the run and of this device."""
+    names = [name for name, _ in network.named_parameters()]
+    step = torch.tensor(float(state["steps"]))
+    states = {
+        number: {"step": step.clone(), "exp_avg": state["first"][name], "exp_avg_sq": state["second"][name]}
+        for number, name in enumerate(names)
+        if name in state["first"]
+    }
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
 
 
 # What the published schedule begins with in place of 0.

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch
+from torch_geometric.nn import MeanAggregation, SumAggregation
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn.models import CONVOLUTIONS
-from graphprism.ops import Batches, BlockDiagonal, RelationalAdj, TableAdj, csr_sum
+from graphprism.nn import CONVOLUTIONS, GNN
+from graphprism.ops import Batches, BlockDiagonal, RelationalAdj, csr_sum
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
@@ -37,7 +39,7 @@ class GraphBatch:
     """
 
     x: Tensor
-    adj: RelationalAdj | TableAdj
+    adj: RelationalAdj | PaddedAdj
     owner: Tensor
     ptr: Tensor
     y: Tensor
@@ -63,7 +65,7 @@ _POSITIONS_AT_ONCE = 64
 
 
 def edge_needs(run: Run, dataset: PackedDataset) -> tuple[str, bool]:
-    """The normalisation that the convolution of a run wants, and whether it takes types of edges."""
+    """The coefficients that the convolution of a run wants prepared, and whether it takes types of edges."""
     convolution = CONVOLUTIONS[run.model]
     return convolution.edge_norm or "none", convolution.takes_edge_attr and bool(dataset.edge_types)
 
@@ -149,7 +151,7 @@ class PreparedDataset:
         edge_attr = None if self._edge_attr is None else self._edge_attr[cut.edges]
         pe = None if self._pe is None else self._pe[cut.nodes]
         bounds = (map(_slice, pairwise(each)) for each in (cut.node_bounds, cut.edge_bounds, cut.ptr_bounds))
-        adjs: Sequence[RelationalAdj | TableAdj] = cut.adjs if self._table is None else _cut_table(self._table, cut)
+        adjs: Sequence[RelationalAdj | PaddedAdj] = cut.adjs if self._table is None else _cut_table(self._table, cut)
         done = 0
         for adj, nodes, edges, ptr, (rows, total) in zip(adjs, *bounds, parts, strict=True):
             begin, done = done, done + rows.stop - rows.start
@@ -166,19 +168,21 @@ class PreparedDataset:
             )
 
 
-def _table(run: Run, plain: RelationalAdj, edge_norm: str, dtype: torch.dtype, device: torch.device) -> TableAdj | None:
+def _table(
+    run: Run, plain: RelationalAdj, edge_norm: str, dtype: torch.dtype, device: torch.device
+) -> PaddedAdj | None:
     """The whole as a table where that is faster: `relational_stack` on a GPU, whose launches it spares.
 
     Measured on an H200, 32 molecules a step: see `benchmarks/README.md`, training.
     """
-    is_stack = run.model in ("gcn", "mrs-gcn") and run.norm is None and not run.dropout
+    is_stack = CONVOLUTIONS[run.model].fusable and run.norm is None and not run.dropout and not run.normalize
     if device.type != "cuda" or not is_stack:
         return None
-    table = TableAdj.build(plain, edge_norm, dtype)
+    table = PaddedAdj.build(plain, edge_norm, dtype)
     return table.relative().to(device) if table.num_slots <= _MOST_SLOTS else None
 
 
-def _cut_table(table: TableAdj, cut: Batches) -> list[TableAdj]:
+def _cut_table(table: PaddedAdj, cut: Batches) -> list[PaddedAdj]:
     """The tables of all batches: rows of the whole, with numbers counted from the first node of the batch."""
     device = table.numbers.device
     begin = torch.tensor(cut.node_bounds[:-1], device=device)
@@ -239,6 +243,13 @@ class GraphReadout(torch.nn.Module):
         """One row for each graph."""
         total: Tensor = _RunSum.apply(h, self.ptr, owner)  # type: ignore[no-untyped-call]
         return total / self.ptr.diff().clamp(min=1).to(total.dtype)[:, None] if self.mean else total
+
+
+def readout_is_mean(network: GNN) -> bool:
+    """Whether a network takes the mean over nodes, or else their sum; engines have no other readout."""
+    if not isinstance(network.readout, MeanAggregation | SumAggregation):
+        raise ValueError(f"the readout must be a sum or a mean, got {network.readout}")
+    return isinstance(network.readout, MeanAggregation)
 
 
 class _RunSum(torch.autograd.Function):

@@ -10,6 +10,7 @@ import torch.distributed
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
+from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training.run import Run
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
     from lightning.fabric import Fabric
     from lightning.fabric.strategies.ddp import DDPStrategy
 
-    accelerator = _resolve(accelerator, devices, nodes)
+    accelerator = device_type(accelerator, devices, nodes)
     strategy: Any = "auto"
     if devices * nodes > 1:
         # the last layer of a gated network makes edge features that nobody reads
-        strategy = DDPStrategy(find_unused_parameters="gated" in run.model)
+        strategy = DDPStrategy(find_unused_parameters=CONVOLUTIONS[run.model].takes_edge_attr)
     fabric = Fabric(
         accelerator=accelerator,
         strategy=strategy,
@@ -44,7 +45,7 @@ def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
     return fabric
 
 
-def _resolve(accelerator: str, devices: int, nodes: int) -> str:
+def device_type(accelerator: str, devices: int = 1, nodes: int = 1) -> str:
     """``"cpu"`` or ``"cuda"``, checked to be there."""
     for name, value in (("devices", devices), ("nodes", nodes)):
         if value < 1:
@@ -62,10 +63,10 @@ def _resolve(accelerator: str, devices: int, nodes: int) -> str:
 T = TypeVar("T")
 
 
-def from_first(fabric: Fabric, action: Callable[[], T]) -> T:
-    """Calls ``action`` in the first process and gives every process its result, or raises its error in all.
+def broadcast_from_rank0(fabric: Fabric, action: Callable[[], T]) -> T:
+    """Calls ``action`` on rank 0 and gives every process its result, or raises its error in all.
 
-    Were the error raised in the first alone, the others would wait for it for ever.
+    Raised on rank 0 only, it would deadlock the other ranks.
     """
     outcome: tuple[T | None, Exception | None] = (None, None)
     if fabric.is_global_zero:
@@ -92,8 +93,9 @@ def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
     if run.norm not in (None, "batch", "batch_norm", "BatchNorm"):
         raise ValueError(f'`norm` must be None or "batch" on {count} devices, got {run.norm!r}')
     graphs = dataset.subset("train").numel()
-    smallest = min(run.batch_size, graphs, graphs % run.batch_size or run.batch_size)
-    if (run.norm is not None or "gated" in run.model) and smallest < count:
+    batch = run.batch_size or graphs
+    smallest = min(batch, graphs, graphs % batch or batch)
+    if (run.norm is not None or CONVOLUTIONS[run.model].has_batch_norm) and smallest < count:
         raise ValueError(
             f"`batch_size` must leave each of {count} devices a graph of every batch with batch normalisation, "
             f"got {run.batch_size} for {graphs} graphs, whose smallest batch has {smallest}"

@@ -82,12 +82,12 @@ def versions() -> dict[str, str]:
     return found
 
 
-def origin(device: torch.device, count: int = 1, runs_at_once: int = 1) -> dict[str, Any]:
+def provenance(device: torch.device, count: int = 1, runs_at_once: int = 1) -> dict[str, Any]:
     """Hardware, versions, commit and time, as `graphprism.results.RunResult` calls them.
 
     It asks git, so results that end together share one.
 
-    >>> sorted(origin(torch.device("cpu")))
+    >>> sorted(provenance(torch.device("cpu")))
     ['commit', 'finished_at', 'hardware', 'versions']
     """
     return {

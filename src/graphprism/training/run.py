@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from graphprism.nn.models import CONVOLUTIONS
 
 OPTIMIZERS = ("adamw", "adam")
 SCHEDULES = ("cosine", "constant")
-# Both engines take layers of this package that pass messages along the edges.
-MODELS = tuple(
-    name for name, conv in CONVOLUTIONS.items() if conv.takes_graph and conv.edge_norm is not None and not conv.directed
-)
 PRECISIONS = ("float32", "bf16", "float64")
+
+
+def _field(default: Any, *, origin: Any) -> Any:
+    """A field with its default of today and its origin: the value that runs had before the field existed."""
+    return field(default=default, metadata={"origin": origin})
 
 
 @dataclass(frozen=True)
 class Run:
-    """All that decides the outcome of a run on graphs: two equal runs on one machine give the same bits.
+    """All that decides the outcome of a run, on graphs or on the nodes of one graph.
 
-    The defaults are the protocol of the paper's tables on ZINC.
+    Two equal runs on one machine give the same bits. The defaults are the protocol of the paper's tables on ZINC.
 
     Attributes:
-        dataset: What `graphprism.datasets.load` takes.
-        model: A name of `MODELS`.
+        dataset: What `graphprism.datasets.load` takes; it decides whether graphs or nodes have targets.
+        model: A name of `graphprism.nn.models.CONVOLUTIONS`.
         split: An ordering, or several between commas; unused by models of one relation.
         layers: Number of convolutions.
         width: Channels of a hidden layer; None takes the largest that stays within ``budget``.
         budget: Parameters at most, counted as the paper's table does; unused where ``width`` is given.
-        residual: Whether a layer adds its input.
+        residual: Whether a layer adds its input; graphs only.
         jk: None, ``"cat"`` or ``"max"``.
-        pe: Number of Laplacian positional features.
-        norm: None or the name of a PyG normalisation.
+        pe: Number of Laplacian positional features; graphs only.
+        norm: None or the name of a PyG normalisation; graphs only.
         dropout: Share of channels dropped in training.
         optimizer: ``"adamw"`` or ``"adam"``.
         lr: Largest learning rate.
@@ -42,40 +44,58 @@ class Run:
         clip: Largest norm of the gradient; 0 does not clip.
         schedule: ``"cosine"`` (to 0 at the last epoch) or ``"constant"``, after ``warmup``.
         warmup: Epochs in which the learning rate grows linearly from 0.
-        batch_size: Graphs in a batch.
-        epochs: Passes over the training set.
-        seed: Of weights, order of data and dropout.
+        batch_size: Graphs in a batch; None is the whole graph at once, which runs on nodes need.
+        epochs: Passes over the training set, at most.
+        seed: Of weights, permutations of data and dropout.
         precision: ``"float32"`` (products in TF32 on a GPU that has it), ``"bf16"`` or ``"float64"``.
+        patience: Stops after so many epochs without a better validation score; None never stops early.
+        fold: Column of the official folds; data sets with one division into folds have only 0.
+        alpha: Share of the nodes that a node points to; unused by undirected models.
+        normalize: Whether every layer scales its rows to length one; nodes only.
+        input_dropout: Whether ``dropout`` also applies to the features, before the first layer; nodes only.
+        share_init: Whether all relations of a layer start from the same weights.
+        undirected: Whether every edge also goes back, before the split; nodes only.
+        self_loops: Whether every node gets an edge to itself, before the split; nodes only.
+        row_normalise: Whether the features of a node are divided by their sum; nodes only.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
     """
 
-    dataset: str = "molecules"
-    model: str = "mrs-gcn"
-    split: str = "degree"
-    layers: int = 8
-    width: int | None = None
-    budget: int = 500_000
-    residual: bool = False
-    jk: str | None = None
-    pe: int = 0
-    norm: str | None = None
-    dropout: float = 0.0
-    optimizer: str = "adamw"
-    lr: float = 1e-3
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    schedule: str = "cosine"
-    warmup: int = 5
-    batch_size: int = 32
-    epochs: int = 400
-    seed: int = 0
-    precision: str = "float32"
+    dataset: str = _field("molecules", origin="molecules")
+    model: str = _field("mrs-gcn", origin="mrs-gcn")
+    split: str = _field("degree", origin="degree")
+    layers: int = _field(8, origin=8)
+    width: int | None = _field(None, origin=None)
+    budget: int = _field(500_000, origin=500_000)
+    residual: bool = _field(False, origin=False)
+    jk: str | None = _field(None, origin=None)
+    pe: int = _field(0, origin=0)
+    norm: str | None = _field(None, origin=None)
+    dropout: float = _field(0.0, origin=0.0)
+    optimizer: str = _field("adamw", origin="adamw")
+    lr: float = _field(1e-3, origin=1e-3)
+    weight_decay: float = _field(0.0, origin=0.0)
+    clip: float = _field(1.0, origin=1.0)
+    schedule: str = _field("cosine", origin="cosine")
+    warmup: int = _field(5, origin=5)
+    batch_size: int | None = _field(32, origin=32)
+    epochs: int = _field(400, origin=400)
+    seed: int = _field(0, origin=0)
+    precision: str = _field("float32", origin="float32")
+    patience: int | None = _field(None, origin=None)
+    fold: int = _field(0, origin=0)
+    alpha: float = _field(0.5, origin=0.5)
+    normalize: bool = _field(False, origin=False)
+    input_dropout: bool = _field(False, origin=False)
+    share_init: bool = _field(False, origin=False)
+    undirected: bool = _field(False, origin=False)
+    self_loops: bool = _field(False, origin=False)
+    row_normalise: bool = _field(False, origin=False)
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("model", MODELS),
+            ("model", tuple(CONVOLUTIONS)),
             ("jk", (None, "cat", "max")),
             ("optimizer", OPTIMIZERS),
             ("schedule", SCHEDULES),
@@ -83,20 +103,21 @@ class Run:
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"`{name}` must be one of {list(allowed)}, got {getattr(self, name)!r}")
-        for name in ("layers", "batch_size", "epochs", "budget"):
+        for name in ("layers", "epochs", "budget"):
             _check(name, getattr(self, name) >= 1, "at least 1", getattr(self, name))
-        for name in ("pe", "warmup", "weight_decay", "clip", "seed"):
+        for name in ("width", "batch_size", "patience"):
+            value = getattr(self, name)
+            _check(name, value is None or value >= 1, "None or at least 1", value)
+        for name in ("pe", "warmup", "weight_decay", "clip", "seed", "fold"):
             _check(name, getattr(self, name) >= 0, "at least 0", getattr(self, name))
-        _check("width", self.width is None or self.width >= 1, "at least 1", self.width)
         _check("lr", self.lr > 0, "above 0", self.lr)
+        _check("alpha", 0 <= self.alpha <= 1, "in [0, 1]", self.alpha)
         _check("dropout", 0 <= self.dropout < 1, "in [0, 1)", self.dropout)
 
     @property
     def key(self) -> str:
-        """Sixteen letters that identify the run; a field that is added later with a default does not change them."""
-        defaults = {each.name: each.default for each in fields(self) if each.default is not MISSING}
-        told = {name: value for name, value in self.to_dict().items() if value != defaults.get(name, MISSING)}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        """Sixteen letters that identify the run; see `run_key`."""
+        return run_key(self.to_dict())
 
     @property
     def title(self) -> str:
@@ -104,23 +125,51 @@ class Run:
 
         >>> Run(model="gcn", layers=4, residual=True, lr=0.0003).title
         'gcn, 4 layers, res, lr 0.0003, seed 0, molecules'
+        >>> Run("chameleon", "dir-gcn", layers=5, width=128, batch_size=None, dropout=0.2, fold=2).title
+        'dir-gcn, 5 layers, dropout 0.2, lr 0.001, fold 2, seed 0, chameleon'
         """
-        split = f" by {self.split}" if self.model.startswith("mrs-") else ""
-        more = [word for word, on in (("res", self.residual), (f"jk {self.jk}", self.jk), ("pe", self.pe)) if on]
-        parts = [f"{self.model}{split}", f"{self.layers} layer{'s' * (self.layers > 1)}", *more, f"lr {self.lr:g}"]
-        return ", ".join([*parts, f"seed {self.seed}", self.dataset])
+        split = f" by {self.split}" if CONVOLUTIONS[self.model].relational else ""
+        dropout = f"dropout {self.dropout:g}{', of features too' * self.input_dropout}"
+        more = (
+            ("res", self.residual),
+            (f"jk {self.jk}", self.jk),
+            ("pe", self.pe),
+            (dropout, self.dropout),
+            (f"lr {self.lr:g}", True),
+            (f"fold {self.fold}", self.batch_size is None),
+            (f"seed {self.seed}", True),
+            (self.dataset, True),
+        )
+        layers = f"{self.layers} layer{'s' * (self.layers > 1)}"
+        return ", ".join([f"{self.model}{split}", layers, *(word for word, on in more if on)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Run:
-        """Reads `to_dict` back; a name that is not one of a run is an error."""
-        unknown = sorted(set(values) - {each.name for each in fields(cls)})
+    def from_dict(cls, values: Mapping[str, Any]) -> Run:
+        """Reads `to_dict` back; a field that did not exist yet has its origin, an unknown name is an error."""
+        unknown = sorted(set(values) - set(ORIGIN))
         if unknown:
             raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
-        return cls(**values)
+        return cls(**{**ORIGIN, **values})
+
+
+# The value that runs had before a field existed. It never changes, whatever the default of the field becomes.
+ORIGIN: dict[str, Any] = {each.name: each.metadata["origin"] for each in fields(Run)}
+
+
+def run_key(values: Mapping[str, Any]) -> str:
+    """The key of a run given as plain values: a hash of the fields that are not at their origin.
+
+    A field that is added later does not change the keys of runs from before it, and neither does a new default.
+
+    >>> run_key({}) == run_key({"seed": 0}) == Run.from_dict({}).key
+    True
+    """
+    told = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _check(name: str, holds: bool, must: str, value: object) -> None:

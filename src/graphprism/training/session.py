@@ -1,29 +1,30 @@
-"""A run from its first epoch, or its checkpoint, to its last."""
+"""Runs from their first epoch, or their checkpoints, to their last: the one loop of all engines."""
 
 from __future__ import annotations
 
 import math
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
 from graphprism.training.checkpoint import Checkpoint, RunFolder
-from graphprism.training.eager import Engine, TrainedEpoch
+from graphprism.training.engine import Engine, TrainedEpoch
 from graphprism.training.optim import learning_rate
-from graphprism.training.provenance import origin
+from graphprism.training.provenance import provenance
 from graphprism.training.run import Run
-from graphprism.training.task import LARGER_IS_BETTER, score
+from graphprism.training.task import Task
 
 COLUMNS = ("lr", "train_loss", "train", "val", "test", "seconds")
+# Checkpoints are written so that they take at most a fiftieth of the time, but after half a minute at the latest.
+_SHARE = 50
+_LONGEST = 30.0
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Progress:
         history: One list per name of `COLUMNS`, with one number per epoch.
         step_ms: Time of a training step in each epoch, in milliseconds.
         best_epoch: Epoch of the best validation score, the first of equals, counted from 1; None where there is none.
+        kept_epoch: Epoch of the checkpoint that is written.
 
     >>> progress = Progress(larger_is_better=False)
     >>> [progress.add({"val": val}, 1.0) for val in (3.0, 2.0, 2.0)], progress.best_epoch
@@ -45,6 +47,7 @@ class Progress:
     history: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     step_ms: list[float] = field(default_factory=list)
     best_epoch: int | None = None
+    kept_epoch: int = 0
 
     @property
     def epoch(self) -> int:
@@ -56,9 +59,25 @@ class Progress:
         """Time of a training step, None before the first."""
         return statistics.median(self.step_ms) if self.step_ms else None
 
-    def remaining_seconds(self, epochs: int) -> float:
-        """What the epochs up to ``epochs`` will take, if they take as long as those before."""
-        return statistics.fmean(self.history["seconds"]) * (epochs - self.epoch)
+    def epochs_left(self, run: Run) -> int:
+        """Epochs until the run is over, if its validation score does not get better."""
+        left = run.epochs - self.epoch
+        return left if run.patience is None else min(left, run.patience - self.since_best)
+
+    @property
+    def since_best(self) -> int:
+        """Epochs since the best one."""
+        return self.epoch - (self.best_epoch or 0)
+
+    @property
+    def best_score(self) -> float | None:
+        """The best validation score; None where there is none."""
+        return None if self.best_epoch is None else self.history["val"][self.best_epoch - 1]
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Takes the numbers of a checkpoint that was read from its file."""
+        self.history, self.step_ms, self.best_epoch = checkpoint.history, checkpoint.step_ms, checkpoint.best_epoch
+        self.kept_epoch = checkpoint.epoch
 
     def add(self, numbers: dict[str, float], step_ms: float) -> bool:
         """Adds an epoch; says whether its validation score is the best so far."""
@@ -131,102 +150,184 @@ class Diverged(ValueError):
 
 
 class Session:
-    """Runs epochs one by one and keeps what a later session needs to go on.
+    """Trains K runs epoch by epoch and keeps what a later session needs to go on.
+
+    It owns epochs, the best one by validation, early stopping, divergence, checkpoints, reports and results; an engine
+    only trains and evaluates. A run that stops or diverges does not disturb the others. Runs that were cut short at
+    different epochs wait for the one that is furthest behind.
 
     Args:
         engine: What trains.
-        dataset: Its data; the metric counts.
-        keeper: Where to keep checkpoints; None keeps none.
-        checkpoint: Where to go on; None begins.
+        task: What the scores are.
+        data: Fingerprint of the data set.
+        folders: Where to keep checkpoints, one for each run; None keeps none.
+        checkpoints: Where each run goes on; None begins.
+        extra: Further numbers for the results, one dictionary for each run.
     """
 
     def __init__(
-        self, engine: Engine, dataset: PackedDataset, keeper: RunFolder | None, checkpoint: Checkpoint | None
+        self,
+        engine: Engine,
+        task: Task,
+        data: str,
+        folders: Sequence[RunFolder] | None = None,
+        checkpoints: Sequence[Checkpoint | None] | None = None,
+        extra: Sequence[dict[str, Any]] | None = None,
     ) -> None:
-        self.engine, self.run, self.metric, self.keeper = engine, engine.run, dataset.metric, keeper
-        self.progress = Progress(LARGER_IS_BETTER[dataset.metric])
-        self._best: dict[str, Tensor] | None = None
-        if checkpoint is not None:
-            engine.load(checkpoint.model, checkpoint.optimizer)
-            self.progress.history, self.progress.step_ms = checkpoint.history, checkpoint.step_ms
-            self.progress.best_epoch, self._best = checkpoint.best_epoch, checkpoint.best
+        self.engine, self.task, self.runs, self.data = engine, task, engine.runs, data
+        self.progress = [Progress(task.larger_is_better) for _ in self.runs]
+        self.diverged: list[tuple[int, int] | None] = [None for _ in self.runs]
+        self._extra = extra or [{} for _ in self.runs]
+        self._folders = folders
+        self._waiting: dict[int, Checkpoint] = {}
+        for number, checkpoint in enumerate(checkpoints or ()):
+            if checkpoint is not None:
+                self.progress[number].load(checkpoint)
+                self._waiting[number] = checkpoint
+        self._pending: dict[int, Checkpoint] = {}
+        self._is_whole, self._due = False, 0.0
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether all epochs are done."""
-        return self.progress.epoch >= self.run.epochs
+    def finish(self, on_epoch: Callable[[EpochReport], None] | None = None) -> list[RunResult]:
+        """Runs all epochs that are left; a result for each run, those that diverged included."""
+        try:
+            while not all(self._is_over(number) for number in range(len(self.runs))):
+                reports = self._next_epoch()
+                for report in reports if on_epoch is not None else ():
+                    on_epoch(report)  # type: ignore[misc]
+            self._take_checkpoints()
+            self._write()
+            self._write_best_of_diverged()
+        except OSError:
+            raise
+        except BaseException:
+            # whatever ends the session, Ctrl-C included: the last epoch that is known whole is not lost
+            if self._is_whole and self.engine.is_current:
+                self._take_checkpoints()
+            self._write()
+            raise
+        shared = provenance(self.engine.device, self.engine.processes, len(self.runs))
+        return [self._result(number, shared) for number in range(len(self.runs))]
 
-    def next_epoch(self) -> EpochReport:
-        """Trains and evaluates one epoch and keeps it."""
-        begin, epoch = time.perf_counter(), self.progress.epoch
-        trained = self.engine.train_epoch(epoch)
-        if trained.bad_step is not None:
-            self._diverge(trained.bad_step)
-        scores = self._scores(trained)
-        seconds = time.perf_counter() - begin
-        numbers = {"lr": learning_rate(self.run, epoch), "train_loss": trained.loss, **scores, "seconds": seconds}
-        self._keep(self.progress.add(numbers, trained.step_ms))
-        rate = trained.losses.numel() / trained.seconds
+    def _is_over(self, number: int) -> bool:
+        run, progress = self.runs[number], self.progress[number]
+        return self.diverged[number] is not None or progress.epochs_left(run) <= 0
+
+    def _next_epoch(self) -> list[EpochReport]:
+        over = [self._is_over(number) for number in range(len(self.runs))]
+        epoch = min(progress.epoch for progress, done in zip(self.progress, over, strict=True) if not done)
+        active = [not done and progress.epoch == epoch for progress, done in zip(self.progress, over, strict=True)]
+        for number in [number for number in self._waiting if active[number]]:
+            progress = self.progress[number]
+            self.engine.load(number, self._waiting.pop(number).state, progress.best_score, progress.since_best)
+        self._is_whole = False
+        trained = self.engine.train_epoch(epoch, active)
+        begin = time.perf_counter()
+        scores, is_finite = {"train": trained.score}, [True for _ in self.runs]
+        for fold in ("val", "test"):
+            scores[fold], good = self.engine.evaluate(fold)
+            is_finite = [a and b for a, b in zip(is_finite, good, strict=True)]
+        # the device is shared: each run pays its part
+        share = (trained.seconds + time.perf_counter() - begin) / sum(active)
+        better = [False for _ in self.runs]
+        for number in [number for number, is_active in enumerate(active) if is_active]:
+            # the last step of the epoch may have broken the weights: no loss of this epoch shows it
+            if bad := trained.bad_step[number] or (0 if is_finite[number] else trained.steps):
+                self.diverged[number] = epoch + 1, bad
+                continue
+            numbers = {name: values[number] for name, values in scores.items()}
+            known = {"lr": learning_rate(self.runs[number], epoch), "train_loss": trained.loss[number]}
+            better[number] = self.progress[number].add({**known, **numbers, "seconds": share}, trained.step_ms)
+        self.engine.keep_best(better)
+        self._is_whole = True
+        self._keep()
+        return [
+            self._report(number, trained, sum(active))
+            for number, is_active in enumerate(active)
+            if is_active and self.diverged[number] is None
+        ]
+
+    def _report(self, number: int, trained: TrainedEpoch, sharing: int) -> EpochReport:
+        run, progress = self.runs[number], self.progress[number]
+        mean = statistics.fmean(progress.history["seconds"])
         return EpochReport(
-            self.run,
-            self.progress.epoch,
-            self.run.epochs,
-            **numbers,
-            steps_per_second=rate,
-            remaining_seconds=self.progress.remaining_seconds(self.run.epochs),
+            run,
+            progress.epoch,
+            run.epochs,
+            **{name: values[-1] for name, values in progress.history.items()},
+            steps_per_second=trained.steps / max(trained.seconds, 1e-9),
+            remaining_seconds=mean * progress.epochs_left(run) * sharing,
         )
 
-    def result(self, status: str = "finished") -> RunResult:
-        """The run so far."""
-        progress, engine = self.progress, self.engine
+    def _keep(self) -> None:
+        """Takes checkpoints where they are cheap or due, and writes them where they are due."""
+        if self._folders is None or not self.engine.is_current:
+            return
+        is_due = time.monotonic() >= self._due
+        # the weights of a run that is over may be trained further beside the others
+        has_ended = any(self._is_over(number) and not self._is_taken(number) for number in range(len(self.runs)))
+        if is_due or has_ended or len(self.runs) == 1:
+            self._take_checkpoints()
+        if is_due:
+            self._write()
+
+    def _take_checkpoints(self) -> None:
+        """Copies the state of every run that can go on, or has just ended."""
+        if self._folders is None:
+            return
+        for number, progress in enumerate(self.progress):
+            if not self._is_taken(number):
+                history = {name: [*values] for name, values in progress.history.items()}
+                state = self.engine.state(number)
+                self._pending[number] = Checkpoint(state, history, [*progress.step_ms], progress.best_epoch)
+
+    def _is_taken(self, number: int) -> bool:
+        """Whether a checkpoint of the last epoch is there already, or cannot be."""
+        progress, pending = self.progress[number], self._pending.get(number)
+        taken = progress.kept_epoch if pending is None else pending.epoch
+        return taken == progress.epoch or self.diverged[number] is not None or number in self._waiting
+
+    def _write_best_of_diverged(self) -> None:
+        """The weights of their last epoch are lost beside others, those of their best are not."""
+        for number, progress in enumerate(self.progress):
+            if self._folders is not None and self.diverged[number] is not None and progress.best_epoch is not None:
+                self._folders[number].write_best(progress.best_epoch, self.engine.state(number)["best"])
+
+    def _write(self) -> None:
+        if not self._pending or self._folders is None:
+            return
+        begin = time.monotonic()
+        for number, checkpoint in list(self._pending.items()):
+            self._folders[number].save(checkpoint)
+            self.progress[number].kept_epoch = checkpoint.epoch
+            del self._pending[number]
+        end = time.monotonic()
+        self._due = end + min(_LONGEST, _SHARE * (end - begin))
+
+    def _result(self, number: int, shared: dict[str, Any]) -> RunResult:
+        run, progress, diverged = self.runs[number], self.progress[number], self.diverged[number]
         history: dict[str, list[float | None]] = {name: [*values] for name, values in progress.history.items()}
+        where = {} if diverged is None else {"diverged_epoch": diverged[0], "diverged_step": diverged[1]}
         return RunResult(
-            key=self.run.key,
-            run=self.run.to_dict(),
-            status=status,
-            metric=self.metric,
-            larger_is_better=progress.larger_is_better,
+            key=run.key,
+            run=run.to_dict(),
+            status="finished" if diverged is None else "diverged",
+            metric=self.task.metric,
+            larger_is_better=self.task.larger_is_better,
             history=history,
             best_epoch=progress.best_epoch,
-            parameters=sum(each.numel() for each in engine.network.parameters()),
-            width=engine.width,
+            parameters=self.engine.parameters(number),
+            width=self.engine.width(number),
             step_ms=progress.median_step_ms,
             seconds=math.fsum(progress.history["seconds"]),
-            engine="eager",
-            **origin(engine.fabric.device, engine.fabric.world_size),
+            engine=self.engine.name,
+            data=self.data,
+            **shared,
+            extra={**self._extra[number], **where},
         )
-
-    def _scores(self, trained: TrainedEpoch) -> dict[str, float]:
-        found = {"train": (trained.output, trained.target)}
-        found |= {name: self.engine.evaluate(name) for name in ("val", "test")}
-        if not all(bool(output.isfinite().all()) for output, _ in found.values()):
-            # the last step of the epoch has broken the weights: no loss of this epoch shows it
-            self._diverge(trained.losses.numel())
-        return {name: score(self.metric, output, target) for name, (output, target) in found.items()}
-
-    def _keep(self, improved: bool) -> None:
-        if self.keeper is None:
-            return
-        state: dict[str, Any] = self.engine.state()
-        if improved:
-            self._best = state["model"]
-        history = {name: [*values] for name, values in self.progress.history.items()}
-        kept = Checkpoint(
-            **state,
-            history=history,
-            step_ms=[*self.progress.step_ms],
-            best_epoch=self.progress.best_epoch,
-            best=self._best,
-        )
-        self.keeper.keep(kept, now=self.is_finished)
-
-    def _diverge(self, step: int) -> NoReturn:
-        path = self.keeper.checkpoint if self.keeper is not None and self.progress.epoch else None
-        raise Diverged(self.run, self.progress.epoch + 1, step, path, self.result("diverged"))
 
 
 @contextmanager
-def untouched(device: torch.device) -> Iterator[None]:
+def restore_torch_state(device: torch.device) -> Iterator[None]:
     """Products of float32 are in TF32 on a GPU; afterwards that and random states are what they were."""
     on_gpu, before = device.type == "cuda", torch.get_float32_matmul_precision()
     with torch.random.fork_rng(devices=[device] if on_gpu else []):

@@ -1,68 +1,52 @@
-"""The loss of a task."""
+"""What a data set asks for: the loss to train with and the metric to compare by, as tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from graphprism.datasets import PackedDataset
 
-TASKS = ("regression", "multilabel", "multiclass")
+LEVELS = ("graph", "node")
 
 
-def loss_sum(task: str, output: Tensor, target: Tensor) -> Tensor:
-    """Sum over graphs of the loss, each graph's being a mean over its targets.
-
-    L1 for regression, binary cross-entropy for several labels, cross-entropy for classes. A sum and not a mean, so that
-    the parts of a batch add up, however large each is.
-
-    Shapes: ``output`` (B, T) or (B, classes), ``target`` (B, T) or (B,) -> ()
-
-    >>> loss_sum("regression", torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [2.0]])).item()
-    4.0
-    """
-    functional = torch.nn.functional
-    if task == "multiclass":
-        return functional.cross_entropy(output, target.view(-1), reduction="sum")
-    if task == "multilabel":
-        return functional.binary_cross_entropy_with_logits(output, target, reduction="sum") / target.size(1)
-    return functional.l1_loss(output, target, reduction="sum") / target.size(1)
+def _l1(output: Tensor, target: Tensor) -> Tensor:
+    return functional.l1_loss(output, target, reduction="none").mean(-1)
 
 
-def check_task(dataset: PackedDataset) -> None:
-    """Raises unless the data set has a target per graph that a loss is known for."""
-    if dataset.level != "graph":
-        raise ValueError(f"`dataset` must have targets per graph, got {dataset!r}; nodes have `train_node`")
-    if dataset.task not in TASKS:
-        raise ValueError(f"`dataset.task` must be one of {list(TASKS)}, got {dataset.task!r}")
+def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(output, target, reduction="none").mean(-1)
 
 
-# Whether more is better, by metric.
-LARGER_IS_BETTER = {"mae": False, "ap": True, "accuracy": True}
+def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+    return functional.cross_entropy(output, target.view(-1), reduction="none")
 
 
-def score(metric: str, output: Tensor, target: Tensor) -> float:
-    """The score of all outputs of a subset at once, so that a small last batch counts no more than its graphs.
+# The loss of every row, a mean over its targets: (B, T) or (B, classes), (B, T) or (B,) -> (B,)
+LOSSES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
+    {"regression": _l1, "multilabel": _binary_cross_entropy, "multiclass": _cross_entropy}
+)
 
-    ``"mae"`` is the mean absolute error; ``"ap"`` the mean over labels of average precision, without the labels that
-    all or none of the graphs have; ``"accuracy"`` the share of graphs whose largest output is their class. Nothing
-    scores NaN.
 
-    Shapes: ``output`` (B, T) or (B, classes), ``target`` (B, T) or (B,)
-
-    >>> score("mae", torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [2.0]]))
-    2.0
-    """
+def _mean_absolute_error(output: Tensor, target: Tensor) -> float:
     from torchmetrics.functional import mean_absolute_error
+
+    return float(mean_absolute_error(output, target.double()))
+
+
+def _accuracy(output: Tensor, target: Tensor) -> float:
     from torchmetrics.functional.classification import multiclass_accuracy
 
-    if target.size(0) == 0:
-        return float("nan")
-    output = output.double()
-    if metric == "mae":
-        return float(mean_absolute_error(output, target.double()))
-    if metric == "accuracy":
-        return float(multiclass_accuracy(output, target.view(-1), output.size(1), average="micro"))
+    return 100 * float(multiclass_accuracy(output, target.view(-1), output.size(1), average="micro"))
+
+
+def _mean_average_precision(output: Tensor, target: Tensor) -> float:
+    """Mean over labels of average precision, without the labels that all or none of the rows have."""
     labels = zip(output.t(), target.long().t(), strict=True)
     return float(torch.tensor([_average_precision(*each) for each in labels], dtype=torch.float64).nanmean())
 
@@ -77,7 +61,96 @@ def _average_precision(output: Tensor, target: Tensor) -> float:
     return float(binary_average_precision(rank / rank.max().clamp(min=1), target))
 
 
-def check_metric(metric: str) -> None:
-    """Raises unless the metric is one of those known."""
-    if metric not in LARGER_IS_BETTER:
-        raise ValueError(f"`dataset.metric` must be one of {sorted(LARGER_IS_BETTER)}, got {metric!r}")
+@dataclass(frozen=True)
+class Metric:
+    """How outputs are compared with targets.
+
+    Attributes:
+        score: The score of all outputs of a fold at once, in float64, so that a small last batch counts no more than
+            its rows.
+        larger_is_better: Of the scores.
+        unit: For people.
+    """
+
+    score: Callable[[Tensor, Tensor], float]
+    larger_is_better: bool
+    unit: str
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        "mae": Metric(_mean_absolute_error, False, "MAE"),
+        "ap": Metric(_mean_average_precision, True, "AP"),
+        "accuracy": Metric(_accuracy, True, "percent"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A level, a kind of target and a metric.
+
+    Attributes:
+        level: ``"graph"`` or ``"node"``: what has a target.
+        target: A name of `LOSSES`.
+        metric: A name of `METRICS`.
+
+    >>> Task("graph", "regression", "mae").score(torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [2.0]]))
+    2.0
+    """
+
+    level: str
+    target: str
+    metric: str
+
+    @classmethod
+    def of(cls, dataset: PackedDataset) -> Task:
+        """The task of a data set.
+
+        Raises:
+            ValueError: Its level, target or metric is not known.
+        """
+        for name, value, known in (
+            ("level", dataset.level, LEVELS),
+            ("task", dataset.task, tuple(LOSSES)),
+            ("metric", dataset.metric, tuple(METRICS)),
+        ):
+            if value not in known:
+                raise ValueError(f"`dataset.{name}` must be one of {list(known)}, got {value!r}")
+        if dataset.level == "node" and (dataset.task, dataset.metric) != ("multiclass", "accuracy"):
+            raise ValueError(f"`dataset` must have classes of nodes and their accuracy, got {dataset!r}")
+        return cls(dataset.level, dataset.task, dataset.metric)
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Of the scores."""
+        return METRICS[self.metric].larger_is_better
+
+    @property
+    def scores_are_losses(self) -> bool:
+        """Whether the score of a fold is its mean loss, so that training need not keep its outputs."""
+        return (self.target, self.metric) == ("regression", "mae")
+
+    def losses(self, output: Tensor, target: Tensor) -> Tensor:
+        """The loss of every row.
+
+        Shapes: ``output`` (B, T) or (B, classes), ``target`` (B, T) or (B,) -> (B,)
+        """
+        return LOSSES[self.target](output, target)
+
+    def score(self, output: Tensor, target: Tensor) -> float:
+        """The score of all outputs of a fold; NaN where it is empty.
+
+        Shapes: as `losses`
+        """
+        return METRICS[self.metric].score(output.double(), target) if target.size(0) else float("nan")
+
+    def scores(self, output: Tensor, target: Tensor) -> list[float]:
+        """Scores of K runs, (K, B, T) and targets for each.
+
+        The mean absolute error is taken of all at once: a call for each run would take longer than an epoch.
+        """
+        if self.scores_are_losses:
+            values: list[float] = (output.double() - target.double()).abs().flatten(1).mean(1).tolist()
+            return values
+        return [self.score(one.nan_to_num().cpu(), wanted.cpu()) for one, wanted in zip(output, target, strict=True)]

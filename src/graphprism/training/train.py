@@ -1,24 +1,47 @@
-"""Trains one run on graphs."""
+"""Trains runs: one on its own, or many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from graphprism.datasets import PackedDataset
+import torch
+
+from graphprism._checks import check_positive
+from graphprism.datasets import PackedDataset, leak_audit
+from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult
 from graphprism.training.checkpoint import Checkpoint, RunFolder
-from graphprism.training.eager import Engine
-from graphprism.training.processes import check_processes, from_first, make_fabric
+from graphprism.training.eager import EagerEngine
+from graphprism.training.engine import Engine
+from graphprism.training.full_graph import FullGraphEngine
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.engine import LockstepEngine
+from graphprism.training.node_data import NodeData
+from graphprism.training.processes import broadcast_from_rank0, check_processes, device_type, make_fabric
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
-from graphprism.training.session import EpochReport, Session, untouched
-from graphprism.training.task import check_metric, check_task
+from graphprism.training.session import Diverged, EpochReport, Session, restore_torch_state
+from graphprism.training.task import Task
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+OnEpoch = Callable[[EpochReport], None]
+
+# Neighbours of a node from which on a padded table of them is mostly empty: such runs are trained one by one.
+_MOST_SLOTS = 16
+# Normalisations that know which rows of a batch are nodes; others would count the rows that fill it up.
+_NORMS = (None, "batch")
+# Share of the free memory that runs in lockstep use, and runs at most: beyond, a step does not get faster per run.
+_MEMORY_SHARE = 0.8
+_MOST_RUNS = 64
+# On a CPU more runs at once do not make any of them faster; a few serve to test the engine.
+_MOST_RUNS_ON_CPU = 8
 
 
 def train(
@@ -29,9 +52,9 @@ def train(
     accelerator: str = "auto",
     devices: int = 1,
     nodes: int = 1,
-    on_epoch: Callable[[EpochReport], None] | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> RunResult:
-    """Trains a run to its last epoch; one that was cut short goes on where its last checkpoint stands.
+    """Trains a run to its end; one that was cut short goes on where its last checkpoint stands.
 
     Killed at any moment and called again it ends with the same bits as if nothing had happened. No random state and no
     setting of the caller is changed. On several devices each batch is divided among them, and the gradient is that of
@@ -39,7 +62,7 @@ def train(
 
     Args:
         run: What to train.
-        dataset: Graphs with targets and splits.
+        dataset: Graphs or nodes with targets and folds.
         folder: Where to keep checkpoints, in a folder named by ``run.key``; None keeps none.
         accelerator: ``"cpu"``, ``"gpu"`` (of NVIDIA) or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
@@ -56,44 +79,202 @@ def train(
     >>> result.status, len(result.history["val"])
     ('finished', 3)
     """
-    check_task(dataset)
-    check_metric(dataset.metric)
-    check_processes(run, dataset, devices * nodes)
-    fabric = make_fabric(run, accelerator, devices, nodes)
-    with untouched(fabric.device), ExitStack() as at_end:
-        keeper, checkpoint = _open(fabric, run, dataset, folder, at_end)
-        session = Session(Engine(fabric, run, dataset), dataset, keeper, checkpoint)
-        _run_all(session, on_epoch if fabric.is_global_zero else None)
-        return session.result()
+    if Task.of(dataset).level == "node":
+        if devices * nodes != 1:
+            raise ValueError(f"`devices` must be 1 for targets of nodes, got {devices * nodes}")
+        device = torch.device(device_type(accelerator, devices, nodes))
+        with restore_torch_state(device):
+            (result,) = _finish(FullGraphEngine([run], dataset, device), dataset, folder, on_epoch)
+    else:
+        check_processes(run, dataset, devices * nodes)
+        fabric = make_fabric(run, accelerator, devices, nodes)
+        with restore_torch_state(fabric.device):
+            (result,) = _finish(EagerEngine(fabric, run, dataset), dataset, folder, on_epoch, fabric)
+    if result.status == "diverged":
+        epochs = len(result.history["val"])
+        kept = Path(folder) / run.key / "checkpoint.pt" if folder is not None and epochs else None
+        raise Diverged(run, result.extra["diverged_epoch"], result.extra["diverged_step"], kept, result)
+    return result
 
 
-def _run_all(session: Session, on_epoch: Callable[[EpochReport], None] | None) -> None:
+def lockstep_key(run: Run) -> str:
+    """Runs with the same key can be trained together.
+
+    They differ in seed, learning rate and weight decay alone; runs on nodes may differ in fold and dropout, too.
+    """
+    return _graph_key(replace(run, fold=0, dropout=0.0) if run.batch_size is None else run)
+
+
+def _graph_key(run: Run) -> str:
+    """A step of runs on graphs has one dropout for all, also where a batch has all graphs."""
+    return replace(run, seed=0, lr=1.0, weight_decay=0.0).key
+
+
+def train_lockstep(
+    runs: Sequence[Run],
+    dataset: PackedDataset,
+    *,
+    folder: str | Path | None = None,
+    accelerator: str = "auto",
+    at_once: int | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> list[RunResult]:
+    """Trains runs side by side, each as if it was alone: own weights, permutation of data and learning rate.
+
+    On a GPU a step of all runs on graphs is one captured graph of kernels, and each run on nodes is one of its own; the
+    data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
+    diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Graphs
+    with hubs and runs with another norm than that of batches, with a directed convolution or one of PyG are trained one
+    by one, by `train`.
+
+    Args:
+        runs: What to train.
+        dataset: Graphs or nodes with targets and folds.
+        folder: Where to keep checkpoints; None keeps none.
+        accelerator: ``"cpu"``, ``"gpu"`` (of NVIDIA) or ``"auto"``, a GPU where there is one.
+        at_once: Runs trained together at most; as many as fit into memory without it.
+        on_epoch: Called for every run after every epoch.
+
+    Returns:
+        A result for every run, in their order; those that diverged say so.
+
+    >>> from graphprism.datasets import molecules
+    >>> runs = [Run(layers=2, width=8, epochs=2, seed=seed) for seed in range(3)]
+    >>> [result.status for result in train_lockstep(runs, molecules(60), accelerator="cpu")]
+    ['finished', 'finished', 'finished']
+    """
+    task, device = Task.of(dataset), torch.device(device_type(accelerator))
+    check_positive("at_once", 1 if at_once is None else at_once)
+    has_hubs = task.level == "graph" and most_neighbours(dataset) > _MOST_SLOTS
+    found: dict[str, RunResult] = {}
+    groups: dict[str, list[Run]] = {}
+    for run in dict.fromkeys(runs):  # a run that is given twice is trained once
+        if task.level == "graph" and (has_hubs or not _takes_padded_graphs(run)):
+            found[run.key] = _train_alone(run, dataset, folder, device, on_epoch)
+        else:
+            groups.setdefault(lockstep_key(run) if task.level == "node" else _graph_key(run), []).append(run)
+    train_group = _train_nodes if task.level == "node" else _train_graphs
+    with restore_torch_state(device):
+        for group in groups.values():
+            results = train_group(group, dataset, device, folder, at_once, on_epoch)
+            found |= {result.key: result for result in results}
+    return [found[run.key] for run in runs]
+
+
+def _takes_padded_graphs(run: Run) -> bool:
+    """Whether a network can run on tables of neighbours that are filled up to one size."""
+    conv = CONVOLUTIONS[run.model]
+    return conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
+
+
+def forget(folder: str | Path, runs: Iterable[Run]) -> None:
+    """Removes what these runs have kept in a folder of checkpoints, so that they start anew.
+
+    >>> forget("no such folder", [Run()])
+    """
+    for run in runs:
+        shutil.rmtree(Path(folder) / run.key, ignore_errors=True)
+
+
+def most_neighbours(dataset: PackedDataset) -> int:
+    """The largest number of edges that one node sends or receives."""
+    numbers = dataset.edge_index.long() + dataset.node_ptr[:-1].repeat_interleave(dataset.edge_ptr.diff())
+    return max((int(torch.bincount(each).max()) for each in numbers if each.numel()), default=0)
+
+
+def _finish(
+    engine: Engine,
+    dataset: PackedDataset,
+    folder: str | Path | None,
+    on_epoch: OnEpoch | None,
+    fabric: Fabric | None = None,
+) -> list[RunResult]:
+    """Trains what an engine holds, from its checkpoints in a folder to its end."""
+    data = data_identity(dataset)
+    extra = [_baselines(run, dataset) for run in engine.runs]
+    with ExitStack() as at_end:
+        folders: list[RunFolder] = []
+
+        def open_and_load() -> list[Checkpoint | None]:
+            for run in engine.runs if folder is not None else ():
+                folders.append(RunFolder(Path(folder or ""), run, data))
+                at_end.callback(folders[-1].close)
+            return [each.load() for each in folders]
+
+        checkpoints = open_and_load() if fabric is None else broadcast_from_rank0(fabric, open_and_load)
+        session = Session(engine, Task.of(dataset), data, folders or None, checkpoints, extra)
+        return session.finish(on_epoch if fabric is None or fabric.is_global_zero else None)
+
+
+def _baselines(run: Run, dataset: PackedDataset) -> dict[str, Any]:
+    """Accuracies in percent of two guesses without parameters, to put beside those of runs on nodes."""
+    if dataset.level != "node":
+        return {}
+    audit = leak_audit(dataset, run.fold, undirected=run.undirected, self_loops=run.self_loops)
+    return {"lookup": 100 * audit.lookup, "majority": 100 * audit.majority}
+
+
+def _train_alone(
+    run: Run, dataset: PackedDataset, folder: str | Path | None, device: torch.device, on_epoch: OnEpoch | None
+) -> RunResult:
     try:
-        while not session.is_finished:
-            report = session.next_epoch()
-            if on_epoch is not None:
-                on_epoch(report)
-    except OSError:
-        raise
-    except BaseException:
-        # whatever ends the run, Ctrl-C or divergence: the last finished epoch is not lost
-        if session.keeper is not None:
-            session.keeper.flush()
-        raise
+        return train(run, dataset, folder=folder, accelerator=device.type, on_epoch=on_epoch)
+    except Diverged as error:
+        return error.result
 
 
-def _open(
-    fabric: Fabric, run: Run, dataset: PackedDataset, folder: str | Path | None, at_end: ExitStack
-) -> tuple[RunFolder | None, Checkpoint | None]:
-    """The folder, in the first process only, and what it holds, in all of them."""
-    if folder is None:
-        return None, None
-    found: list[RunFolder] = []
+def _train_nodes(
+    runs: list[Run],
+    dataset: PackedDataset,
+    device: torch.device,
+    folder: str | Path | None,
+    at_once: int | None,
+    on_epoch: OnEpoch | None,
+) -> list[RunResult]:
+    """As many runs at once as the device has room for, until all are trained."""
+    shared: dict[object, NodeData] = {}
+    results: list[RunResult] = []
+    while left := runs[len(results) :]:
+        # no name for the engine: what it holds of the device is free before the next one is made
+        results += _finish(FullGraphEngine(left[:at_once], dataset, device, shared), dataset, folder, on_epoch)
+    return results
 
-    def open_and_load() -> Checkpoint | None:
-        found.append(RunFolder(Path(folder), run, data_identity(dataset)))
-        at_end.callback(found[0].close)
-        return found[0].load()
 
-    checkpoint = from_first(fabric, open_and_load)
-    return (found[0] if found else None), checkpoint
+def _train_graphs(
+    runs: list[Run],
+    dataset: PackedDataset,
+    device: torch.device,
+    folder: str | Path | None,
+    at_once: int | None,
+    on_epoch: OnEpoch | None,
+) -> list[RunResult]:
+    dtype = torch.float64 if runs[0].precision == "float64" else torch.float32
+    data = TableDataset(runs[0], dataset, device, dtype)
+    size = at_once or runs_at_once(runs, dataset, data, device)
+    results: list[RunResult] = []
+    while left := runs[len(results) :]:
+        results += _finish(LockstepEngine(left[:size], dataset, data, device), dataset, folder, on_epoch)
+    return results
+
+
+def runs_at_once(runs: Sequence[Run], dataset: PackedDataset, data: TableDataset, device: torch.device) -> int:
+    """Runs to train together, by what one step and one evaluation of a single run take.
+
+    A grid that does not fit is divided evenly, so that no part is much smaller than the others.
+    """
+    most = _MOST_RUNS_ON_CPU if device.type == "cpu" else min(_MOST_RUNS, _fitting(runs[0], dataset, data, device))
+    parts = -(-len(runs) // most)
+    return -(-len(runs) // parts)
+
+
+def _fitting(run: Run, dataset: PackedDataset, data: TableDataset, device: torch.device) -> int:
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    engine = LockstepEngine([run], dataset, data, device)
+    engine.measure()
+    used = torch.cuda.max_memory_allocated(device) - before
+    del engine
+    torch.cuda.empty_cache()
+    return max(1, int(_MEMORY_SHARE * free / max(1, used)))

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from graphprism.plotting import check_format, new_figure, save_figure, write_atomically
+from graphprism._files import write_whole
+from graphprism.plotting import check_format, new_figure, save_figure
 
 
 def test_formats(tmp_path):
@@ -23,14 +24,14 @@ def test_other_names_are_refused(name):
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
-    write_atomically(path, b"old")
+    write_whole(path, b"old")
 
     def fail(self, target):
         raise OSError("disk full")
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, b"new")
+        write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

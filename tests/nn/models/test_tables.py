@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from graphprism.nn.models import CONVOLUTIONS
-from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.ops import RelationalAdj
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.splitting import by_order
 from graphprism.testing import molecules
 from graphprism.training.fused_gnn import FusedGNN
@@ -28,7 +29,7 @@ def make_inputs(name):
     edges = torch.cat([graph.edge_index + shift for graph, shift in zip(GRAPHS, shifts, strict=False)], dim=1)
     types = torch.cat([by_order("degree")(graph) for graph in GRAPHS]) if relations == 3 else None
     adj = RelationalAdj(edges, types, num_relations=relations, num_nodes=int(SIZES.sum()))
-    table = TableAdj.build(adj, convolution.edge_norm, torch.float64)
+    table = PaddedAdj.build(adj, convolution.edge_norm, torch.float64)
     kinds = torch.arange(edges.size(1)) % 4 if convolution.takes_edge_attr else None
     if kinds is None:
         return adj, None, table, None

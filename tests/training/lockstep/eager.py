@@ -9,16 +9,21 @@ from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
 from graphprism.training import PreparedDataset, Run, build_model, epoch_order, learning_rate
 from graphprism.training.lockstep.data import TableDataset
-from graphprism.training.lockstep.group import LockstepGroup
+from graphprism.training.lockstep.engine import LockstepEngine
 from graphprism.training.optim import make_optimizer
-from graphprism.training.task import loss_sum
+from graphprism.training.task import Task
 
 CPU = torch.device("cpu")
+# Written out, so that no rule of the package decides what is tested.
+MODELS = (
+    *("gcn", "mrs-gcn", "sage", "mrs-sage", "gat", "mrs-gat", "gin", "mrs-gin"),
+    *("gated-gcn", "mrs-gated-gcn", "mrs-gated-gcn-9"),
+)
 
 
-def make_group(runs: list[Run], dataset: PackedDataset, **options: bool) -> LockstepGroup:
+def make_engine(runs: list[Run], dataset: PackedDataset) -> LockstepEngine:
     """The runs in lockstep, in float64."""
-    return LockstepGroup(runs, dataset, TableDataset(runs[0], dataset, CPU, torch.float64), CPU, **options)
+    return LockstepEngine(runs, dataset, TableDataset(runs[0], dataset, CPU, torch.float64), CPU)
 
 
 def train_eagerly(run: Run, dataset: PackedDataset, epochs: int = 1) -> tuple[GNN, list[float]]:
@@ -30,7 +35,7 @@ def train_eagerly(run: Run, dataset: PackedDataset, epochs: int = 1) -> tuple[GN
         optimizer.param_groups[0]["lr"] = learning_rate(run, epoch)
         total = 0.0
         for batch in data.batches(graphs[epoch_order(run.seed, epoch, graphs.numel())], run.batch_size):
-            loss = loss_sum(dataset.task, network(**batch.inputs), batch.y)
+            loss = Task.of(dataset).losses(network(**batch.inputs), batch.y).sum()
             optimizer.zero_grad()
             (loss / batch.total).backward()
             if run.clip:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,27 @@ from typing import Any
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import Run, train_lockstep
+from graphprism.training import Run, session, train_lockstep
+from graphprism.training.full_graph import FullGraphStep
 from graphprism.training.lockstep.step import LockstepStep
 from tests.training.killable import answer, die_at, exit_code, fork
+from tests.training.node_sets import small_set
 
-engine = sys.modules["graphprism.training.lockstep.train_lockstep"]
+STEPS = {
+    "graph": {"step": (LockstepStep, "step"), "evaluation": (LockstepStep, "evaluate")},
+    "node": {"step": (FullGraphStep, "step")},
+}
 
 
 def work(job: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    engine._KEPT_EVERY = -1.0  # after every epoch
+    session._SHARE = 0  # checkpoints after every epoch
+    level = job["level"]
     if "die_at" in job:
-        die_at(*job["die_at"], step=(LockstepStep, "step"), evaluation=(LockstepStep, "evaluate"))
+        die_at(*job["die_at"], **STEPS[level])
     runs = [Run(**run) for run in job["runs"]]
-    results = train_lockstep(runs, molecules(job["graphs"]), folder=job["folder"], device="cpu", at_once=2)
+    dataset = molecules(job["graphs"]) if level == "graph" else small_set()
+    results = train_lockstep(runs, dataset, folder=job["folder"], accelerator="cpu", at_once=2)
     Path(job["folder"], "results.json").write_text(json.dumps([result.to_json() for result in results]), "utf-8")
 
 

@@ -22,7 +22,7 @@ def numbers(result):
 
 @pytest.mark.parametrize("change", [{}, {"norm": "batch", "model": "mrs-gated-gcn"}, {"model": "gat"}], ids=str)
 def test_the_others_have_the_bits_of_a_grid_in_which_all_is_well(change):
-    lost, well = (train_lockstep([replace(run, **change) for run in grid(lr)], DATASET, device="cpu")
+    lost, well = (train_lockstep([replace(run, **change) for run in grid(lr)], DATASET, accelerator="cpu")
                   for lr in (1e30, 1e-3))  # fmt: skip
     assert [result.status for result in well] == ["finished"] * 3
     assert [result.status for result in lost] == ["finished", "diverged", "finished"]
@@ -57,7 +57,7 @@ def alone(run):
 )
 def test_the_moment_is_that_of_the_run_alone(precision, lr, epoch):
     run, seen = replace(RUN, lr=lr, precision=precision), []
-    (result,) = train_lockstep([run], DATASET, device="cpu", on_epoch=seen.append)
+    (result,) = train_lockstep([run], DATASET, accelerator="cpu", on_epoch=seen.append)
     expected, extra = alone(run)
     assert extra.get("diverged_epoch") == epoch
     assert (result.status, result.extra) == (expected.status, extra)
@@ -70,13 +70,13 @@ def test_the_moment_is_that_of_the_run_alone(precision, lr, epoch):
 def test_what_was_good_before_is_kept(tmp_path):
     # the first epoch has a millionth of the rate, the second all of it
     run = replace(RUN, lr=1e12)
-    (result,) = train_lockstep([run], DATASET, device="cpu", folder=tmp_path)
+    (result,) = train_lockstep([run], DATASET, accelerator="cpu", folder=tmp_path)
     assert (result.status, result.extra["diverged_epoch"], result.best_epoch) == ("diverged", 2, 1)
     assert len(result.history["val"]) == 1
     network = load_best(tmp_path, run, DATASET)
     assert all(weight.isfinite().all() for weight in network.parameters())
     # called again it is still lost
-    (again,) = train_lockstep([run], DATASET, device="cpu", folder=tmp_path)
+    (again,) = train_lockstep([run], DATASET, accelerator="cpu", folder=tmp_path)
     assert (again.status, again.extra, again.history) == (result.status, result.extra, result.history)
 
 
@@ -84,7 +84,7 @@ def test_what_was_good_before_is_kept(tmp_path):
 def test_the_last_step_of_all_may_be_the_one(task):
     dataset = molecules(96) if task == "regression" else labelled(task)
     run = replace(RUN, lr=1e300, epochs=1, warmup=0, batch_size=100, clip=0.0)  # one step
-    results = train_lockstep([replace(run, lr=1e-3), run], dataset, device="cpu")
+    results = train_lockstep([replace(run, lr=1e-3), run], dataset, accelerator="cpu")
     assert [result.status for result in results] == ["finished", "diverged"]
     assert results[1].extra == {"diverged_epoch": 1, "diverged_step": 1}
     with pytest.raises(Diverged, match="epoch 1, step 1"):

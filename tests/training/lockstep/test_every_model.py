@@ -6,8 +6,7 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
-from graphprism.training.run import MODELS
-from tests.training.lockstep.eager import evaluate, make_group, train_eagerly
+from tests.training.lockstep.eager import MODELS, evaluate, make_engine, train_eagerly
 
 # 20 training graphs: two batches of eight and one of four.
 DATASET = molecules(24)
@@ -24,14 +23,14 @@ def test_an_epoch_equals_that_of_every_run_alone(model, options):
     decay = 0.0 if CONVOLUTIONS[model].takes_edge_attr else 0.1
     run = replace(RUN, model=model, **options)
     runs = [replace(run, seed=0, lr=1e-2), replace(run, seed=1, lr=3e-3, weight_decay=decay)]
-    group = make_group(runs, DATASET)
-    trained = group.train_epoch(0)
-    assert not trained.bad_step.any()
-    outputs = {subset: group.evaluate(subset)[0] for subset in ("val", "test")}
+    engine = make_engine(runs, DATASET)
+    trained = engine.train_epoch(0)
+    assert trained.bad_step == [0, 0]
+    outputs = {subset: engine.outputs_of(subset)[0] for subset in ("val", "test")}
     for number, one in enumerate(runs):
         network, losses = train_eagerly(one, DATASET)
-        assert trained.loss[number].item() == pytest.approx(losses[0], rel=1e-10)
-        found = group.networks.parameters.extract(number)
+        assert trained.loss[number] == pytest.approx(losses[0], rel=1e-10)
+        found = engine.networks.parameters.extract(number)
         torch.testing.assert_close(found, dict(network.state_dict()), **NEAR)
         for subset, output in outputs.items():
             expected = evaluate(network, one, DATASET, subset)
@@ -43,10 +42,10 @@ def test_an_epoch_equals_that_of_every_run_alone(model, options):
 )
 def test_other_ways_to_train(change):
     runs = [replace(RUN, seed=seed, weight_decay=0.1 * seed, **change) for seed in range(2)]
-    group = make_group(runs, DATASET)
-    losses = [group.train_epoch(epoch).loss for epoch in range(2)]
+    engine = make_engine(runs, DATASET)
+    losses = [engine.train_epoch(epoch).loss for epoch in range(2)]
     for number, run in enumerate(runs):
         network, expected = train_eagerly(run, DATASET, epochs=2)
-        assert [float(loss[number]) for loss in losses] == pytest.approx(expected, rel=1e-10)
-        found = group.networks.parameters.extract(number)
+        assert [loss[number] for loss in losses] == pytest.approx(expected, rel=1e-10)
+        found = engine.networks.parameters.extract(number)
         torch.testing.assert_close(found, dict(network.state_dict()), **NEAR)

@@ -7,9 +7,9 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run, train_lockstep
-from graphprism.training.lockstep import group as lockstep_group
+from graphprism.training.lockstep import engine as lockstep_engine
 from graphprism.training.lockstep.data import TableDataset
-from graphprism.training.lockstep.group import LockstepGroup
+from graphprism.training.lockstep.engine import LockstepEngine
 from tests.training.lockstep.eager import train_eagerly
 from tests.training.test_train import labelled
 
@@ -33,7 +33,7 @@ def numbers(results):
     ids=str,
 )
 def test_equals_the_cpu(change):
-    ours, theirs = (train_lockstep(grid(**change), DATASET, device=device) for device in ("cuda", "cpu"))
+    ours, theirs = (train_lockstep(grid(**change), DATASET, accelerator=device) for device in ("gpu", "cpu"))
     for one, other in zip(ours, theirs, strict=True):
         for name in SCORES:
             assert one.history[name] == pytest.approx(other.history[name], rel=1e-6), name
@@ -44,7 +44,7 @@ def test_equals_the_cpu(change):
 @pytest.mark.parametrize("task", ["multilabel", "multiclass"])
 def test_other_tasks_equal_the_cpu(task):
     dataset = labelled(task)
-    ours, theirs = (train_lockstep(grid(), dataset, device=device) for device in ("cuda", "cpu"))
+    ours, theirs = (train_lockstep(grid(), dataset, accelerator=device) for device in ("gpu", "cpu"))
     for one, other in zip(ours, theirs, strict=True):
         for name in SCORES:
             assert one.history[name] == pytest.approx(other.history[name], rel=1e-6), name
@@ -53,8 +53,10 @@ def test_other_tasks_equal_the_cpu(task):
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("model", ["mrs-gcn", "mrs-gat", "mrs-gated-gcn"])
 def test_the_same_bits_twice_and_near_the_exact_ones(model, precision):
-    exact = numbers(train_lockstep(grid(model=model), DATASET, device="cuda"))
-    found = [numbers(train_lockstep(grid(model=model, precision=precision), DATASET, device="cuda")) for _ in range(2)]
+    exact = numbers(train_lockstep(grid(model=model), DATASET, accelerator="gpu"))
+    found = [
+        numbers(train_lockstep(grid(model=model, precision=precision), DATASET, accelerator="gpu")) for _ in range(2)
+    ]
     assert found[0] == found[1]
     tolerance = {"float32": 1e-2, "bf16": 0.1}[precision]
     for ours, theirs in zip(found[0], exact, strict=True):
@@ -63,23 +65,23 @@ def test_the_same_bits_twice_and_near_the_exact_ones(model, precision):
 
 def test_a_run_that_diverges_leaves_the_bits_of_the_others():
     runs = grid(precision="float32")
-    well = train_lockstep(runs, DATASET, device="cuda")
-    lost = train_lockstep([runs[0], replace(runs[1], lr=1e30), runs[2]], DATASET, device="cuda")
+    well = train_lockstep(runs, DATASET, accelerator="gpu")
+    lost = train_lockstep([runs[0], replace(runs[1], lr=1e30), runs[2]], DATASET, accelerator="gpu")
     assert [result.status for result in lost] == ["finished", "diverged", "finished"]
     assert numbers(lost)[::2] == numbers(well)[::2]
 
 
 def test_batches_that_do_not_fit_the_first_shape(monkeypatch):
-    monkeypatch.setattr(lockstep_group, "_MARGIN", 1.0)
-    monkeypatch.setattr(lockstep_group, "_MULTIPLE", 1)
+    monkeypatch.setattr(lockstep_engine, "_MARGIN", 1.0)
+    monkeypatch.setattr(lockstep_engine, "_MULTIPLE", 1)
     dataset, device = molecules(24), torch.device("cuda")
     runs = [replace(run, batch_size=3, epochs=6, warmup=0) for run in grid()]
-    group = LockstepGroup(runs, dataset, TableDataset(runs[0], dataset, device, torch.float64), device)
-    lengths, losses = [group._step.length], []
+    engine = LockstepEngine(runs, dataset, TableDataset(runs[0], dataset, device, torch.float64), device)
+    lengths, losses = [engine._step.length], []
     for epoch in range(6):
-        losses.append(group.train_epoch(epoch).loss)
-        lengths.append(group._step.length)
+        losses.append(engine.train_epoch(epoch).loss)
+        lengths.append(engine._step.length)
     assert lengths[-1] > lengths[0]
     for number, run in enumerate(runs):
         _, expected = train_eagerly(run, dataset, epochs=6)
-        assert [float(loss[number]) for loss in losses] == pytest.approx(expected, rel=1e-6)
+        assert [loss[number] for loss in losses] == pytest.approx(expected, rel=1e-6)

@@ -7,8 +7,7 @@ from graphprism.datasets import molecules
 from graphprism.training import PreparedDataset, Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.networks import Networks
-from graphprism.training.run import MODELS
-from tests.training.lockstep.eager import CPU
+from tests.training.lockstep.eager import CPU, MODELS
 
 DATASET = molecules(24)
 GRAPHS = torch.tensor([[3, 11, 0], [5, 6, 23]])
@@ -32,7 +31,7 @@ def test_outputs_are_those_of_the_networks_alone(model, width):
 
 
 def test_means_are_those_of_the_networks_alone():
-    dataset = replace(DATASET, name="peptides-like")
+    dataset = replace(DATASET, name="peptides-func")
     run = Run(layers=2, width=6, precision="float64")
     networks = Networks([run], dataset, data := TableDataset(run, dataset, CPU, torch.float64), CPU)
     inputs = data.inputs(data.rows(GRAPHS[:1], 100))

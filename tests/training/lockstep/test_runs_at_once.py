@@ -3,9 +3,8 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run
-from graphprism.training.lockstep import train_lockstep as module
 from graphprism.training.lockstep.data import TableDataset
-from graphprism.training.lockstep.train_lockstep import runs_at_once
+from graphprism.training.train import runs_at_once
 from tests.training.lockstep.eager import CPU
 
 DATASET, RUN = molecules(24), Run(layers=1, width=6)
@@ -23,5 +22,5 @@ def test_on_a_gpu_the_memory_decides(monkeypatch):
     data = TableDataset(RUN, DATASET, device, torch.float32)
     runs = [Run(layers=1, width=6, seed=seed) for seed in range(100)]
     assert runs_at_once(runs, DATASET, data, device) == 50
-    monkeypatch.setattr(module.torch.cuda, "mem_get_info", lambda _: (1, 1))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1, 1))
     assert runs_at_once(runs, DATASET, data, device) == 1

@@ -7,8 +7,7 @@ from graphprism.datasets import molecules
 from graphprism.training import Run, build_model
 from graphprism.training.build_model import make_network
 from graphprism.training.lockstep.stacked_parameters import StackedParameters
-from graphprism.training.run import MODELS
-from tests.training.lockstep.eager import CPU
+from tests.training.lockstep.eager import CPU, MODELS
 
 DATASET = molecules(12)
 RUN = Run(layers=2, width=10, precision="float64")

@@ -5,7 +5,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.training import Run, load_best, lockstep_key, train, train_lockstep
-from graphprism.training.lockstep.train_lockstep import most_neighbours
+from graphprism.training.train import most_neighbours
 from tests.datasets.small_sets import three_graphs
 from tests.training.lockstep.eager import evaluate
 from tests.training.test_train import labelled
@@ -24,7 +24,7 @@ def assert_same_history(ours, theirs, rel=1e-9):
 
 
 def with_means():
-    return replace(DATASET, name="peptides-like")
+    return replace(DATASET, name="peptides-func")
 
 
 def with_features():
@@ -46,7 +46,7 @@ CASES = {
 def test_equals_runs_one_after_another(name):
     run, dataset = CASES[name]
     runs = [replace(run, seed=each.seed, lr=each.lr) for each in RUNS]
-    results = train_lockstep(runs, dataset, device="cpu")
+    results = train_lockstep(runs, dataset, accelerator="cpu")
     for one, result in zip(runs, results, strict=True):
         expected = train(one, dataset, accelerator="cpu")
         assert_same_history(result, expected)
@@ -56,7 +56,7 @@ def test_equals_runs_one_after_another(name):
 
 def test_the_results_are_complete():
     seen = []
-    results = train_lockstep(RUNS, DATASET, device="cpu", on_epoch=seen.append)
+    results = train_lockstep(RUNS, DATASET, accelerator="cpu", on_epoch=seen.append)
     eager = train(RUNS[0], DATASET, accelerator="cpu")
     for run, result in zip(RUNS, results, strict=True):
         assert (result.key, result.run, result.status) == (run.key, run.to_dict(), "finished")
@@ -81,7 +81,7 @@ def test_the_results_are_complete():
 
 def test_the_time_is_shared():
     seen = []
-    train_lockstep(RUNS, DATASET, device="cpu", on_epoch=seen.append)
+    train_lockstep(RUNS, DATASET, accelerator="cpu", on_epoch=seen.append)
     first = [report for report in seen if report.epoch == 1]
     # what is left of all runs together, at the pace of the first epoch of all
     assert [report.remaining_seconds for report in first] == pytest.approx([2 * 3 * first[0].seconds] * 3)
@@ -90,7 +90,7 @@ def test_the_time_is_shared():
 
 def test_a_width_out_of_a_budget():
     run = replace(RUN, width=None, budget=2000, epochs=1)
-    (result,) = train_lockstep([run], DATASET, device="cpu")
+    (result,) = train_lockstep([run], DATASET, accelerator="cpu")
     expected = train(run, DATASET, accelerator="cpu")
     assert (result.width, result.parameters) == (expected.width, expected.parameters)
     assert result.width % 16
@@ -100,8 +100,8 @@ def test_a_width_out_of_a_budget():
 @pytest.mark.parametrize("at_once", [2, 1])
 def test_in_groups_the_same_as_all_at_once(at_once):
     runs = [replace(RUN, seed=seed, epochs=2) for seed in range(5)]
-    together = train_lockstep(runs, DATASET, device="cpu")
-    apart = train_lockstep(runs, DATASET, device="cpu", at_once=at_once)
+    together = train_lockstep(runs, DATASET, accelerator="cpu")
+    apart = train_lockstep(runs, DATASET, accelerator="cpu", at_once=at_once)
     assert [result.key for result in apart] == [run.key for run in runs]
     for one, other in zip(together, apart, strict=True):
         assert_same_history(one, other, rel=1e-12)
@@ -115,7 +115,7 @@ def test_the_same_bits_twice_and_nothing_global_is_changed():
     for seed in range(2):
         torch.manual_seed(seed)
         before = torch.get_rng_state(), torch.get_float32_matmul_precision()
-        results = train_lockstep(runs, DATASET, device="cpu")
+        results = train_lockstep(runs, DATASET, accelerator="cpu")
         found.append([[result.history[name] for name in SCORES] for result in results])
         assert torch.get_rng_state().equal(before[0])
         assert torch.get_float32_matmul_precision() == before[1]
@@ -127,8 +127,8 @@ def test_the_same_bits_twice_and_nothing_global_is_changed():
 @pytest.mark.parametrize("model", ["mrs-gcn", "gat", "mrs-gated-gcn"])
 def test_less_precision_is_near(precision, model):
     runs = [replace(run, model=model, epochs=2) for run in RUNS[:2]]
-    exact = train_lockstep(runs, DATASET, device="cpu")
-    near = train_lockstep([replace(run, precision=precision) for run in runs], DATASET, device="cpu")
+    exact = train_lockstep(runs, DATASET, accelerator="cpu")
+    near = train_lockstep([replace(run, precision=precision) for run in runs], DATASET, accelerator="cpu")
     tolerance = {"float32": 1e-3, "bf16": 0.1}[precision]
     for one, other in zip(exact, near, strict=True):
         assert other.history["train_loss"] == pytest.approx(one.history["train_loss"], rel=tolerance)
@@ -141,7 +141,7 @@ def test_the_best_network_is_kept(change, tmp_path):
     runs = [
         replace(run, lr=lr, epochs=6, schedule="constant", **change) for run, lr in zip(RUNS, (0.3, 0.05), strict=False)
     ]
-    results = train_lockstep(runs, DATASET, device="cpu", folder=tmp_path)
+    results = train_lockstep(runs, DATASET, accelerator="cpu", folder=tmp_path)
     assert min(result.best_epoch for result in results) < 6
     for run, result in zip(runs, results, strict=True):
         network = load_best(tmp_path, run, DATASET)
@@ -153,7 +153,7 @@ def test_the_best_network_is_kept(change, tmp_path):
 
 def test_a_set_without_validation_has_no_best_epoch():
     dataset = molecules(10)
-    (result,) = train_lockstep([replace(RUN, epochs=1)], dataset, device="cpu")
+    (result,) = train_lockstep([replace(RUN, epochs=1)], dataset, accelerator="cpu")
     assert dataset.subset("val").numel() == 0
     assert result.best_epoch is None
     assert result.history["val"][0] != result.history["val"][0]
@@ -172,7 +172,7 @@ def test_runs_that_differ_in_more_go_in_groups_of_their_own():
     others = [replace(RUN, **change) for change in changes]
     assert len({lockstep_key(run) for run in [RUN, *others]}) == 7
     runs = [RUNS[0], others[0], RUNS[1], others[1]]
-    results = train_lockstep(runs, DATASET, device="cpu")
+    results = train_lockstep(runs, DATASET, accelerator="cpu")
     assert [result.key for result in results] == [run.key for run in runs]
     assert [result.hardware["runs_at_once"] for result in results] == [2, 1, 2, 1]
     for run, result in zip(runs, results, strict=True):
@@ -198,12 +198,12 @@ def test_what_tables_are_not_for_is_trained_one_by_one(tmp_path):
     dataset = star()
     assert most_neighbours(dataset) == 17
     runs = [replace(RUN, seed=0), replace(RUN, seed=1, lr=1e300, schedule="constant")]
-    results = train_lockstep(runs, dataset, device="cpu", folder=tmp_path)
+    results = train_lockstep(runs, dataset, accelerator="cpu", folder=tmp_path)
     assert [(result.engine, result.status) for result in results] == [("eager", "finished"), ("eager", "diverged")]
     assert_same_history(results[0], train(runs[0], dataset, accelerator="cpu"))
     # a norm that would count the rows that fill up a batch
     runs = [RUNS[0], replace(RUNS[1], norm="layer")]
-    results = train_lockstep(runs, DATASET, device="cpu")
+    results = train_lockstep(runs, DATASET, accelerator="cpu")
     assert [result.engine for result in results] == ["lockstep", "eager"]
     assert_same_history(results[1], train(runs[1], DATASET, accelerator="cpu"))
 
@@ -218,10 +218,17 @@ def test_most_neighbours():
 
 
 def test_bad_input():
-    assert train_lockstep([], DATASET, device="cpu") == []
+    assert train_lockstep([], DATASET, accelerator="cpu") == []
     with pytest.raises(ValueError, match="`at_once` must be at least 1, got -1"):
-        train_lockstep(RUNS, DATASET, device="cpu", at_once=-1)
+        train_lockstep(RUNS, DATASET, accelerator="cpu", at_once=-1)
     with pytest.raises(ValueError, match=r"`dataset.metric` must be one of"):
-        train_lockstep(RUNS, replace(DATASET, metric="f1"), device="cpu")
-    with pytest.raises(ValueError, match=r"`dataset` must have targets per graph"):
-        train_lockstep(RUNS, replace(DATASET, level="node"), device="cpu")
+        train_lockstep(RUNS, replace(DATASET, metric="f1"), accelerator="cpu")
+    with pytest.raises(ValueError, match=r"`dataset` must have classes of nodes and their accuracy"):
+        train_lockstep(RUNS, replace(DATASET, level="node"), accelerator="cpu")
+
+
+def test_a_run_that_is_given_twice_is_trained_once(tmp_path):
+    epochs = []
+    first, second = train_lockstep([RUN, RUN], DATASET, folder=tmp_path, accelerator="cpu", on_epoch=epochs.append)
+    assert first is second
+    assert len(epochs) == RUN.epochs

@@ -1,37 +1,43 @@
-"""What the paper did, as data: a file for each table or figure."""
+"""The tables and figures of the paper: a file for each, and a line in `TABLES`."""
 
 from __future__ import annotations
 
+from graphprism.experiments.experiment import Experiment, TrainedTable
 from graphprism.experiments.tables.depth import DEPTH
 from graphprism.experiments.tables.directed import DIRECTED
-from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Spec
+from graphprism.experiments.tables.figure_2 import FIGURE_2_CURVES
 from graphprism.experiments.tables.homophilic import HOMOPHILIC
-from graphprism.experiments.tables.memory import MEMORY, MEMORY_SOURCE, MemoryRow
+from graphprism.experiments.tables.memory import MEMORY_TABLE
 from graphprism.experiments.tables.orderings import ORDERINGS_64, ORDERINGS_TABLE
-from graphprism.experiments.tables.parameters import PARAMETERS, PARAMETERS_SOURCE, ParametersRow
+from graphprism.experiments.tables.parameters import PARAMETERS_TABLE
 from graphprism.experiments.tables.peptides import PEPTIDES
-from graphprism.experiments.tables.runtime import RUNTIME, RUNTIME_SOURCE, STEPS, RuntimeRow
-from graphprism.experiments.tables.zinc import TRAINING_LOSS, ZINC
+from graphprism.experiments.tables.runtime import RUNTIME_TABLE
+from graphprism.experiments.tables.zinc import TRAINING_LOSS, ZINC, plot_training_loss
+
+# What `graphprism reproduce` knows, in this order.
+TABLES: tuple[Experiment, ...] = (
+    FIGURE_2_CURVES,
+    PARAMETERS_TABLE,
+    RUNTIME_TABLE,
+    MEMORY_TABLE,
+    TrainedTable(ORDERINGS_TABLE),
+    TrainedTable(ORDERINGS_64),
+    TrainedTable(ZINC),
+    TrainedTable(DEPTH),
+    TrainedTable(PEPTIDES),
+    TrainedTable(TRAINING_LOSS, draw=plot_training_loss),
+    TrainedTable(DIRECTED),
+    TrainedTable(HOMOPHILIC),
+)
 
 __all__ = [
     "DEPTH",
     "DIRECTED",
-    "FIGURE_2",
     "HOMOPHILIC",
-    "MEMORY",
-    "MEMORY_SOURCE",
     "ORDERINGS_64",
     "ORDERINGS_TABLE",
-    "PARAMETERS",
-    "PARAMETERS_SOURCE",
     "PEPTIDES",
-    "RUNTIME",
-    "RUNTIME_SOURCE",
-    "STEPS",
+    "TABLES",
     "TRAINING_LOSS",
     "ZINC",
-    "Figure2Spec",
-    "MemoryRow",
-    "ParametersRow",
-    "RuntimeRow",
 ]

@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphprism._checks import check_range
+from graphprism._files import write_whole
 from graphprism.analysis import FileGraph, read_graph
 from graphprism.analysis.collapse import rank_one_distance
 from graphprism.datasets import named_folder
+from graphprism.experiments.experiment import Measured, Option, save_png_and_svg
 from graphprism.experiments.find_graph import dataset_file
-from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Result, Figure2Spec
+from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Result, Figure2Spec, plot_figure_2
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.ops import RelationalAdj
 from graphprism.splitting import Graph, resolve_split
@@ -180,11 +183,7 @@ def run_figure_2(
         data: Folder with ``zinc12k.npz`` or ``cora.npz``; molecules need none.
         on_run: Called with the model and the seed when a run is done.
     """
-    # of the others, PyG's take no prepared graph and the rest no graph
-    known = [name for name, conv in CONVOLUTIONS.items() if conv.takes_graph and conv.edge_norm is not None]
-    unknown = [model for model in spec.models if model not in known]
-    if unknown:
-        raise ValueError(f"`models` must be among {sorted(known)}, got {unknown}")
+    _check_models(spec)
     graphs, numbers = graphs_by_seed(spec.graphs, spec.seeds, data)
     curves: dict[str, list[Tensor]] = {model: [] for model in spec.models}
     with one_thread():
@@ -205,3 +204,48 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _check_models(spec: Figure2Spec) -> None:
+    # of the others, PyG's take no prepared graph and the rest no graph
+    known = [name for name, conv in CONVOLUTIONS.items() if conv.takes_graph and conv.edge_norm is not None]
+    unknown = [model for model in spec.models if model not in known]
+    if unknown:
+        raise ValueError(f"`models` must be among {sorted(known)}, got {unknown}")
+
+
+def _spec(data: Path | None, models: str, **options: Any) -> Figure2Spec:
+    return figure_2_spec(models.split(","), data=data, **options)
+
+
+def _measure(data: Path | None, on_step: Callable[[str], None], **options: Any) -> Figure2Result:
+    return run_figure_2(_spec(data, **options), data, on_run=lambda model, seed: on_step(f"{model}, seed {seed}"))
+
+
+def _steps(data: Path | None, **options: Any) -> list[str]:
+    spec = _spec(data, **options)
+    _check_models(spec)
+    return [f"{model}, seed {seed}" for seed in range(spec.seeds) for model in spec.models]
+
+
+def _write(result: Figure2Result, out: Path) -> list[Path]:
+    path = out / "figure-2" / "figure-2.json"
+    write_whole(path, result.to_json(), "results")
+    return [path, *save_png_and_svg(plot_figure_2(result), out, "figure-2")]
+
+
+FIGURE_2_CURVES = Measured(
+    name="figure-2",
+    help="Follow the rank-one distance through 128 layers with fresh random weights, with and without a split.",
+    measure=_measure,
+    steps=_steps,
+    options=(
+        Option("models", str, ",".join(FIGURE_2.models), "Names between commas."),
+        Option("graphs", str | None, None, "zinc, molecules or cora; zinc if its file is there."),
+        Option("seeds", int | None, None, "Number of seeds: 50; 10 on cora."),
+        Option("layers", int, FIGURE_2.layers, "Number of iterations."),
+        Option("channels", int, FIGURE_2.channels, "Width of the states."),
+    ),
+    write=_write,
+    show=lambda result: result,
+)

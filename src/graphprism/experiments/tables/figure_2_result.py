@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_positive
+from graphprism.nn import CONVOLUTIONS
 from graphprism.plotting import COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Figure2Result:
         zeros = {model: int(self.zero_collapse(model)[-1]) for model in self.distances}
         left_out = [f"{model.upper()} {count} of {spec.seeds}" for model, count in zeros.items() if count]
         note = [f"zero collapse, left out of the mean: {', '.join(left_out)}"] if left_out else []
-        return Group(title, self._table(), *note)
+        return Group(title, self._table(), *note, "0 is one signal.")
 
     def _table(self) -> Table:
         from rich.table import Table
@@ -120,7 +121,7 @@ def _cell(value: float) -> str:
 
 
 def _nulls(values: Any) -> Any:
-    """NaN as None, which JSON has a word for."""
+    """NaN as None, for JSON."""
     if isinstance(values, list):
         return [_nulls(value) for value in values]
     return None if math.isnan(values) else values
@@ -206,12 +207,16 @@ def _titles(axes: Axes, result: Figure2Result) -> None:
     axes.text(0, 1.025, note, transform=axes.transAxes, fontsize=8, color="0.35")
 
 
+def _family(model: str) -> str:
+    """The plain convolution that a model is, or has come from."""
+    return (CONVOLUTIONS[model].partner or model) if CONVOLUTIONS[model].relational else model
+
+
 def _curve(axes: Axes, result: Figure2Result, model: str) -> None:
     depth = range(1, result.spec.layers + 1)
-    plain = model.removeprefix("mrs-")
-    families = list(dict.fromkeys(name.removeprefix("mrs-") for name in result.distances))
-    colour = COLOURS[families.index(plain) % len(COLOURS)]
-    style = "-" if model.startswith("mrs-") else "--"
+    families = list(dict.fromkeys(_family(name) for name in result.distances))
+    colour = COLOURS[families.index(_family(model)) % len(COLOURS)]
+    style = "-" if CONVOLUTIONS[model].relational else "--"
     low, high = (result.quantile(model, share).clamp(min=_ROUNDING).tolist() for share in (LOW, HIGH))
     axes.fill_between(depth, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(depth, result.mean(model).tolist(), style, color=colour, linewidth=2, label=model.upper())

@@ -5,26 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphprism.experiments.spec import CellSpec, TableSpec
-from graphprism.experiments.tables.directed import train_one_on_nodes
 from graphprism.results import Score
-from graphprism.training import NodeRun, train_nodes
+from graphprism.training import Run
 
 _GRID = {
     "lr": (0.03, 0.01, 0.003),
     "dropout": (0.0, 0.2, 0.4, 0.6, 0.8),
     "layers": (1, 2, 4, 8, 16, 32),
 }
-_GCN = NodeRun(
+_GCN = Run(
     "cora",
     "gcn",
+    layers=6,
     width=64,
-    jk=None,
-    normalize=False,
+    alpha=1.0,
+    dropout=0.2,
     input_dropout=True,
-    share_init=False,
     self_loops=True,
-    patience=200,
+    row_normalise=True,
+    optimizer="adam",
+    lr=0.005,
+    clip=0.0,
+    schedule="constant",
+    warmup=0,
+    batch_size=None,
     epochs=1000,
+    patience=200,
 )
 _COLUMNS = (("Cora", "cora"), ("CiteSeer", "citeseer"), ("PubMed", "pubmed"))
 # Row, model, and for each column the published mean, its deviation, the learning rate, dropout and layers.
@@ -69,6 +75,4 @@ HOMOPHILIC = TableSpec(
         "a relation of their own +0.2, degrees of each relation in the normalisation +0.1, features as they are -0.6, "
         "16 channels -0.9, no self-loops -2.6, jumping knowledge by cat -1.7 (GCN alone).",
     ),
-    train=train_one_on_nodes,
-    train_many=train_nodes,
 )

@@ -13,9 +13,12 @@ from typing import Any
 
 import torch
 
+from graphprism._checks import check_positive
 from graphprism.datasets import named_folder
+from graphprism.experiments.experiment import Measured, Option
 from graphprism.experiments.find_graph import zinc_or_molecules
-from graphprism.results import Cell, Score, TableResult
+from graphprism.results import Cell, CellStatus, Score, TableResult
+from graphprism.training import Run, train
 
 
 @dataclass(frozen=True)
@@ -34,31 +37,37 @@ MEMORY_SOURCE = "tab:memory (appendix), mean of five runs on an H100"
 
 _COLUMNS = {"GPU memory (GB)": "gpu", "Main memory (GB)": "main"}
 # Where the package lies, installed or not, so that a process of its own finds it.
-_SOURCE = Path(__file__).resolve().parents[2]
+_SOURCE = Path(__file__).resolve().parents[3]
+_IN_A_PROCESS = f"from {__name__} import print_training_memory; print_training_memory()"
 _NOTE = (
     "GPU memory is what tensors take at the peak; the published numbers seem to count the context of CUDA, too. Main "
     "memory is the peak of the process with PyTorch and the data set."
 )
 
 
+def memory_steps(seeds: int, data: Path | None = None) -> list[str]:
+    """Titles of the runs; wrong options are errors."""
+    check_positive("seeds", seeds)
+    return [f"{row.row}, seed {seed}" for row in MEMORY for seed in range(seeds)]
+
+
 def memory_table(
-    data: Path | None = None, seeds: int = 3, on_run: Callable[[str], None] = lambda words: None
+    data: Path | None = None, seeds: int = 3, on_step: Callable[[str], None] = lambda title: None
 ) -> TableResult:
     """Peak memory of an epoch of training on ZINC12k, each run in a process of its own.
 
     Args:
         data: Folder of data sets; generated molecules take the place of ZINC12k where it is not there.
         seeds: Runs of each model.
-        on_run: Called with the title of each run that is done.
+        on_step: Called with the title of each run that is done.
     """
-    if seeds < 1:
-        raise ValueError(f"`seeds` must be at least 1, got {seeds}")
+    memory_steps(seeds=seeds)
     cells: list[Cell] = []
     for row in MEMORY:
         found = []
         for seed in range(seeds):
             found.append(measure(row.model, seed, data))
-            on_run(f"{row.row}, seed {seed}")
+            on_step(f"{row.row}, seed {seed}")
         cells += [_cell(row, column, found) for column in _COLUMNS]
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "the CPU"
     return TableResult(
@@ -80,17 +89,43 @@ def measure(model: str, seed: int, data: Path | None) -> dict[str, float | None]
         ChildProcessError: The process failed, with its last line.
     """
     folder = named_folder(data)
-    command = [sys.executable, "-m", "graphprism.experiments.tables.training_memory", model, str(seed)]
-    command += [str(folder)] if folder is not None else []
+    command = [sys.executable, "-c", _IN_A_PROCESS, model, str(seed), *([] if folder is None else [str(folder)])]
     paths = [str(_SOURCE), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        said = f"the process that measures the memory of {model} ended with code {done.returncode}"
-        raise ChildProcessError(f"{said}: {last}")
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        problem = f"the process that measures the memory of {model} ended with code {done.returncode}"
+        raise ChildProcessError(f"{problem}: {last}")
     peaks: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return peaks
+
+
+def print_training_memory() -> None:
+    """Main function of the measuring process: ``MODEL SEED [FOLDER]`` in ``sys.argv``, one line of JSON on stdout."""
+    folder = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    print(json.dumps(training_memory(sys.argv[1], int(sys.argv[2]), folder)))
+
+
+def training_memory(model: str, seed: int, data: Path | None) -> dict[str, float | None]:
+    """Peaks in GB of this process while it trains eight layers with 500,000 parameters for one epoch."""
+    dataset = zinc_or_molecules(data)
+    train(Run(dataset.name, model, epochs=1, seed=seed), dataset)
+    gpu = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else None
+    return {"gpu": gpu, "main": peak_bytes() / 1e9}
+
+
+def peak_bytes() -> int:
+    """Peak main memory of this process."""
+    # getrusage would start from the peak of the process that started this one, where Linux has its own count.
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text("utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _cell(row: MemoryRow, column: str, found: list[dict[str, float | None]]) -> Cell:
@@ -98,4 +133,15 @@ def _cell(row: MemoryRow, column: str, found: list[dict[str, float | None]]) -> 
     values = [peaks[name] for peaks in found]
     ours = Score.of([value for value in values if value is not None])
     published = Score(row.gpu if name == "gpu" else row.main, None, 5)
-    return Cell(row.row, column, ours, published, note="" if ours else "quoted; no GPU here")
+    if ours is None:
+        return Cell(row.row, column, None, published, note="no GPU here", status=CellStatus.QUOTED)
+    return Cell(row.row, column, ours, published)
+
+
+MEMORY_TABLE = Measured(
+    name="memory",
+    help="Measure the memory of training, each run in a process of its own.",
+    measure=memory_table,
+    steps=memory_steps,
+    options=(Option("seeds", int, 3, "Runs of each model."),),
+)

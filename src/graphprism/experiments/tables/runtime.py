@@ -11,7 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_positive
 from graphprism.datasets import PackedDataset
+from graphprism.experiments.experiment import Measured, Option
 from graphprism.experiments.find_graph import zinc_or_molecules
 from graphprism.ops import RelationalAdj, edge_norm, relational_sum, relational_transform
 from graphprism.results import Cell, Score, TableResult
@@ -46,18 +48,23 @@ _BEFORE = (
 )
 
 
+def runtime_steps(repeats: int, data: Path | None = None) -> list[str]:
+    """Titles of the rows; wrong options are errors."""
+    check_positive("repeats", repeats)
+    return [row.row for row in RUNTIME]
+
+
 def runtime_table(
-    data: Path | None = None, repeats: int = 100, on_row: Callable[[str], None] = lambda row: None
+    data: Path | None = None, repeats: int = 100, on_step: Callable[[str], None] = lambda row: None
 ) -> TableResult:
     """Median time in milliseconds of each step on a batch of 32 molecules, on this machine's best device.
 
     Args:
         data: Folder of data sets; ZINC12k is taken from it where it is there.
         repeats: How often each step is timed, after some to warm up.
-        on_row: Called with each row that is done.
+        on_step: Called with each row that is done.
     """
-    if repeats < 1:
-        raise ValueError(f"`repeats` must be at least 1, got {repeats}")
+    runtime_steps(repeats=repeats)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dataset = zinc_or_molecules(data)
     cells: list[Cell] = []
@@ -65,7 +72,7 @@ def runtime_table(
         steps = steps_of(row, dataset, device)
         times = [None if step is None else _median_ms(step, repeats, device) for step in steps]
         cells += _cells(row, times, repeats)
-        on_row(row.row)
+        on_step(row.row)
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     return TableResult(
         name="runtime",
@@ -141,3 +148,13 @@ def _cells(row: RuntimeRow, times: list[float | None], repeats: int) -> list[Cel
         for step, ms, theirs in zip(STEPS, times, row.published, strict=True)
         if ms is not None
     ]
+
+
+RUNTIME_TABLE = Measured(
+    name="runtime",
+    help="Time the five steps of a layer on a batch of 32 molecules.",
+    measure=runtime_table,
+    steps=runtime_steps,
+    options=(Option("repeats", int, 100, "How often each step is timed."),),
+    noun="row",
+)

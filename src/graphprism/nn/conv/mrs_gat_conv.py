@@ -118,8 +118,7 @@ class MRSGATConv(torch.nn.Module):
         if edge_attr is None or self.lin_edge is None or self.att_edge is None:
             return 0.0
         logit: Tensor = (self.lin_edge(edge_attr).view(-1, self.heads, self.out_channels) * self.att_edge).sum(dim=-1)
-        entry_edge = getattr(adj, "entry_edge", None)
-        return logit if entry_edge is None else logit[entry_edge]
+        return logit if adj.entry_edge is None else logit[adj.entry_edge]
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

@@ -11,7 +11,7 @@ from torch_geometric.nn.dense import Linear
 
 from graphprism.nn.conv.operands import Nodes, Prepared, batch_norm, check_edge_attr, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import RelationalAdj, TableAdj, at_receivers, at_senders, entry_sum, index_sum
+from graphprism.ops import RelationalAdj, at_receivers, at_senders, entry_sum, index_sum
 
 
 class MRSGatedGCNConv(torch.nn.Module):
@@ -97,11 +97,12 @@ class MRSGatedGCNConv(torch.nn.Module):
         both = torch.cat([gate * self.lin_message(x_src, adj), gate], dim=1)
         numerator, denominator = self._sum(both, adj).chunk(2, dim=1)
         out: Tensor = self.lin_root(x_dst) + numerator / (denominator + self.eps)
-        nodes, edges = (adj.is_node, adj.is_entry.flatten()) if isinstance(adj, TableAdj) else (None, None)
-        out = out if self.norm_node is None else batch_norm(self.norm_node, out, nodes)
+        out = out if self.norm_node is None else batch_norm(self.norm_node, out, adj.node_mask)
         if not return_edge_attr:
             return out
-        return out, edge if self.norm_edge is None or edge.size(0) == 0 else batch_norm(self.norm_edge, edge, edges)
+        if self.norm_edge is not None and edge.size(0) > 0:
+            edge = batch_norm(self.norm_edge, edge, adj.entry_mask)
+        return out, edge
 
     @staticmethod
     def _at_receivers(rows: Tensor, adj: Prepared) -> Tensor:
@@ -156,4 +157,5 @@ class _RelationalMap(torch.nn.Module):
 
 
 def _is_soft(adj: Prepared) -> TypeGuard[RelationalAdj]:
-    return isinstance(adj, RelationalAdj) and adj.is_soft
+    # only a `RelationalAdj` can be soft
+    return adj.is_soft

@@ -1,4 +1,4 @@
-"""What every layer does with its arguments: a graph in either form, one or two sets of nodes."""
+"""Arguments of every layer: a prepared graph or tensors, one or two sets of nodes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_positive
-from graphprism.ops import RelationalAdj, TableAdj
+from graphprism.ops import PreparedGraph, RelationalAdj
 
 Nodes = Tensor | tuple[Tensor, Tensor]
-Prepared = RelationalAdj | TableAdj
+Prepared = PreparedGraph
 
 
 def split_nodes(x: Nodes) -> tuple[Tensor, Tensor]:
@@ -51,7 +51,7 @@ def to_adj(
     """The prepared graph as it is, or one made of tensors, with its values checked."""
     x_src, x_dst = split_nodes(x)
     size = (x_src.size(-2), x_dst.size(-2))
-    if isinstance(edge_index, RelationalAdj | TableAdj):
+    if not isinstance(edge_index, Tensor):
         if edge_type is not None or edge_weight is not None:
             raise ValueError("`edge_type` and `edge_weight` must be None with a `RelationalAdj`, which holds its own")
         if edge_index.num_relations != num_relations:

@@ -48,6 +48,7 @@ class Convolution:
             that takes a prepared graph without coefficients; `None` for a layer of PyG, which takes ``edge_index`` as
             it is (a relational one also ``edge_type``).
         has_batch_norm: the layer contains batch normalisation.
+        fusable: a weighted sum of transformed neighbours plus a bias, which `graphprism.ops` can fuse over layers.
         partner: name of the plain form of an MRS convolution, or of the MRS form of a plain one; `None` without one.
 
     >>> CONVOLUTIONS["mrs-gcn"].partner, CONVOLUTIONS["mrs-gcn"].relations(3), CONVOLUTIONS["gcn"].relations(3)
@@ -63,6 +64,7 @@ class Convolution:
     takes_sparse: bool = False
     edge_norm: str | None = "none"
     has_batch_norm: bool = False
+    fusable: bool = False
     partner: str | None = None
 
     def relations(self, num_relations: int) -> int:
@@ -148,6 +150,7 @@ def _pair(
     directed: bool = False,
     takes_sparse: bool = True,
     gated: bool = False,
+    fusable: bool = False,
 ) -> tuple[Convolution, Convolution]:
     """A plain convolution and its MRS form; plain is the MRS layer with one relation, the function of PyG's layer."""
 
@@ -161,6 +164,7 @@ def _pair(
             takes_sparse=takes_sparse,
             edge_norm=edge_norm,
             has_batch_norm=gated,
+            fusable=fusable,
             partner=other,
         )
 
@@ -168,7 +172,7 @@ def _pair(
 
 
 _ENTRIES = (
-    *_pair("gcn", _gcn, _gcn, edge_norm="sym"),
+    *_pair("gcn", _gcn, _gcn, edge_norm="sym", fusable=True),
     *_pair("sage", _sage, _sage, edge_norm="mean"),
     *_pair("gat", _gat, _gat),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts

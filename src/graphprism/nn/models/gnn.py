@@ -19,7 +19,7 @@ from graphprism.nn.conv import DirConv, MRSGCNConv
 from graphprism.nn.conv.operands import batch_norm, is_watched, to_adj
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.ops import RelationalAdj, type_rows
-from graphprism.ops.dropout import dropout, what_stays
+from graphprism.ops.dropout import dropout, keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
 
 
@@ -59,7 +59,7 @@ class GNN(torch.nn.Module):
 
     Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
     (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without
-    readout; ``edge_index`` may be a `RelationalAdj` or a `TableAdj`. A ``generator``, where it is given, decides what
+    readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. A ``generator``, where it is given, decides what
     dropout drops.
 
     Example:
@@ -209,12 +209,12 @@ class GNN(torch.nn.Module):
             new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
         else:
             new, e = self._convolve(conv, h, e, graph)
-            new = _normalise(norm, new, getattr(graph, "is_node", None))
+            new = _normalise(norm, new, getattr(graph, "node_mask", None))
         drops = self.training and self.dropout > 0
         if self.normalize:
             # the addition, dropout, ReLU, the division and the maximum are one kernel
             before = largest if self.jk == "max" and not self.residual else None
-            kept = what_stays(new, self.dropout, generator) if drops else None
+            kept = keep_mask(new, self.dropout, generator) if drops else None
             new, found = relu_normalize(new, second, bias, kept=kept, largest=before, overwrite=in_parts)
             if before is not None:
                 return new, e, found
@@ -351,9 +351,9 @@ def _encoder(name: str, in_channels: int, channels: int, types: int | Sequence[i
     return TypeEncoder(name, [types] if isinstance(types, int) else types, channels)
 
 
-def _normalise(norm: torch.nn.Module, x: Tensor, is_node: Tensor | None) -> Tensor:
+def _normalise(norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None) -> Tensor:
     """A norm whose statistics, of batch normalisation, leave out rows of padding."""
-    if is_node is not None and isinstance(norm, BatchNorm):
-        return batch_norm(norm.module, x, is_node)
+    if node_mask is not None and isinstance(norm, BatchNorm):
+        return batch_norm(norm.module, x, node_mask)
     out: Tensor = norm(x)
     return out

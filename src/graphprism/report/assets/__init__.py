@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from importlib.resources import files
+
+from graphprism._files import sha256
 
 STYLES = ("page.css", "tables.css", "curves.css", "print.css")
 SCRIPTS = ("run_list.js", "chart.js", "curves.js")
@@ -35,4 +36,4 @@ def _text(names: tuple[str, ...]) -> str:
 
 
 def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    return f"sha256-{base64.b64encode(bytes.fromhex(sha256(text))).decode()}"

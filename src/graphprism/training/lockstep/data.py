@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.ops import RelationalAdj, TableAdj
-from graphprism.ops.pair_products import MOST_RELATIONS, TILE
+from graphprism.nn import CONVOLUTIONS
+from graphprism.ops import RelationalAdj
+from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.batched.pair_products import MOST_RELATIONS, TILE
 from graphprism.training.prepared_data import edge_needs, positions, split_graph
 from graphprism.training.run import Run
 
@@ -75,7 +77,7 @@ class TableDataset:
         whole = dataset.batch(torch.arange(len(dataset)))
         norm, takes_edge_attr = edge_needs(run, dataset)
         adj = split_graph(run, whole)
-        table = TableAdj.build(adj, norm, dtype)
+        table = PaddedAdj.build(adj, norm, dtype)
         self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
         # one more row: a node without edges, which fills up batches
         self._numbers = _one_more(table.relative().numbers).to(device)
@@ -86,10 +88,10 @@ class TableDataset:
         self._pe = _one_more(positions(dataset, run.pe).to(dtype)).to(device) if run.pe else None
         self._base = table.base.to(device)
         # rows with the same relations stand together where products can leave out what no row of a tile sends
-        sends = _sends(adj) if run.model == "mrs-gcn" else None
+        sends = _sends(adj) if CONVOLUTIONS[run.model].fusable else None
         self._sends = None if sends is None else _one_more(sends).to(device)
         # batch norms must know which rows are nodes
-        self._tells_nodes = run.norm is not None or "gated" in run.model
+        self._tells_nodes = run.norm is not None or CONVOLUTIONS[run.model].has_batch_norm
         self.ptr = whole.ptr.to(device)
         self.sizes = torch.cat([whole.ptr.diff(), torch.zeros(1, dtype=torch.long)]).to(device)
         y = whole.y.to(dtype) if whole.y.is_floating_point() else whole.y
@@ -139,9 +141,9 @@ class TableDataset:
             active=None if self._sends is None or rows.place is None else _tiles(self._sends[node]),
         )
 
-    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> TableAdj:
+    def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> PaddedAdj:
         """The graph of one run."""
-        return TableAdj(numbers, weights, self.num_relations, self.norm, is_node, active)
+        return PaddedAdj(numbers, weights, self.num_relations, self.norm, is_node, active)
 
     def _renumber(self, relative: Tensor, place: Tensor | None) -> Tensor:
         """Numbers counted from the node that holds them, (..., N, 5 D), as numbers of rows of the batch."""
@@ -186,7 +188,7 @@ def _tiles(bits: Tensor) -> Tensor:
     return joined.to(torch.int32)
 
 
-def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: TableAdj) -> Tensor:
+def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: PaddedAdj) -> Tensor:
     """Types of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
     found = edge_attr.new_zeros(table.size[0], table.num_slots, edge_attr.size(1))
     found[adj.incoming.places] = edge_attr[adj.incoming.order.long()]

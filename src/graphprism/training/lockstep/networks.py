@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MeanAggregation
 
 from graphprism.datasets import PackedDataset
 from graphprism.ops import type_sums
 from graphprism.training.build_model import build_model, make_network
 from graphprism.training.lockstep.data import Inputs, TableDataset
 from graphprism.training.lockstep.stacked_parameters import StackedParameters
+from graphprism.training.prepared_data import readout_is_mean
 from graphprism.training.run import Run
 
 
@@ -76,7 +76,7 @@ class Networks:
             networks = [network.double() for network in networks]
         with torch.random.fork_rng(devices=[]):
             template = make_network(run, dataset, wide)
-        self._readout = template.readout = OwnerReadout(isinstance(template.readout, MeanAggregation))
+        self._readout = template.readout = OwnerReadout(readout_is_mean(template))
         self._template = template.to(device, next(networks[0].parameters()).dtype)
         low = torch.bfloat16 if run.precision == "bf16" else None
         self.count = sum(parameter.numel() for parameter in networks[0].parameters())

@@ -80,13 +80,29 @@ class StackedParameters:
         for number, network in enumerate(networks):
             self.load(number, network.state_dict())
 
-    def load(self, number: int, state: dict[str, Tensor]) -> None:
-        """Takes over the weights and buffers of one network of the own width."""
-        for name, target in self._stored(self.flat, self.buffers, number).items():
+    def load(
+        self,
+        number: int,
+        state: dict[str, Tensor],
+        flat: Tensor | None = None,
+        buffers: dict[str, Tensor] | None = None,
+    ) -> None:
+        """Takes over weights and buffers of one network of the own width; into other tensors of the layout if given."""
+        stored = self._stored(self.flat if flat is None else flat, self.buffers if buffers is None else buffers, number)
+        for name, target in stored.items():
             if name in state:
                 target.zero_()
                 target[self._indices(name, target)] = state[name].to(target)
         self.refresh()
+
+    def load_rows(self, number: int, values: dict[str, Tensor], flat: Tensor) -> None:
+        """Puts a tensor for each parameter, such as moments of the optimiser, into one of the layout of ``flat``."""
+        self.load(number, values, flat, {})
+
+    def extract_rows(self, number: int, flat: Tensor) -> dict[str, Tensor]:
+        """What `load_rows` puts there."""
+        stored = self._stored(flat, {}, number)
+        return {name: each[self._indices(name, each)].cpu().clone() for name, each in stored.items()}
 
     def extract(
         self, number: int, flat: Tensor | None = None, buffers: dict[str, Tensor] | None = None

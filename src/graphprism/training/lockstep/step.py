@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from graphprism.ops import absolute_loss, adam_step, take_row
+from graphprism.ops.batched.step import absolute_loss, adam_step, take_row
 from graphprism.training.lockstep.data import Inputs, Rows, TableDataset
 from graphprism.training.lockstep.networks import Networks
+from graphprism.training.optim import IS_DECOUPLED
 from graphprism.training.run import Run
+from graphprism.training.task import Task
 
 
 class LockstepStep:
@@ -23,9 +25,10 @@ class LockstepStep:
         runs: The runs.
         networks: Theirs.
         data: What they train on.
-        steps: Steps that are laid ready at once, at most.
+        task: What the loss is.
+        steps: Steps that are staged at once, at most.
+        batch_size: Graphs of a batch.
         length: Nodes of a batch, at most.
-        task: See `graphprism.datasets.PackedDataset`.
 
     Attributes:
         lr: (K,) learning rates of the epoch.
@@ -34,11 +37,20 @@ class LockstepStep:
     """
 
     def __init__(
-        self, runs: Sequence[Run], networks: Networks, data: TableDataset, steps: int, length: int, task: str
+        self,
+        runs: Sequence[Run],
+        networks: Networks,
+        data: TableDataset,
+        task: Task,
+        *,
+        steps: int,
+        batch_size: int,
+        length: int,
     ) -> None:
         self._run, self._networks, self._data, self._task = runs[0], networks, data, task
+        self._batch_size = batch_size
         weight = networks.parameters.flat
-        device, dtype, count, batch = weight.device, weight.dtype, len(runs), runs[0].batch_size
+        device, dtype, count, batch = weight.device, weight.dtype, len(runs), batch_size
         self.length = length
         self.first, self.second = torch.zeros_like(weight), torch.zeros_like(weight)
         self.lr = torch.zeros(count, dtype=dtype, device=device)
@@ -86,7 +98,7 @@ class LockstepStep:
         parameters = self._networks.parameters
         leaves = parameters.leaves()
         inputs, target, share = self._now(length)
-        output = self._networks(leaves, inputs, self._run.batch_size, training=True)
+        output = self._networks(leaves, inputs, self._batch_size, training=True)
         grad = self._loss(output, target, share)
         found = torch.autograd.grad(output, list(leaves.values()), grad, allow_unused=True)
         if self.outputs is not None:
@@ -102,7 +114,7 @@ class LockstepStep:
             decay=self._decay,
             count=self.count,
             clip=self._run.clip,
-            decoupled=self._run.optimizer == "adamw",
+            decoupled=IS_DECOUPLED[self._run.optimizer],
             low=parameters.low,
         )
 
@@ -126,14 +138,10 @@ class LockstepStep:
 
     def _loss(self, output: Tensor, target: Tensor, share: Tensor) -> Tensor:
         """Notes the mean loss of each run and gives its gradient with respect to ``output``."""
-        if self._task == "regression":  # by hand: one kernel instead of ten
+        if self._task.target == "regression":  # by hand: one kernel instead of ten
             return absolute_loss(output, target, share, self.losses, self.turn)
         leaf = output.detach().to(share.dtype).requires_grad_()
-        functional = torch.nn.functional
-        if self._task == "multiclass":
-            each = functional.cross_entropy(leaf.flatten(0, 1), target.flatten(), reduction="none").view(target.shape)
-        else:
-            each = functional.binary_cross_entropy_with_logits(leaf, target, reduction="none").mean(-1)
+        each = self._task.losses(leaf.flatten(0, 1), target.flatten(0, 1)).view(share.shape)
         loss = (each * share).sum(-1)
         (grad,) = torch.autograd.grad(loss.sum(), leaf)
         self.losses.index_copy_(0, self.turn, loss.detach()[None])

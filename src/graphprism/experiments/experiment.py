@@ -1,0 +1,288 @@
+"""The interface of all that ``graphprism reproduce`` runs: trained tables, measured tables and figures."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from graphprism._text import counted, duration
+from graphprism.experiments.runner import Listener, Reproduction
+from graphprism.experiments.spec import Settings, TableSpec
+from graphprism.experiments.table import show_table, write_table
+from graphprism.plotting import save_figure
+from graphprism.results import RunResult, TableResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The part of a run's title in which those of one configuration differ.
+_SEED = re.compile(r", seed \d+")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of an experiment, from which the command line makes one of its own.
+
+    Attributes:
+        name: Key in the options that `Experiment.prepare` takes.
+        kind: Type of its values, such as ``int`` or ``str | None``.
+        default: Its value where it is not given.
+        help: One sentence.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """Result of a job.
+
+    Attributes:
+        shown: A renderable of `rich`.
+        files: All files written.
+    """
+
+    shown: Any
+    files: tuple[Path, ...]
+
+
+class Progress(Protocol):
+    """Where a job reports how far it has come."""
+
+    def advance(self, title: str) -> None:
+        """A step is done."""
+
+    def epoch(self, report: Any) -> None:
+        """An epoch of training is done; takes a `graphprism.training.EpochReport`."""
+
+    def say(self, line: str) -> None:
+        """A message that stays."""
+
+
+class Job(Protocol):
+    """An experiment whose options are known to be right."""
+
+    @property
+    def steps(self) -> int:
+        """How often `run` calls `Progress.advance`."""
+
+    @property
+    def noun(self) -> str:
+        """What a step is: ``"run"`` or ``"row"``."""
+
+    def plan(self) -> list[str]:
+        """Lines that say what `run` would do."""
+
+    def run(self, progress: Progress) -> Output:
+        """Computes the numbers and writes the files."""
+
+
+class Experiment(Protocol):
+    """A table or figure of the paper; all are listed in `graphprism.experiments.tables.TABLES`."""
+
+    @property
+    def name(self) -> str:
+        """Of the command: ``graphprism reproduce NAME``."""
+
+    @property
+    def help(self) -> str:
+        """One sentence."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Beside the folders of data and of results, which all have."""
+
+    def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> Job:
+        """Checks the options and loads the data.
+
+        Args:
+            options: A value for each of `options`.
+            data: Folder of data sets.
+            out: Folder of results.
+            dry_run: Whether only `Job.plan` will be called, so that nothing is to be downloaded.
+
+        Raises:
+            ValueError: An option is wrong.
+            OSError: The data are missing.
+        """
+
+
+def _counts(titles: Iterable[str], noun: str) -> list[str]:
+    """Titles without their seeds, each with the number of its steps."""
+    return [f"{title}: {counted(count, noun)}" for title, count in Counter(_SEED.sub("", t) for t in titles).items()]
+
+
+@dataclass(frozen=True)
+class TrainedTable:
+    """An `Experiment` that trains the runs of a table.
+
+    Attributes:
+        spec: The table.
+        draw: Makes a figure of the table and of all results by key, where there is one.
+    """
+
+    spec: TableSpec
+    draw: Callable[[TableResult, Mapping[str, RunResult]], Figure] | None = None
+
+    @property
+    def name(self) -> str:
+        """That of the table."""
+        return self.spec.name
+
+    @property
+    def help(self) -> str:
+        """The title, and that calls continue."""
+        return f"{self.spec.title}; what has run is taken from the ledger, what was cut short goes on."
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """The fields of `Settings`."""
+        return (
+            Option("rows", str | None, None, "Rows to run, between commas; all without it."),
+            Option("columns", str | None, None, "Columns to run, between commas; all without it."),
+            Option("seeds", int, self.spec.seeds, "Runs of each configuration."),
+            Option("grid", str, "best", "best: published hyper-parameters; full: all that were tried."),
+            Option("epochs", int | None, None, "In place of the published number, to try things out."),
+            Option("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
+        )
+
+    def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> TrainingJob:
+        """Plans the runs and loads their data sets, with a warning for each that is missing."""
+        settings = Settings(**{**options, **{name: _names(options[name]) for name in ("rows", "columns")}})
+        reproduction = Reproduction.of(self.spec, settings, data, out, fetch=not dry_run)
+        for reason in reproduction.missing.values():
+            warnings.warn(reason, stacklevel=2)
+        return TrainingJob(reproduction, self.draw)
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """The `Job` of a `TrainedTable`."""
+
+    reproduction: Reproduction
+    draw: Callable[[TableResult, Mapping[str, RunResult]], Figure] | None
+    noun: str = "run"
+
+    @property
+    def steps(self) -> int:
+        """Runs of the wanted cells."""
+        return len(self.reproduction.runs)
+
+    def plan(self) -> list[str]:
+        """Runs that are left, their steps, and their time as far as the ledger has like runs."""
+        wanted, found = self.reproduction, self.reproduction.estimate()
+        left, results = found.runs - found.finished, wanted.results()
+        runs = _counts((run.title for run in wanted.runs if run.key not in results), self.noun)
+        absent = sorted({run.dataset for run in wanted.runs} - set(wanted.datasets))
+        known = f"about {duration(found.seconds)} by like runs on this machine" if found.seconds else ""
+        unknown = f"{counted(found.unknown, 'run')} of unknown time until the first like them has run"
+        steps = f"{found.steps:,} steps" + (f" and those on {', '.join(absent)}, fetched first" if absent else "")
+        time = "".join(f"; {part}" for part in (known, unknown if found.unknown else "") if part and left)
+        return [*runs, f"{left} of {found.runs} runs to do ({found.finished} are in the ledger), {steps}{time}."]
+
+    def run(self, progress: Progress) -> Output:
+        """Trains what the ledger lacks; writes the table and the figure, if any."""
+        wanted = self.reproduction
+        titles = {run.key: run.title for run in wanted.runs}
+
+        def on_run(result: RunResult) -> None:
+            if result.status == "diverged":
+                progress.say(f"diverged: {titles[result.key]}")
+            progress.advance(titles[result.key])
+
+        def on_wait(count: int) -> None:
+            runs = counted(count, "run")
+            progress.say(f"waiting for {runs} of another process; stop at any time, the same command goes on")
+
+        table = wanted.run(Listener(on_run, progress.epoch, on_wait))
+        files = [wanted.out / "tables" / f"{table.name}.json"]
+        if self.draw is not None:
+            files += save_png_and_svg(self.draw(table, wanted.results()), wanted.out, table.name)
+        return Output(show_table(table), tuple(files))
+
+
+OnStep: TypeAlias = Callable[[str], None]
+
+
+def _write_table(table: TableResult, out: Path) -> list[Path]:
+    return [write_table(table, out)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An `Experiment` that keeps nothing between calls: a table or figure that is measured or counted.
+
+    Attributes:
+        name: Of the command.
+        help: One sentence.
+        measure: ``measure(data=..., on_step=..., **options)`` returns the result.
+        steps: ``steps(data=..., **options)`` returns the title of each step, and raises `ValueError` for wrong options.
+        options: Those of the two functions.
+        noun: What a step is.
+        write: Writes the result below a folder and returns the files.
+        show: What `rich` prints of the result.
+    """
+
+    name: str
+    help: str
+    measure: Callable[..., Any]
+    steps: Callable[..., Sequence[str]]
+    options: tuple[Option, ...] = ()
+    noun: str = "run"
+    write: Callable[[Any, Path], Sequence[Path]] = _write_table
+    show: Callable[[Any], Any] = show_table
+
+    def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> MeasuringJob:
+        """Checks the options."""
+        return MeasuringJob(self, dict(options), data, out, tuple(self.steps(data=data, **options)))
+
+
+@dataclass(frozen=True)
+class MeasuringJob:
+    """The `Job` of a `Measured`."""
+
+    experiment: Measured
+    options: dict[str, Any]
+    data: Path | None
+    out: Path
+    titles: tuple[str, ...]
+
+    @property
+    def steps(self) -> int:
+        """Number of titles."""
+        return len(self.titles)
+
+    @property
+    def noun(self) -> str:
+        """That of the experiment."""
+        return self.experiment.noun
+
+    def plan(self) -> list[str]:
+        """The steps, and that all of them are done in every call."""
+        steps = counted(self.titles, self.noun)
+        return [*_counts(self.titles, self.noun), f"{steps} to do; nothing is kept between calls."]
+
+    def run(self, progress: Progress) -> Output:
+        """Measures and writes the result."""
+        result = self.experiment.measure(data=self.data, on_step=progress.advance, **self.options)
+        return Output(self.experiment.show(result), tuple(self.experiment.write(result, self.out)))
+
+
+def save_png_and_svg(figure: Figure, out: Path, name: str) -> list[Path]:
+    """Writes ``NAME/NAME.png`` and ``NAME/NAME.svg`` below ``out``, where the report looks for them."""
+    paths = [out / name / f"{name}{suffix}" for suffix in (".png", ".svg")]
+    for path in paths:
+        save_figure(figure, path)
+    return paths
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())

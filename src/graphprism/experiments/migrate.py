@@ -1,0 +1,92 @@
+"""Brings the lines of a ledger of version 0.1 up to date: ``python -m graphprism.experiments.migrate LEDGER...``.
+
+Version 0.1 had two kinds of runs. Those on graphs keep their keys. Those on nodes had fields and a rule for keys of
+their own: their lines get the fields of `graphprism.training.Run` and its key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from graphprism._files import write_whole
+from graphprism.training.run import ORIGIN, run_key
+
+# Defaults that fields of runs on nodes had in version 0.1, whose keys left out what was at its default.
+NODE_DEFAULTS_0_1: dict[str, Any] = {
+    "dataset": "chameleon",
+    "model": "mrs-dir-gcn",
+    "split": "degree",
+    "layers": 6,
+    "width": 128,
+    "alpha": 1.0,
+    "jk": "max",
+    "normalize": True,
+    "dropout": 0.2,
+    "input_dropout": False,
+    "share_init": True,
+    "undirected": False,
+    "self_loops": False,
+    "row_normalise": True,
+    "optimizer": "adam",
+    "lr": 0.005,
+    "weight_decay": 0.0,
+    "epochs": 10_000,
+    "patience": 400,
+    "fold": 0,
+    "seed": 0,
+    "precision": "float32",
+}
+# What all runs on nodes of version 0.1 did and did not say.
+NODE_PROTOCOL_0_1: dict[str, Any] = {"batch_size": None, "schedule": "constant", "warmup": 0, "clip": 0.0}
+
+
+def is_node_run_0_1(run: Mapping[str, Any]) -> bool:
+    """Whether a run, as a line of a ledger holds it, is one on nodes of version 0.1."""
+    return "fold" in run and "batch_size" not in run
+
+
+def key_0_1(run: Mapping[str, Any]) -> str:
+    """The key that version 0.1 gave a run on nodes."""
+    told = {name: value for name, value in run.items() if value != NODE_DEFAULTS_0_1.get(name, ...)}
+    return hashlib.sha256(json.dumps({"node": told}, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def migrate_line(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A result of version 0.1 as one of today; a result of today as it is.
+
+    Raises:
+        ValueError: The key of the line is not that of its run.
+    """
+    run = values.get("run", {})
+    if not is_node_run_0_1(run):
+        return dict(values)
+    if values["key"] != key_0_1(run):
+        raise ValueError(f"the key of a run must be {key_0_1(run)} by the rule of version 0.1, got {values['key']}")
+    # a field that came later in version 0.1 had its default before
+    new = {**ORIGIN, **NODE_DEFAULTS_0_1, **run, **NODE_PROTOCOL_0_1}
+    return {**values, "key": run_key(new), "run": new}
+
+
+def migrate(path: Path) -> int:
+    """Migrates a ledger in place, whole or not at all; gives the number of lines that changed."""
+    lines = path.read_text("utf-8").splitlines()
+    before = [json.loads(line) for line in lines]
+    after = [migrate_line(each) for each in before]
+    changed = [old != new for old, new in zip(before, after, strict=True)]
+    text = [
+        json.dumps(new, separators=(",", ":"), allow_nan=False) if is_new else line
+        for line, new, is_new in zip(lines, after, changed, strict=True)
+    ]
+    if any(changed):
+        write_whole(path, "".join(f"{line}\n" for line in text).encode())
+    return sum(changed)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(f"{name}: {migrate(Path(name))} lines migrated")

@@ -1,0 +1,106 @@
+"""Which implementation of an op runs: the one chooser of all ops."""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Callable, Collection, Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from graphprism.ops import kernels
+
+_CPU = torch.device("cpu")
+# Whether the automatic choice takes kernels on the CPU as well; set by tests that run them in Triton's interpreter.
+_INTERPRETED = False
+
+
+class Backends(Collection[str]):
+    """The implementations of an op, by name.
+
+    A kernel is given as the name ``"module:function"`` and loaded when it is first chosen, so that importing an op
+    never imports Triton. ``in`` and iteration speak of the backends that can run on this machine.
+
+    Args:
+        automatic: The backend that the automatic choice takes where nothing better fits.
+        backends: Functions with the same signature; ``triton`` is the name of a kernel's function.
+
+    Example:
+        >>> backends = Backends(reference=sum)
+        >>> backends.choose(None, torch.device("cpu"))([1, 2])
+        3
+        >>> backends.choose("fast", torch.device("cpu"))
+        Traceback (most recent call last):
+        ValueError: `impl` must be one of ['reference'] on this machine, got 'fast': there is no such backend
+    """
+
+    def __init__(self, automatic: str = "reference", **backends: Callable[..., Any] | str) -> None:
+        self._automatic, self._backends = automatic, backends
+        self._loaded = {name: each for name, each in backends.items() if not isinstance(each, str)}
+
+    def choose(
+        self, impl: str | None, device: torch.device, fits: Callable[[ModuleType], bool] | None = None
+    ) -> Callable[..., Any]:
+        """The backend asked for, or the best one for the call.
+
+        One that is asked for and cannot run raises, and says why. The automatic choice falls back instead. Code that
+        `torch.compile` or `torch.func` transforms gets ``scatter``, which consists of plain operations.
+
+        Args:
+            impl: Name of a backend; `None` for the automatic choice.
+            device: Where the tensors of the call are.
+            fits: Says of the module of the kernels whether they take the call; by default they take all.
+        """
+        if impl is not None:
+            return self._load(impl)
+        if "scatter" in self._backends and is_transformed():
+            return self._load("scatter")
+        return self._load("triton" if self.kernel_fits(device, fits) else self._automatic)
+
+    def kernel_fits(self, device: torch.device, fits: Callable[[ModuleType], bool] | None = None) -> bool:
+        """Whether the op has a Triton kernel that can run here and takes the call."""
+        # compared as a whole first: `device.type` makes a string, 0.6 us in every op on the CPU
+        if "triton" not in self._backends or (device == _CPU and not _INTERPRETED):
+            return False
+        if device.type not in ("cuda", "cpu") or "triton" not in self:
+            return False
+        return fits is None or fits(self.kernels)
+
+    @property
+    def kernels(self) -> ModuleType:
+        """The module that holds the Triton kernel."""
+        return sys.modules[self._load("triton").__module__]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._backends and self._missing(name) is None
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._backends if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _missing(self, name: str) -> str | None:
+        """Why a backend cannot run on this machine."""
+        return None if name in self._loaded else kernels.missing(str(self._backends[name]).partition(":")[0])
+
+    def _load(self, name: str) -> Callable[..., Any]:
+        if (found := self._loaded.get(name)) is not None:
+            return found
+        reason = self._missing(name) if name in self._backends else "there is no such backend"
+        if reason is not None:
+            raise ValueError(f"`impl` must be one of {sorted(self)} on this machine, got {name!r}: {reason}")
+        self._loaded[name] = pkgutil.resolve_name(str(self._backends[name]))
+        return self._loaded[name]
+
+
+def is_transformed() -> bool:
+    """Whether `torch.compile`, `torch.vmap` or another transform of `torch.func` is at work."""
+    return torch.compiler.is_compiling() or inside_functorch()
+
+
+def inside_functorch() -> bool:
+    """Whether `torch.vmap` or another transform of `torch.func` is at work."""
+    return torch._C._functorch.peek_interpreter_stack() is not None

@@ -1,0 +1,157 @@
+"""A training step of K runs beside the network: reading the batch of a step, the loss and Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_shape
+from graphprism.ops.backends import Backends
+
+
+def take_row_reference(tensors: Sequence[Tensor], number: Tensor) -> list[Tensor]:
+    """The definition, one tensor after another."""
+    return [tensor.index_select(0, number)[0] for tensor in tensors]
+
+
+TAKE_ROW = Backends(reference=take_row_reference, triton="graphprism.ops.kernels.take_row:take_row")
+
+
+def take_row(tensors: Sequence[Tensor], number: Tensor, *, impl: str | None = None) -> list[Tensor]:
+    """Copies of row ``number`` (1,) of each tensor, whatever their shapes and types: (S, ...) -> (...).
+
+    Without autograd and without a host-device sync: the number must be a row that all of them have. Tensors
+    may be cut out of larger ones along one dimension.
+
+    >>> take_row([torch.eye(2), torch.tensor([[True], [False]])], torch.tensor([1]))
+    [tensor([0., 1.]), tensor([False])]
+    """
+    check_shape("number", number, [1])
+    if not tensors:
+        raise ValueError("`tensors` must be one at least, got none")
+    found: list[Tensor] = TAKE_ROW.choose(impl, number.device)(tensors, number)
+    return found
+
+
+def absolute_loss_reference(output: Tensor, target: Tensor, share: Tensor, losses: Tensor, turn: Tensor) -> Tensor:
+    """The definition, one operation at a time; the gradient of an absolute error is its sign."""
+    gap = output.to(share.dtype) - target
+    part = share[..., None] / target.size(-1)
+    losses.index_copy_(0, turn, (gap.abs() * part).flatten(1).sum(1)[None])
+    return (gap.sign() * part).to(output.dtype)
+
+
+ABSOLUTE_LOSS = Backends(reference=absolute_loss_reference, triton="graphprism.ops.kernels.absolute_loss:absolute_loss")
+
+
+def absolute_loss(
+    output: Tensor, target: Tensor, share: Tensor, losses: Tensor, turn: Tensor, *, impl: str | None = None
+) -> Tensor:
+    r"""Writes a loss for each run and gives its gradient with respect to ``output``.
+
+    .. math:: \ell_k = \sum_b s_{k,b} \, \frac{1}{T} \sum_t |o_{k,b,t} - y_{k,b,t}|
+
+    Without autograd. No host-device sync.
+
+    Args:
+        output: (K, B, T) what K networks say about the B graphs of their batches, :math:`o`.
+        target: (K, B, T) what they should say, :math:`y`.
+        share: (K, B) what each graph counts, :math:`s`.
+        losses: (S, K) takes the losses, in one row.
+        turn: (1,) the number of that row.
+        impl: A name of `ABSOLUTE_LOSS`.
+    """
+    check_shape("target", target, list(output.shape))
+    check_shape("share", share, list(output.shape[:2]))
+    check_shape("losses", losses, ["S", output.size(0)])
+    loss = ABSOLUTE_LOSS.choose(impl, output.device)
+    found: Tensor = loss(output.detach(), target, share, losses, turn)
+    return found
+
+
+def adam_step_reference(
+    weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int], first: Tensor, second: Tensor, low: Tensor | None,
+    lr: Tensor, decay: Tensor, count: Tensor, clip: float, betas: tuple[float, float], eps: float, decoupled: bool,
+) -> None:  # fmt: skip
+    """The definition, one operation and one piece at a time."""
+    lr, decay, count = lr[:, None], decay[:, None], count.to(weight.dtype)
+    grads = [grad.to(weight.dtype) for grad in grads]
+    if clip:
+        norm = torch.linalg.vector_norm(torch.cat(grads, dim=1), dim=1, keepdim=True)
+        factor = (clip / (norm + 1e-6)).clamp(max=1.0)
+        grads = [grad * factor for grad in grads]
+    for begin, grad in zip(begins, grads, strict=True):
+        w, m, v = (each[:, begin : begin + grad.size(1)] for each in (weight, first, second))
+        if decoupled:
+            w.mul_(1 - lr * decay)
+        else:
+            grad = grad + decay * w
+        m.mul_(betas[0]).add_((1 - betas[0]) * grad)
+        v.mul_(betas[1]).add_((1 - betas[1]) * grad * grad)
+        mean = m / (1 - betas[0] ** count)
+        w.sub_(lr * mean / ((v / (1 - betas[1] ** count)).sqrt() + eps))
+        if low is not None:
+            low[:, begin : begin + grad.size(1)] = w
+
+
+ADAM_STEP = Backends(reference=adam_step_reference, triton="graphprism.ops.kernels.adam_step:adam_step")
+
+
+def adam_step(
+    weight: Tensor,
+    grads: Sequence[Tensor],
+    first: Tensor,
+    second: Tensor,
+    *,
+    begins: Sequence[int],
+    lr: Tensor,
+    decay: Tensor,
+    count: Tensor,
+    clip: float = 0.0,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    decoupled: bool = True,
+    low: Tensor | None = None,
+    impl: str | None = None,
+) -> None:
+    r"""Changes weights and both moments in place as `torch.optim.AdamW` does, or `Adam` with ``decoupled=False``.
+
+    The gradient comes in pieces that stand anywhere; numbers of the weights that belong to none of them stay as they
+    are. A gradient whose norm, all pieces together, is above ``clip`` is scaled down to it first, as
+    `torch.nn.utils.clip_grad_norm_` does. Runs may be rows of a larger tensor. No host-device sync.
+
+    Args:
+        weight: (K, P) the weights of K runs.
+        grads: pieces (K, P') of their gradients, each of any floating type.
+        first: (K, P) running means of gradients.
+        second: (K, P) running means of their squares.
+        begins: the column of the weights where each piece begins.
+        lr: (K,) learning rates.
+        decay: (K,) weight decays.
+        count: () number of this step, counted from 1.
+        clip: Largest norm; 0 does not clip.
+        betas: Both rates of forgetting.
+        eps: Keeps the division from zero.
+        decoupled: Whether weight decay shrinks the weights (AdamW) or adds to the gradient (Adam).
+        low: (K, P) takes a copy of the new weights in its own type, laid out in memory as they are.
+        impl: A name of `ADAM_STEP`.
+    """
+    _check_pieces(weight, grads, begins, first=first, second=second, low=low)
+    step = ADAM_STEP.choose(impl, weight.device)
+    step(weight, grads, begins, first, second, low, lr, decay, count, clip, betas, eps, decoupled)
+
+
+def _check_pieces(weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int], **others: Tensor | None) -> None:
+    for name, tensor in others.items():
+        if tensor is not None:
+            check_shape(name, tensor, list(weight.shape))
+            if tensor.stride() != weight.stride():
+                raise ValueError(f"`{name}` must have the strides {weight.stride()}, got {tensor.stride()}")
+    if not grads or len(grads) != len(begins):
+        raise ValueError(f"`grads` must be as many as `begins`, one at least, got {len(grads)} and {len(begins)}")
+    for begin, grad in zip(begins, grads, strict=True):
+        check_shape("grads", grad, [weight.size(0), "P'"])
+        if not 0 <= begin <= weight.size(1) - grad.size(1):
+            raise ValueError(f"`begins` must leave room for {grad.size(1)} of {weight.size(1)} columns, got {begin}")

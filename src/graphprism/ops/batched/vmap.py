@@ -1,0 +1,57 @@
+"""`torch.vmap` over runs, handed to one function for all runs at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def only_vmap() -> bool:
+    """Whether `torch.vmap` alone is at work: then, and only then, all runs can be handed to one function at once.
+
+    The other transforms of `torch.func`, and `torch.compile`, must see plain operations.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    return [each.key() for each in stack] == [torch._C._functorch.TransformType.Vmap]
+
+
+def for_all_runs(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """Calls a function with its own backward pass once for all runs, where `only_vmap` holds.
+
+    It gets every tensor with the dimension of runs in front, and gives one tensor, or several, of such a shape.
+    Gradients are its own: autograd looks below `torch.vmap`.
+    """
+    return _AllRuns.apply(function, *args)  # type: ignore[no-untyped-call]
+
+
+def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
+    """Puts the dimension of runs of every tensor in front; what all runs share is repeated."""
+    return [
+        arg
+        if not isinstance(arg, Tensor)
+        else arg.movedim(dim, 0)
+        if dim is not None
+        else arg.expand(info.batch_size, *arg.shape)
+        for arg, dim in zip(args, in_dims, strict=True)
+    ]
+
+
+class _AllRuns(torch.autograd.Function):
+    """What `torch.vmap` meets."""
+
+    @staticmethod
+    def forward(*args: Any) -> Tensor:
+        raise RuntimeError("runs must come through `torch.vmap`")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Nothing: gradients are those of the function."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], function: Any, *args: Any) -> tuple[Any, Any]:
+        out = function.apply(*first_runs(info, in_dims[1:], args))
+        return out, 0 if isinstance(out, Tensor) else (0,) * len(out)

@@ -1,0 +1,99 @@
+"""Rows of entries: read from nodes, multiplied, and summed at the receiver.
+
+An *entry* is an edge in one relation, see `RelationalAdj`; entry k goes from a sender to a receiver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_same_device, check_shape
+from graphprism.ops.backends import Backends
+
+if TYPE_CHECKING:
+    from graphprism.ops.prepared_graph import PreparedGraph
+    from graphprism.ops.relational_adj import RelationalAdj
+
+_CHUNK = 1 << 16  # rows gathered at once, so that the gathered copies stay small beside the matrices
+
+
+def at_senders(h: Tensor, adj: PreparedGraph) -> Tensor:
+    """What the sending node holds for the relation of the entry: (N, R, ...) -> (K, ...); for all, (N, F) -> (K, F)."""
+    return adj.at_senders(h)
+
+
+def at_receivers(h: Tensor, adj: PreparedGraph) -> Tensor:
+    """The same of the receiving node."""
+    return adj.at_receivers(h)
+
+
+def reference(rows: Tensor, adj: RelationalAdj) -> Tensor:
+    """The definition of `entry_sum`, one node at a time; slow on purpose and never optimised."""
+    sums = [rows[adj.dst == node].sum(dim=0) for node in range(adj.size[1])]
+    return torch.stack(sums) if sums else rows[:0]
+
+
+def scatter(rows: Tensor, adj: RelationalAdj) -> Tensor:
+    """`entry_sum` by ``index_add``."""
+    return index_sum(rows, adj.dst, adj.size[1])
+
+
+def csr(rows: Tensor, adj: RelationalAdj) -> Tensor:
+    """`entry_sum` over sorted entries, without atomics; its gradient is a gather."""
+    out: Tensor = _EntrySum.apply(rows, adj)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _EntrySum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
+        ctx.adj = adj
+        return adj.incoming.sum_nodes(adj.incoming.order, None, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad.index_select(0, ctx.adj.dst), None
+
+
+BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr)
+
+
+def entry_sum(rows: Tensor, adj: PreparedGraph, *, impl: str | None = None) -> Tensor:
+    r"""Sums one row per entry at its receiver: :math:`\mathbf{y}_i = \sum_{k = (j, i)} \mathbf{m}_k`.
+
+    The weights of ``adj`` are not used: the rows are taken as they are.
+
+    Shapes: ``rows`` (K, F) -> (N_dst, F)
+    """
+    return adj.entry_sum(rows, impl)
+
+
+def dispatch_entry_sum(rows: Tensor, adj: RelationalAdj, impl: str | None) -> Tensor:
+    """`entry_sum` on a `RelationalAdj`."""
+    check_shape("rows", rows, [adj.src.numel(), "F"])
+    check_same_device("rows", rows, "adj", adj.edge_index)
+    out: Tensor = BACKENDS.choose(impl, rows.device)(rows, adj)
+    return out
+
+
+def entry_dot(left: Tensor, left_row: Tensor, right: Tensor, right_row: Tensor) -> Tensor:
+    r"""Computes :math:`\langle \mathbf{a}_{l_k}, \mathbf{b}_{r_k} \rangle` for every entry :math:`k`.
+
+    It is the gradient of a weighted sum with respect to its weights.
+
+    Shapes: ``left`` (N, F), ``left_row`` (K,), ``right`` (M, F), ``right_row`` (K,) -> (K,)
+    """
+    rows = zip(left_row.split(_CHUNK), right_row.split(_CHUNK), strict=True)
+    return torch.cat([(left[a] * right[b]).sum(dim=1) for a, b in rows])
+
+
+def index_sum(rows: Tensor, index: Tensor, size: int) -> Tensor:
+    r"""Computes :math:`\mathbf{y}_i = \sum_{k : c_k = i} \mathbf{x}_k`; half precisions are summed in float32.
+
+    Shapes: ``rows`` (K, ...), ``index`` (K,) -> (size, ...)
+    """
+    wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    return wide.new_zeros(size, *rows.shape[1:]).index_add(0, index, wide).to(rows.dtype)

@@ -1,0 +1,52 @@
+"""Everything written in Triton, one file per op; `graphprism.ops.backends` loads a file when a kernel of it is chosen.
+
+No other folder imports Triton. Nothing here catches an `ImportError` of the package itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+
+import torch
+
+# PyTorch 2.8 brings it. The language of earlier ones has no tuples that a kernel could take or make.
+_OLDEST_TRITON = (3, 4)
+# Written without tuples: every Triton that a supported PyTorch brings compiles these.
+_WITHOUT_TUPLES = frozenset({"graphprism.ops.kernels.csr_sum"})
+
+
+def missing(module: str) -> str | None:
+    """What this machine lacks to run the kernels of ``module``, in words; `None` where they can run.
+
+    >>> missing("graphprism.ops.kernels.slot_sum") in (
+    ...     None, "triton is not installed", "torch finds no CUDA device"
+    ... ) or "Triton" in missing("graphprism.ops.kernels.slot_sum")
+    True
+    """
+    return _missing(needs_tuples=module not in _WITHOUT_TUPLES)
+
+
+@cache
+def _missing(needs_tuples: bool) -> str | None:
+    if importlib.util.find_spec("triton") is None:
+        return "triton is not installed"
+    import triton
+
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if needs_tuples and version < _OLDEST_TRITON:
+        return f"Triton {'.'.join(map(str, _OLDEST_TRITON))} or later is needed, got {triton.__version__}"
+    # Triton's interpreter runs kernels on the CPU
+    if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
+        return "torch finds no CUDA device"
+    return None
+
+
+def dot_precision(highest: str = "ieee") -> str:
+    """How ``tl.dot`` is to multiply float32: TF32 where PyTorch may use it, else ``highest``.
+
+    >>> torch.get_float32_matmul_precision(), dot_precision(), dot_precision("tf32x3")
+    ('highest', 'ieee', 'tf32x3')
+    """
+    return highest if torch.get_float32_matmul_precision() == "highest" else "tf32"

@@ -1,0 +1,287 @@
+r"""The ``csr`` backend of `relational_linear`: a sparse and a matrix product, block by block.
+
+With :math:`\mathbf{M}_r` the weighted adjacency matrix of relation :math:`r`, the output is
+:math:`\sum_r \mathbf{M}_r \mathbf{X} \mathbf{W}_r`. A block of rows of :math:`\mathbf{M}_r \mathbf{X}` is summed,
+multiplied by :math:`\mathbf{W}_r` while it is in the cache, and forgotten; the backward pass does the same with
+:math:`\mathbf{M}_r^\top \mathbf{G}`, which gives both gradients. Neither holds (N, R, F) numbers, unless the layer
+multiplies first because that is cheaper, and only ``x`` is kept.
+
+A *pair* is a node and a relation; it is empty if the node has no entry in that relation. The cheapest of four ways is
+taken: over all pairs, over those that are not empty, weights first, or on a GPU one Triton kernel for both products.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from graphprism.ops.aggregate import aggregate_csr
+from graphprism.ops.backends import Backends
+from graphprism.ops.csr import Csr
+from graphprism.ops.entries import entry_dot
+from graphprism.ops.row_orders import active_rows, node_order
+
+if TYPE_CHECKING:
+    from graphprism.ops.relational_adj import RelationalAdj
+
+# How many multiply-adds of a matrix product take as long as moving one number through memory. Measured on two CPU cores
+# at 64 channels: 0.5 ns a gathered number, 0.02 ns a multiply-add; an H200 has about the same ratio in float32.
+_MULTIPLY_ADDS_PER_MOVE = 25
+# Leaving a pair out spares its products, F multiply-adds a channel in each of three, and costs every pair that stays
+# about five moves a channel: it pays from F (1 - a) > 42 a channels on, where the share a of the pairs is active. On a
+# GPU a move is slower beside a product. Measured, forward and backward, with and without empty pairs: two cores, 64
+# channels, 108 and 153 ms at a = 0.5, 186 and 125 ms at a = 0.72; H200, 256 channels, 2.9 and 5.0 ms, 32 channels, 6.2
+# and 4.6 ms at a = 0.5.
+_CHANNELS_THAT_PAY_CPU = 42
+_CHANNELS_THAT_PAY_GPU = 160
+# Channels of which a program can hold the sums of some nodes and, going back, the gradients of four matrices. Measured
+# on an H200 beside the product by blocks, forward and backward: 2.9M nodes, 14M entries, 32 channels 3.0 and 3.6 ms
+# (half of the memory); with 64 channels and hubs (169k nodes, 1.2M entries) 0.93 and 0.57 ms.
+_MOST_FUSED_CHANNELS = 32
+# Gathered numbers below which launches take longer than what is launched, and the order of the nodes does not pay.
+_FEWEST_FUSED_NUMBERS = 1 << 24
+# Nodes for one hub: where there are more hubs, gathering takes most of the time and sums may as well be written.
+_NODES_PER_HUB = 32
+_FUSED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
+    r"""Computes :math:`\mathbf{h}_{j, r} = \mathbf{W}_r^\top \mathbf{x}_j` for all nodes and relations in one product.
+
+    Shapes: ``x`` (N, F_in), ``weight`` (R, F_in, F_out) -> (N, R, F_out)
+    """
+    num_relations, in_channels, out_channels = weight.shape
+    flat = x @ weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
+    # sizes in full: -1 is ambiguous where there are no channels
+    return flat.view(math.prod(x.shape[:-1]), num_relations, out_channels)
+
+
+def csr(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
+    """Both products with their own backward pass."""
+    return _apply(x, weight, adj.weight, adj)
+
+
+def _apply(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+    out: Tensor = _RelationalLinear.apply(x, weight, entry_weight, adj)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _RelationalLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+        ctx.save_for_backward(x, weight, entry_weight)
+        ctx.adj = adj
+        forward = FORWARD.choose(_forward_name(x, weight, adj), x.device)
+        out: Tensor = forward(x, weight, entry_weight, adj)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, entry_weight = ctx.saved_tensors
+        adj: RelationalAdj = ctx.adj
+        if torch.is_grad_enabled():  # a gradient of this gradient is wanted
+            return *_differentiable_backward(grad, x, weight, entry_weight, adj, ctx.needs_input_grad), None
+        need_x, need_weight, need_entry_weight, _ = ctx.needs_input_grad
+        grad = grad.contiguous()
+        grad_x = grad_weight = grad_entry_weight = None
+        if need_x or need_weight:
+            backward = BACKWARD.choose(_backward_name(grad, weight, adj), grad.device)
+            grad_x, grad_weight = backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
+        if need_entry_weight:
+            h = relational_transform(x, weight).flatten(0, 1)
+            grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
+        return grad_x, grad_weight, grad_entry_weight, None
+
+
+def _differentiable_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj, needed: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    """The same three gradients out of products that have gradients themselves."""
+    grad_x = grad_weight = grad_entry_weight = None
+    back = adj.transpose()
+    if needed[0]:
+        grad_x = _apply(grad, weight.transpose(1, 2), entry_weight, back)
+    if needed[1]:
+        grad_weight = torch.einsum("nf,nro->rfo", x, aggregate_csr(grad, back, entry_weight))
+    if needed[2]:
+        h = relational_transform(x, weight).flatten(0, 1)
+        grad_entry_weight = (grad[adj.dst] * h[adj.pair_src]).sum(dim=1)
+    return grad_x, grad_weight, grad_entry_weight
+
+
+def transform_first(
+    adj: RelationalAdj, num_entries: int, in_channels: int, out_channels: int, at_once: bool = False
+) -> bool:
+    """Whether to multiply by the weights before the sums over neighbours rather than after them.
+
+    Before: every sender makes R rows of ``out_channels``, which are written, then gathered once per entry. After: rows
+    of ``in_channels`` are gathered once per entry and multiplied while they are in the cache; on a GPU only where one
+    kernel does both (``at_once``).
+    """
+    num_src, num_dst = adj.size
+    product = adj.num_relations * in_channels * out_channels / _MULTIPLY_ADDS_PER_MOVE
+    before = num_entries * out_channels + num_src * (product + 2 * adj.num_relations * out_channels)
+    after = num_entries * in_channels + num_dst * product
+    if adj.edge_index.is_cuda and not at_once:  # no block fits the cache there: the sums are written and read as well
+        after += num_dst * 2 * adj.num_relations * in_channels
+    return before <= after
+
+
+def skip_empty_pairs(csr: Csr, in_channels: int, out_channels: int) -> bool:
+    """Whether skipping the products of empty pairs is worth gathering the others."""
+    if csr.num_relations == 1:
+        return False
+    pays = _CHANNELS_THAT_PAY_GPU if csr.rowptr.is_cuda else _CHANNELS_THAT_PAY_CPU
+    channels = min(in_channels, out_channels)
+    # nearly a quarter of the pairs is active at least: with so few channels there is no need to count them
+    return channels * 3 > pays and channels * (1 - csr.active_share) > pays * csr.active_share
+
+
+def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
+    """Whether one kernel is to gather, sum and multiply rows of ``dense``; a host-device sync, once per graph."""
+    if not dense.is_cuda or dense.dtype not in _FUSED_TYPES or weight.dtype != dense.dtype:
+        return False
+    if max(weight.shape[1:]) > _MOST_FUSED_CHANNELS or csr.col.numel() * dense.size(1) < _FEWEST_FUSED_NUMBERS:
+        return False
+    return node_order(csr).hub.numel() * _NODES_PER_HUB <= csr.num_rows
+
+
+def all_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+    """Sums the neighbours of a block of nodes, relations side by side, and multiplies by the stacked matrices.
+
+    Few channels, or few empty pairs: a product with zeros is cheaper than skipping them.
+    """
+    csr = adj.incoming
+    out = x.new_empty(adj.size[1], weight.size(2))
+    stacked = weight.flatten(0, 1)
+    for nodes, h in csr.sums_by_block(adj.values(csr.order, entry_weight, x.dtype), x):
+        torch.mm(h, stacked, out=out[nodes])
+    return out
+
+
+def all_pairs_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    adj: RelationalAdj,
+    need_x: bool,
+    need_weight: bool,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of ``x`` and ``weight`` from one pass over the reversed edges."""
+    num_relations, in_channels, out_channels = weight.shape
+    csr = adj.outgoing
+    stacked = weight.transpose(1, 2).flatten(0, 1)
+    grad_x = torch.empty_like(x) if need_x else None
+    total = wide_zeros(x, in_channels, num_relations * out_channels)
+    for nodes, h in csr.sums_by_block(adj.values(csr.order, entry_weight, grad.dtype), grad):
+        if grad_x is not None:
+            torch.mm(h, stacked, out=grad_x[nodes])
+        if need_weight:
+            add_product(total, x[nodes].t(), h)
+    if not need_weight:
+        return grad_x, None
+    return grad_x, total.to(weight.dtype).view(in_channels, num_relations, out_channels).transpose(0, 1).contiguous()
+
+
+def active_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+    """Sums the active rows of a block, multiplies those of each relation by its matrix, adds them up per node.
+
+    Half of the pairs of a molecule split by degree are empty (between a quarter and seven tenths are active on Cora,
+    PubMed, Chameleon, Squirrel, ZINC and Peptides), so that three matrices can cost less than one product with all
+    three.
+    """
+    active = active_rows(adj.incoming, x)
+    value = adj.values(active.order, entry_weight, x.dtype)
+    out = x.new_empty(adj.size[1], weight.size(2))
+    for block, h in active.sums(value, x):
+        y = h.new_empty(h.size(0), weight.size(2))
+        for rows, matrix in zip(block.relations, weight, strict=True):
+            torch.mm(h[rows], matrix, out=y[rows])
+        out[block.nodes] = active.collect(block, y)
+    return out
+
+
+def active_pairs_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    adj: RelationalAdj,
+    need_x: bool,
+    need_weight: bool,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of ``x`` and ``weight`` from one pass over the reversed edges."""
+    active = active_rows(adj.outgoing, grad)
+    value = adj.values(active.order, entry_weight, grad.dtype)
+    grad_x = torch.empty_like(x) if need_x else None
+    total = wide_zeros(x, *weight.shape)
+    for block, h in active.sums(value, grad):
+        if grad_x is not None:
+            y = h.new_empty(h.size(0), x.size(1))
+            for rows, matrix in zip(block.relations, weight, strict=True):
+                torch.mm(h[rows], matrix.t(), out=y[rows])
+            grad_x[block.nodes] = active.collect(block, y)
+        if need_weight:
+            senders = x.index_select(0, active.node[block.rows])
+            for part, rows in zip(total, block.relations, strict=True):
+                add_product(part, senders[rows].t(), h[rows])
+    return grad_x, total.to(weight.dtype) if need_weight else None
+
+
+def weights_first_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+    """Multiplies every sender by all matrices, then sums."""
+    csr = adj.incoming
+    value = adj.values(csr.order, entry_weight, x.dtype)
+    return csr.sum_nodes(csr.pair_col, value, relational_transform(x, weight).flatten(0, 1))
+
+
+def wide_zeros(x: Tensor, *size: int) -> Tensor:
+    """Zeros to add products of ``x`` to: in float32 at least, as bfloat16 would lose what later blocks add."""
+    return x.new_zeros(size, dtype=torch.promote_types(x.dtype, torch.float32))
+
+
+def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Adds ``left @ right`` to ``total``, which may be of a wider type."""
+    if total.dtype == left.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right
+
+
+FORWARD = Backends(
+    automatic="all_pairs",
+    all_pairs=all_pairs_forward,
+    active_pairs=active_pairs_forward,
+    weights_first=weights_first_forward,
+    triton="graphprism.ops.kernels.linear:forward",
+)
+BACKWARD = Backends(
+    automatic="all_pairs",
+    all_pairs=all_pairs_backward,
+    active_pairs=active_pairs_backward,
+    triton="graphprism.ops.kernels.linear:backward",
+)
+
+
+def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
+    """The cheapest backend of the forward pass."""
+    csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
+    fused = FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
+    before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
+    if not (before and out_channels < in_channels):  # else gathering less is worth more than multiplying less
+        if fused:
+            return "triton"
+        if skip_empty_pairs(csr, in_channels, out_channels):
+            return "active_pairs"
+    return "weights_first" if before else "all_pairs"
+
+
+def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
+    """The cheapest backend of the backward pass."""
+    if BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
+        return "triton"
+    return "active_pairs" if skip_empty_pairs(adj.outgoing, *weight.shape[1:]) else "all_pairs"

@@ -1,0 +1,152 @@
+"""ReLU and a division of every row by its length, fused with the addition before and the maximum after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphprism._checks import check_shape
+from graphprism.ops.backends import Backends
+
+Backend = Callable[..., Any]
+_EPS = 1e-12  # the shortest length that is divided by, as in PyTorch
+
+
+def forward_reference(
+    x: Tensor,
+    second: Tensor | None,
+    bias: Tensor | None,
+    kept: Tensor | None,
+    largest: Tensor | None,
+    *,
+    keep: bool,
+    overwrite: bool,
+) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
+    """Adds, drops, cuts, divides and compares; also gives lengths and where the new rows are larger."""
+    out = x
+    for other, change in ((bias, torch.add), (second, torch.add), (kept, torch.mul)):
+        if other is not None:
+            out = change(out, other, out=out if overwrite or out is not x else None)
+    out = torch.clamp(out, min=0, out=out if overwrite or out is not x else None)
+    length = out.norm(dim=-1, keepdim=True)
+    out /= length.clamp(min=_EPS)
+    if largest is None:
+        return out, None, length, None
+    return out, torch.maximum(largest, out), length, out > largest if keep else None
+
+
+def backward_reference(
+    grad: Tensor | None,
+    grad_larger: Tensor | None,
+    out: Tensor,
+    length: Tensor,
+    is_larger: Tensor | None,
+    dtype: torch.dtype,
+    need_bias: bool,
+    need_largest: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Gradients of the summed rows, of the bias and of the largest states before."""
+    total, to_largest = grad, None
+    if grad_larger is not None and is_larger is not None:
+        total = grad_larger * is_larger
+        to_largest = grad_larger - total if need_largest else None
+        total = total if grad is None else total.add_(grad)
+    if total is None:
+        raise ValueError("a gradient must be given, of the rows or of the largest states")
+    # a length that is not divided by has no gradient
+    along = (total * out).sum(dim=-1, keepdim=True) * (length >= _EPS)
+    found = torch.addcmul(total, out, along, value=-1, out=None if total is grad else total)
+    found.div_(length.clamp(min=_EPS)).masked_fill_(out <= 0, 0)  # what was dropped is zero as well
+    return found.to(dtype), found.flatten(0, -2).sum(dim=0) if need_bias else None, to_largest
+
+
+FORWARD = Backends(reference=forward_reference, triton="graphprism.ops.kernels.relu_normalize:forward")
+BACKWARD = Backends(reference=backward_reference, triton="graphprism.ops.kernels.relu_normalize:backward")
+
+
+def relu_normalize(
+    x: Tensor,
+    second: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    kept: Tensor | None = None,
+    largest: Tensor | None = None,
+    overwrite: bool = False,
+    impl: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""Computes :math:`\mathbf{y}_i = \mathbf{r}_i / \lVert \mathbf{r}_i \rVert_2` and :math:`\max(m_{ic}, y_{ic})`.
+
+    Here :math:`r_{ic} = \max(k_{ic} (x_{ic} + x'_{ic} + b_c), 0)`, where :math:`k_{ic}` says which numbers dropout
+    keeps; a length takes the scale of dropout out again. A row of zeros stays one. Where :math:`m_{ic}` and
+    :math:`y_{ic}` are equal, the gradient goes to :math:`m_{ic}`.
+
+    For the backward pass it keeps :math:`\mathbf{y}`, which the next layer keeps as well, one number for every row, and
+    where :math:`\mathbf{y}` was larger. A GPU reads and writes every number once in each pass.
+
+    Args:
+        x: (N, F) rows.
+        second: (N, F) further rows :math:`\mathbf{x}'_i` to add.
+        bias: (F,) a row :math:`\mathbf{b}` to add to all.
+        kept: (N, F) :math:`k_{ic}`, booleans.
+        largest: (N, F) :math:`m_{ic}`, the largest states of earlier layers.
+        overwrite: Whether the rows may take the place of ``x``, which nobody must need any more.
+        impl: A backend, ``reference`` or ``triton``.
+
+    Returns:
+        (N, F) rows of length one, and the larger of them and ``largest``: the rows again where that is not given.
+
+    >>> out, largest = relu_normalize(torch.tensor([[3.0, 4.0, -2.0]]), largest=torch.tensor([[0.0, 1.0, 0.0]]))
+    >>> out, largest
+    (tensor([[0.6000, 0.8000, 0.0000]]), tensor([[0.6000, 1.0000, 0.0000]]))
+    """
+    for name, tensor in (("second", second), ("kept", kept), ("largest", largest)):
+        if tensor is not None:
+            check_shape(name, tensor, list(x.shape))
+    if bias is not None:
+        check_shape("bias", bias, [x.size(-1)])
+    inputs = (x, second, bias, kept, largest)
+    forward, backward = FORWARD.choose(impl, x.device), BACKWARD.choose(impl, x.device)
+    # autograd lets nothing that gives two tensors write into a view
+    overwrite = overwrite and x.is_contiguous() and not x._is_view() and x.dtype == _dtype(x, second, bias)
+    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in inputs):
+        out, larger = _ReluNormalize.apply(forward, backward, overwrite, *inputs)  # type: ignore[no-untyped-call]
+    else:
+        out, larger, *_ = forward(*inputs, keep=False, overwrite=overwrite)
+    return out, out if larger is None else larger
+
+
+class _ReluNormalize(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, forward: Backend, backward: Backend, overwrite: bool, *inputs: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        if overwrite:
+            ctx.mark_dirty(inputs[0])
+        out, larger, length, is_larger = forward(*inputs, keep=True, overwrite=overwrite)
+        ctx.save_for_backward(out, length, is_larger)
+        ctx.backward, ctx.dtype = backward, inputs[0].dtype  # type: ignore[union-attr]
+        ctx.set_materialize_grads(False)  # nothing reads the last layer's state but its maximum
+        return out, larger
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor | None, grad_larger: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None and grad_larger is None:
+            return (None,) * 8
+        _, _, _, need_x, need_second, need_bias, _, need_largest = ctx.needs_input_grad
+        need_largest = need_largest and grad_larger is not None
+        grad_x, grad_bias, grad_largest = ctx.backward(
+            grad, grad_larger, *ctx.saved_tensors, ctx.dtype, need_bias, need_largest
+        )
+        rows = (grad_x if need_x else None, grad_x if need_second else None)
+        return None, None, None, *rows, grad_bias, None, grad_largest
+
+
+def _dtype(*summands: Tensor | None) -> torch.dtype:
+    """What their sum has."""
+    return reduce(torch.promote_types, (each.dtype for each in summands if each is not None))

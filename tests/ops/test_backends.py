@@ -1,0 +1,132 @@
+"""The choice of a backend, and what keeps Triton's kernels from running."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from graphprism.ops import kernels
+from graphprism.ops.backends import Backends
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+MODULE = "graphprism.ops.kernels.planted"
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with a GPU and the Triton of a version; what it has is not asked twice, so forget it afterwards."""
+
+    def set_up(version="3.6.0", cuda=True, interpreted=False):
+        kernels._missing.cache_clear()
+        fake = SimpleNamespace(__version__=version, __spec__=SimpleNamespace())
+        monkeypatch.setitem(sys.modules, "triton", fake if version else None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: fake.__spec__ if version else None)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+        monkeypatch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
+
+    yield set_up
+    kernels._missing.cache_clear()
+
+
+@pytest.fixture
+def planted(tmp_path, monkeypatch):
+    """Writes a module of kernels."""
+
+    def plant(source):
+        (tmp_path / "planted.py").write_text(source)
+        monkeypatch.setattr(kernels, "__path__", [*kernels.__path__, str(tmp_path)])
+
+    yield plant
+    sys.modules.pop(MODULE, None)
+
+
+def reference():
+    return "reference"
+
+
+def scatter():
+    return "scatter"
+
+
+def make():
+    return Backends(reference=reference, triton=f"{MODULE}:run")
+
+
+def test_kernel_is_chosen_where_it_can_run_and_fits(machine, planted):
+    machine()
+    planted("WIDTH = 3\ndef run():\n    return 'triton'\n")
+    backends = make()
+    assert list(backends) == ["reference", "triton"]
+    assert backends.choose(None, CUDA)() == "triton"
+    assert backends.choose(None, CUDA, lambda module: module.WIDTH == 3)() == "triton"
+    assert backends.choose(None, CUDA, lambda module: module.WIDTH == 4)() == "reference"
+    assert backends.choose("reference", CUDA)() == "reference"
+    assert backends.choose(None, CPU)() == "reference"
+    assert backends.choose("triton", CPU)() == "triton"
+
+
+def test_kernel_is_loaded_only_when_it_is_chosen(machine, planted):
+    machine()
+    planted("def run():\n    return 'triton'\n")
+    backends = make()
+    assert "triton" in backends
+    backends.choose(None, CPU)
+    assert MODULE not in sys.modules
+    backends.choose(None, CUDA)
+    assert MODULE in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("have", "reason"),
+    [
+        ({"version": None}, "triton is not installed"),
+        ({"version": "3.3.1"}, r"Triton 3\.4 or later is needed, got 3\.3\.1"),
+        ({"cuda": False}, "torch finds no CUDA device"),
+    ],
+)
+def test_missing_kernel_raises_with_the_reason_or_falls_back(machine, have, reason):
+    machine(**have)
+    backends = make()
+    assert list(backends) == ["reference"]
+    assert backends.choose(None, CUDA) is reference
+    with pytest.raises(ValueError, match=rf"must be one of \['reference'\] on this machine, got 'triton': {reason}"):
+        backends.choose("triton", CUDA)
+
+
+@pytest.mark.parametrize("version", ["3.4.0", "3.10.1+git0", "4.0.0"])
+def test_recent_triton_is_enough(machine, version):
+    machine(version)
+    assert "triton" in make()
+
+
+def test_csr_sum_takes_an_older_triton(machine):
+    machine("3.2.0")
+    assert kernels.missing("graphprism.ops.kernels.csr_sum") is None
+    assert kernels.missing("graphprism.ops.kernels.slot_sum") is not None
+
+
+def test_interpreter_needs_no_gpu(machine):
+    machine(cuda=False, interpreted=True)
+    assert "triton" in make()
+
+
+@pytest.mark.parametrize("impl", [None, "triton"])
+def test_broken_import_of_our_own_is_not_hidden(machine, planted, impl):
+    machine()
+    planted("from graphprism.ops import no_such_name\n")
+    with pytest.raises(ImportError, match="no_such_name"):
+        make().choose(impl, CUDA)
+
+
+def test_transformed_code_gets_scatter():
+    backends = Backends(reference=reference, scatter=scatter)
+    assert backends.choose(None, CPU)() == "reference"
+    found = []
+    torch.vmap(lambda x: found.append(backends.choose(None, x.device)()) or x)(torch.ones(2))
+    assert found == ["scatter"]
+
+
+def test_unknown_backend_is_an_error():
+    with pytest.raises(ValueError, match=r"`impl` must be one of \['reference'\] on this machine, got 'fast'"):
+        Backends(reference=reference).choose("fast", CPU)

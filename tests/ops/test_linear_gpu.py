@@ -1,0 +1,188 @@
+"""The kernels that gather, sum and multiply at once, against the reference.
+
+`TRITON_INTERPRET=1` runs them on the CPU, where triton is installed.
+"""
+
+import os
+
+import pytest
+import torch
+
+from graphprism.ops import RelationalAdj, linear_csr, relational_linear
+from graphprism.ops.linear_csr import kernel_pays
+from graphprism.ops.row_orders import node_order
+from graphprism.testing import tolerance
+from tests.ops.cases import GRAPHS, make_adj, normal
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
+
+# the interpreter multiplies the bits of bfloat16 as if they were integers
+HALF = torch.float16 if INTERPRETED else torch.bfloat16
+HUB = 300  # entries of node 5, as sender and as receiver
+
+
+@pytest.fixture
+def device(monkeypatch):
+    if "triton" not in linear_csr.FORWARD:
+        pytest.skip("the kernels of Triton cannot run on this machine")
+    monkeypatch.setattr(linear_csr, "kernel_pays", lambda *_: True)
+    if INTERPRETED:
+        monkeypatch.setattr("graphprism.ops.backends._INTERPRETED", True)
+    return "cpu" if INTERPRETED else "cuda"
+
+
+def random_adj(num_relations, weighted=True, hubs=True, num_nodes=(150, 131), dtype=torch.float64):
+    """Nodes of 0 to about 10 entries, some of none at all, and two hubs; more tiles than programs."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.stack([torch.randint(n - 30, (600,), generator=generator) for n in num_nodes])
+    if hubs:
+        ends = [torch.randint(n - 30, (2, HUB), generator=generator) for n in num_nodes]
+        edges = torch.cat([edges, torch.stack([ends[0][0], torch.full((HUB,), 5)]),
+                           torch.stack([torch.full((HUB,), 5), ends[1][1]])], dim=1)  # fmt: skip
+    types = torch.randint(num_relations, (edges.size(1),), generator=generator)
+    weight = torch.rand(edges.size(1), generator=generator, dtype=torch.float64).to(dtype) if weighted else None
+    return RelationalAdj(edges, types, weight, num_relations=num_relations, num_nodes=num_nodes)
+
+
+def leaf(*size, dtype, device, seed=0):
+    return normal(*size, dtype=dtype, seed=seed).detach().to(device).requires_grad_()
+
+
+def passes(x, adj, weight, grad, **more):
+    out = relational_linear(x, adj, weight, **more)
+    return out, *torch.autograd.grad(out, (x, weight), grad)
+
+
+def assert_all_near(adj, channels, dtype, device, num_relations):
+    """Output and both gradients, each beside the same in float64 and divided by its largest number."""
+    x = leaf(adj.size[0], channels[0], dtype=dtype, device=device)
+    weight = leaf(num_relations, *channels, dtype=dtype, device=device, seed=1)
+    grad = leaf(adj.size[1], channels[1], dtype=dtype, device=device, seed=2).detach()
+    adj = adj.to(device)
+    wide = adj if adj.edge_weight is None else adj.with_weight(adj.edge_weight.detach().double())
+    exact = passes(x.double(), wide, weight.double(), grad.double(), impl="reference")
+    for ours, theirs in zip(passes(x, adj, weight, grad), exact, strict=True):
+        assert ours.dtype == dtype
+        scale = theirs.abs().max().clamp(min=1e-3) if theirs.numel() else 1
+        allowed = tolerance(torch.bfloat16 if dtype == HALF else dtype)
+        torch.testing.assert_close(ours.double() / scale, theirs / scale, **allowed)
+
+
+@pytest.mark.parametrize("channels", [(8, 8), (16, 16), (31, 31), (32, 32), (64, 64), (64, 8), (1, 33)], ids=str)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_both_passes_equal_the_reference(channels, weighted, device):
+    assert_all_near(random_adj(3, weighted), channels, torch.float32, device, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, HALF], ids=str)
+@pytest.mark.parametrize("num_relations", [1, 2, 4, 5, 9])
+@pytest.mark.parametrize("hubs", [True, False])
+def test_any_number_of_relations(num_relations, hubs, dtype, device):
+    adj = random_adj(num_relations, hubs=hubs, dtype=dtype)
+    assert (node_order(adj.incoming).hub.numel() > 0) == hubs
+    assert_all_near(adj, (16, 24), dtype, device, num_relations)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("soft", [False, True])
+def test_every_graph_with_the_gradients_of_weights_and_scores(name, soft, device):
+    adj = make_adj(name, soft=soft, dtype=torch.float32).to(device)
+    x, weight = leaf(adj.size[0], 8, dtype=torch.float32, device=device), normal(3, 8, 16, dtype=torch.float32)
+    weight = weight.detach().to(device).requires_grad_()
+    leaves = (x, weight, adj.edge_weight, *([adj.edge_type] if soft else []))
+    found = {}
+    for impl in ("csr", "reference"):
+        out = relational_linear(x, adj, weight, impl=impl)
+        found[impl] = (out, *torch.autograd.grad(out.square().sum(), leaves))
+    for ours, theirs in zip(*found.values(), strict=True):
+        scale = theirs.abs().max().clamp(min=1e-3) if theirs.numel() else 1
+        torch.testing.assert_close(ours / scale, theirs / scale, **tolerance(torch.float32))
+
+
+@pytest.mark.parametrize("num_relations", [3, 5])
+@pytest.mark.parametrize("needed", [(True, False), (False, True)])
+def test_only_the_gradient_that_is_asked_for(needed, num_relations, device):
+    adj = random_adj(num_relations, dtype=torch.float32).to(device)
+    inputs = [leaf(*size, dtype=torch.float32, device=device) for size in ((150, 16), (num_relations, 16, 16))]
+    grad = torch.ones(131, 16, device=device)
+    both = dict(zip((True, False), passes(inputs[0], adj, inputs[1], grad)[1:], strict=True))
+    for tensor, need in zip(inputs, needed, strict=True):
+        tensor.requires_grad_(need)
+    relational_linear(inputs[0], adj, inputs[1]).backward(grad)
+    assert [tensor.grad is not None for tensor in inputs] == list(needed)
+    ours, theirs = inputs[0 if needed[0] else 1].grad, both[needed[0]]
+    torch.testing.assert_close(ours / theirs.abs().max(), theirs / theirs.abs().max(), **tolerance(torch.float32))
+
+
+@pytest.mark.parametrize("num_relations", [3, 5])
+def test_what_is_infinite_meets_only_its_relation_and_its_neighbours(num_relations, device):
+    adj = random_adj(num_relations, hubs=False, dtype=torch.float32).to(device)
+    x, weight = torch.ones(150, 16, device=device), torch.ones(num_relations, 16, 16, device=device)
+    x[7] = float("inf")
+    touched = torch.zeros(131, dtype=torch.bool, device=device)
+    touched[adj.dst[adj.src == 7]] = True
+    out = relational_linear(x, adj, weight)
+    assert touched.any()
+    assert out[~touched].isfinite().all()
+    assert (out[touched] == float("inf")).all()
+
+
+def test_second_derivatives(device):
+    adj = random_adj(3, dtype=torch.float32).to(device)
+    x, weight = leaf(150, 8, dtype=torch.float32, device=device), leaf(3, 8, 8, dtype=torch.float32, device=device)
+    found = []
+    for impl in ("csr", "reference"):
+        first = torch.autograd.grad(relational_linear(x, adj, weight, impl=impl).square().sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(first[0].square().sum(), (x, weight)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours / theirs.abs().max(), theirs / theirs.abs().max(), **tolerance(torch.float32))
+
+
+def test_same_bits_twice(device):
+    adj = random_adj(3, dtype=torch.float32).to(device)
+    x, weight = (leaf(*size, dtype=torch.float32, device=device) for size in ((150, 32), (3, 32, 32)))
+    grad = torch.ones(131, 32, device=device)
+    assert all(a.equal(b) for a, b in zip(passes(x, adj, weight, grad), passes(x, adj, weight, grad), strict=True))
+
+
+def test_rows_that_do_not_stand_in_one_piece(device):
+    adj = random_adj(3, dtype=torch.float32).to(device)
+    x, weight = (leaf(*size, dtype=torch.float32, device=device) for size in ((16, 150), (3, 16, 16)))
+    expected = relational_linear(x.t().contiguous(), adj, weight, impl="reference")
+    torch.testing.assert_close(relational_linear(x.t(), adj, weight), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="needs a GPU")
+def test_a_step_can_be_captured(device):
+    adj = random_adj(3, dtype=torch.float32).to(device)
+    x, weight = (leaf(*size, dtype=torch.float32, device=device) for size in ((150, 32), (3, 32, 32)))
+    grad = torch.ones(131, 32, device=device)
+    captured, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.stream(stream):  # autograd goes back to where it first met the leaves
+        expected = passes(x, adj, weight, grad)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(captured, stream=stream):
+        found = passes(x, adj, weight, grad)
+    captured.replay()
+    torch.cuda.synchronize()
+    assert all(ours.equal(theirs) for ours, theirs in zip(found, expected, strict=True))
+
+
+@pytest.mark.skipif(INTERPRETED, reason="needs a GPU")
+def test_where_the_kernels_are_used():
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(40_000, (2, 600_000), generator=generator).cuda()
+    csr = RelationalAdj(edges, num_nodes=40_000).incoming
+
+    def taken(width=32, dtype=torch.float32, csr=csr):
+        dense = torch.empty(40_000, width, dtype=dtype, device="cuda")
+        return kernel_pays(csr, dense, dense.new_empty(1, width, width))
+
+    assert taken()
+    assert taken(dtype=torch.bfloat16)
+    assert not taken(dtype=torch.float64)
+    assert not taken(width=33)
+    assert not taken(width=16)  # too little to gather
+    dense_graph = RelationalAdj(edges % 4000, num_nodes=40_000).incoming  # each of 4000 nodes has 150 entries
+    assert not taken(csr=dense_graph)
