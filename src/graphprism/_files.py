@@ -36,12 +36,18 @@ def write_whole(path: Path, content: bytes | str, what: str = "checkpoints") -> 
     ...     [file.name for file in Path(folder, "new").iterdir()]
     ['a.txt']
     """
-    data = content.encode() if isinstance(content, str) else content
+    with whole_file(path, what) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path, what: str = "checkpoints") -> Iterator[IO[bytes]]:
+    """A binary file to write to that becomes ``path`` at the end, as `write_whole` does; for content made in parts."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(path)
         with _temporary(path) as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
             if os.name == "nt":  # an open file cannot be renamed there

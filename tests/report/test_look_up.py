@@ -16,9 +16,6 @@ def scored(score, *, larger=True, **extra):
     [
         (80.0, 70.5, True),  # within ten points
         (80.0, 69.5, False),
-        (0.80, 0.705, True),  # the same in shares
-        (0.80, 0.695, False),
-        (0.20, 0.11, True),
         (70.0, 80.0, True),  # better than the model
     ],
 )

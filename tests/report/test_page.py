@@ -184,3 +184,11 @@ def test_no_torch_and_no_other_package():
     code = "import sys, graphprism.report; assert not {'torch', 'numpy', 'typer'} & set(sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(Path(report.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_warnings_say_where_data_differ():
+    runs = [replace(run(seed=seed), data=data) for seed, data in enumerate(["a" * 64, "a" * 64, "b" * 64, None])]
+    text = read(page([], runs)).one("ul", class_="warnings").text
+    assert "The data of zinc12k differ between runs: fingerprints aaaaaaaaa in 2 runs, bbbbbbbbb in 1 run." in text
+    same = [replace(run(seed=seed), data="a" * 64) for seed in range(2)]
+    assert "differ between runs" not in page([], [*same, replace(run(seed=2), data=None)])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphprism._files import whole_file
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
 
@@ -207,21 +206,13 @@ def save(dataset: PackedDataset, path: str | Path) -> None:
 
     Raises:
         ValueError: The set does not hold what a packed file must hold; nothing is written.
+        OSError: It cannot be written.
     """
     arrays, about = _to_arrays(dataset)
     check_arrays(arrays, about)
     about["sha256"] = _checksum(arrays, about)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half_written = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with half_written.open("xb") as file:
-            np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(half_written, path)
-    finally:
-        half_written.unlink(missing_ok=True)
+    with whole_file(Path(path), "data sets") as file:
+        np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
 
 
 def read(path: str | Path, defaults: dict[str, Any] | None = None) -> PackedDataset:

@@ -43,6 +43,8 @@ def _versions(runs: Sequence[RunResult]) -> Html:
     rows = [[name, _counts(Counter(run.versions[name] for run in runs if name in run.versions))] for name in packages]
     commits = Counter(run.commit or "unknown" for run in runs)
     rows.append(["commit", tag("span", _counts(commits), class_="mono")])
+    known = Counter("known" if run.data else "unknown" for run in runs)
+    rows.append(["fingerprint of the data", _counts(known)])
     changed = any(commit.endswith("+") for commit in commits)
     note = tag("p", "A commit that ends in + was changed since.", class_="small") if changed else None
     return tag("div", table("Versions", ["What", "Version (runs)"], rows), note)
@@ -87,9 +89,7 @@ def look_up(result: RunResult) -> LookUp | None:
 def _close(score: float, lookup: float, larger_is_better: bool) -> bool:
     if not larger_is_better:  # an error has no points, so its share decides
         return lookup * SHARE <= score
-    # A score of at most 1 is a share, of which a hundredth is a point.
-    points = POINTS if max(abs(score), abs(lookup)) > 1 else POINTS / 100
-    return score - lookup <= points
+    return score - lookup <= POINTS
 
 
 def _number(value: object) -> float | None:
@@ -115,7 +115,7 @@ def summary(tables: Sequence[TableResult], runs: Sequence[RunResult]) -> Html | 
 
 
 def warnings(runs: Sequence[RunResult]) -> Html | None:
-    """Diverged runs and close look-ups; None without any."""
+    """Diverged runs, close look-ups and data sets that changed between runs; None without any."""
     diverged = sum(run.status != "finished" for run in runs)
     found = [each for run in runs if (each := look_up(run)) and each.close]
     lines = [
@@ -123,9 +123,25 @@ def warnings(runs: Sequence[RunResult]) -> Html | None:
         f"⚠ In {counted(found, 'run')} a look-up without parameters comes within 10 points or 90 % of the model."
         if found
         else None,
+        *map(_data_warning, _changed_data(runs)),
     ]
     items = [tag("li", line) for line in lines if line]
     return tag("ul", *items, class_="warnings") if items else None
+
+
+def _changed_data(runs: Sequence[RunResult]) -> list[tuple[str, Counter[str]]]:
+    """Data sets whose runs have different fingerprints, with the number of runs of each; without those unknown."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for run in runs:
+        if run.data is not None:
+            found[str(run.run.get("dataset"))][run.data] += 1
+    return [(name, counts) for name, counts in found.items() if len(counts) > 1]
+
+
+def _data_warning(changed: tuple[str, Counter[str]]) -> str:
+    name, counts = changed
+    versions = ", ".join(f"{data[:9]} in {counted(count, 'run')}" for data, count in counts.most_common())
+    return f"⚠ The data of {name} differ between runs: fingerprints {versions}."
 
 
 def _tile(name: str, value: str, more: str) -> Html:

@@ -13,6 +13,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphprism._files import write_whole
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -307,10 +309,7 @@ class CollapseCSV:
     def __init__(self, path: str | os.PathLike[str], first_step: int) -> None:
         self.path = Path(path)
         kept = self._lines_before(first_step) if self.path.exists() else []
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        draft.write_text(_text([_HEADER]) + "".join(kept), encoding="utf-8")
-        os.replace(draft, self.path)
+        write_whole(self.path, _text([_HEADER]) + "".join(kept), "the collapse of layers")
 
     def append(self, step: int, report: CollapseReport) -> None:
         """Writes the rows of one report."""
