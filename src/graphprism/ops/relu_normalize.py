@@ -94,7 +94,7 @@ def relu_normalize(
         bias: (F,) a row :math:`\mathbf{b}` to add to all.
         kept: (N, F) :math:`k_{ic}`, booleans.
         largest: (N, F) :math:`m_{ic}`, the largest states of earlier layers.
-        overwrite: Whether the rows may take the place of ``x``, which nobody must need any more.
+        overwrite: Whether the result may overwrite ``x``, to which there must be no other reference.
         impl: A backend, ``reference`` or ``triton``.
 
     Returns:

@@ -11,7 +11,7 @@ from graphprism._files import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Three of viridis, dark to light, then orange and grey: told apart by every kind of colour vision.
+# Three of viridis, dark to light, then orange and grey: distinct for every kind of colour vision.
 COLOURS = ("#481567", "#287d8e", "#73d055", "#e69f00", "#6e6e6e")
 
 

@@ -32,7 +32,7 @@ def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
     accelerator = device_type(accelerator, devices, nodes)
     strategy: Any = "auto"
     if devices * nodes > 1:
-        # the last layer of a gated network makes edge features that nobody reads
+        # the edge features that the last layer of a gated network computes are unused
         strategy = DDPStrategy(find_unused_parameters=CONVOLUTIONS[run.model].takes_edge_attr)
     fabric = Fabric(
         accelerator=accelerator,

@@ -21,7 +21,7 @@ FOLDS = {
 
 
 # The protocol of Dir-GNN: all nodes at once, Adam with a constant rate, early stopping by validation accuracy.
-_DIR_GNN = Run(
+NODE_PROTOCOL = Run(
     "chameleon",
     "mrs-dir-gcn",
     layers=6,
@@ -48,10 +48,10 @@ _NOT_PUBLISHED = "hyper-parameters not published: those of Dir-GNN, on the undir
 _MLP = "hyper-parameters not published: those of Dir-GNN"
 
 # Column and the run of Dir-GNN with the values of its authors; the two filtered sets have none, and take the others'.
-_WIKI = replace(_DIR_GNN, dataset="squirrel", model="dir-gcn", layers=4, dropout=0.0, lr=0.01)
+_WIKI = replace(NODE_PROTOCOL, dataset="squirrel", model="dir-gcn", layers=4, dropout=0.0, lr=0.01)
 _CHAMELEON = replace(_WIKI, dataset="chameleon", layers=5, lr=0.005)
 _ARXIV = replace(
-    _DIR_GNN,
+    NODE_PROTOCOL,
     dataset="arxiv-year",
     model="dir-gcn",
     width=256,

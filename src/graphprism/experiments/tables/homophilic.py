@@ -5,30 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphprism.experiments.spec import CellSpec, TableSpec
+from graphprism.experiments.tables.directed import NODE_PROTOCOL
 from graphprism.results import Score
-from graphprism.training import Run
 
 _GRID = {
     "lr": (0.03, 0.01, 0.003),
     "dropout": (0.0, 0.2, 0.4, 0.6, 0.8),
     "layers": (1, 2, 4, 8, 16, 32),
 }
-_GCN = Run(
-    "cora",
-    "gcn",
-    layers=6,
+_GCN = replace(
+    NODE_PROTOCOL,
+    dataset="cora",
+    model="gcn",
     width=64,
-    alpha=1.0,
-    dropout=0.2,
+    jk=None,
+    normalize=False,
+    share_init=False,
     input_dropout=True,
     self_loops=True,
-    row_normalise=True,
-    optimizer="adam",
-    lr=0.005,
-    clip=0.0,
-    schedule="constant",
-    warmup=0,
-    batch_size=None,
     epochs=1000,
     patience=200,
 )

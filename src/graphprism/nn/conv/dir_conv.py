@@ -79,7 +79,7 @@ class DirConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         out, second, bias = self.summands(x, edge_index, edge_type, edge_weight)
         if second is not None:
-            out = out.add_(second)  # nobody else has it, and no gradient asks for it
+            out = out.add_(second)  # safe in place: no other reference, not saved for backward
         return out if bias is None else out + bias
 
     def summands(

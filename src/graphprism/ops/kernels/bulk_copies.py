@@ -57,7 +57,7 @@ def _back_kernel(
     own = (run.to(tl.int64) * num_rows + row)[:, None] * CHANNELS
     there = (row < num_rows)[:, None]
     wide, rest = tl.arange(0, WIDE), WIDE + tl.arange(0, REST)
-    if HAS_GATE:  # read ahead: nobody waits for it behind the loop
+    if HAS_GATE:  # loaded before the loop: its latency is hidden
         gates = tl.load(gate + own + wide[None, :], mask=there & (wide < CHANNELS)[None, :], other=0.0)
         gates_rest = tl.load(gate + own + rest[None, :], mask=there & (rest < CHANNELS)[None, :], other=0.0)
     left = tl.load(active + run * num_tiles + tile)

@@ -69,7 +69,7 @@ def _split_sum_kernel(
     row = tl.program_id(0).to(COUNT) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     inside = channel < channels
-    if PARTS > 0:  # read now, added up at the end: nobody waits for it
+    if PARTS > 0:  # loaded now, added at the end: its latency is hidden
         own = (row < num_out)[:, None] & inside[None, :]
         address = row[:, None] * channels + channel[None, :]
         mine = tl.load(rows + address, mask=own, other=0.0)

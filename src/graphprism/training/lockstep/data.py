@@ -99,7 +99,7 @@ class TableDataset:
 
     @property
     def leaves_out_pairs(self) -> bool:
-        """Whether products may leave out pairs that nobody sends by: rows can stand `together`."""
+        """Whether products may skip pairs (node, relation) without outgoing edges: rows can be sorted by `together`."""
         return self._sends is not None
 
     @property
