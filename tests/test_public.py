@@ -29,9 +29,12 @@ def test_every_public_name_is_there():
     assert set(gp.__all__) <= set(dir(gp))
 
 
-def test_public_names_are_those_of_the_analysis():
-    for name in set(gp.__all__) - {"__version__"}:
-        assert getattr(gp, name) is getattr(analysis, name)
+def test_public_names_are_those_of_their_packages():
+    for name, package in gp._NAMES.items():
+        assert getattr(gp, name) is getattr(importlib.import_module(f"graphprism.{package}"), name)
+    for name in gp._PACKAGES:
+        assert getattr(gp, name) is importlib.import_module(f"graphprism.{name}")
+    assert {*gp._NAMES, *gp._PACKAGES, "__version__"} == set(gp.__all__)
 
 
 def test_unknown_name_is_an_attribute_error():

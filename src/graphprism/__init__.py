@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from graphprism import analysis, datasets, experiments, nn, ops, splitting, testing, training, transforms
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -17,31 +19,68 @@ if TYPE_CHECKING:
         compare_splits,
         inspect_graph,
         rank_one_distance,
-        read_graph,
     )
+    from graphprism.io import read_graph
+    from graphprism.ops import RelationalAdj
+    from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
+
+_PACKAGES = ("analysis", "datasets", "experiments", "nn", "ops", "splitting", "testing", "training", "transforms")
+# Names by the package that has them.
+_NAMES = {
+    **dict.fromkeys(("SplitEdges", "RelationalNorm", "LaplacianPE"), "transforms"),
+    "RelationalAdj": "ops",
+    **dict.fromkeys(
+        (
+            "Certificate",
+            "CollapseMonitor",
+            "CollapseReport",
+            "SplitComparison",
+            "certify",
+            "collapse",
+            "compare_splits",
+            "inspect_graph",
+            "rank_one_distance",
+        ),
+        "analysis",
+    ),
+    "read_graph": "io",
+}
 
 __all__ = [
     "Certificate",
     "CollapseMonitor",
     "CollapseReport",
+    "LaplacianPE",
+    "RelationalAdj",
+    "RelationalNorm",
     "SplitComparison",
+    "SplitEdges",
     "__version__",
+    "analysis",
     "certify",
     "collapse",
     "compare_splits",
+    "datasets",
+    "experiments",
     "inspect_graph",
+    "nn",
+    "ops",
     "rank_one_distance",
     "read_graph",
+    "splitting",
+    "testing",
+    "training",
+    "transforms",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the analysis at its first use: ``import graphprism`` alone does not wait for torch."""
-    if name not in __all__:
+    """Loads a package, or a name of one, at its first use: ``import graphprism`` alone does not wait for torch."""
+    if name in _PACKAGES:
+        return import_module(f"graphprism.{name}")
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from graphprism import analysis
-
-    value = globals()[name] = getattr(analysis, name)
+    value = globals()[name] = getattr(import_module(f"graphprism.{_NAMES[name]}"), name)
     return value
 
 

@@ -10,11 +10,15 @@ from graphprism.cli.train_options import (
     MODELS,
     NODE_PROTOCOL,
     PROTOCOL,
+    Optimizer,
+    Precision,
+    Schedule,
     shown_default,
 )
 from graphprism.datasets import DATASETS, molecules
 from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
+from graphprism.training.run import OPTIMIZERS, PRECISIONS, SCHEDULES
 from tests.datasets.small_sets import one_graph
 
 GRAPHS = molecules(12)
@@ -125,3 +129,8 @@ def test_targets_of_nodes_have_a_protocol_of_their_own(directed, protocol, model
     assert [(run.model, run.fold) for run in runs] == [(model, fold) for model in models for fold in range(3)]
     assert runs[0] == Run("mine", models[0], **protocol)
     assert runs_on(options(dataset="mine", lr="0.5", patience=7), dataset)[0].patience == 7
+
+
+def test_names_in_the_help_are_those_that_a_run_takes():
+    for hint, names in ((Optimizer, OPTIMIZERS), (Schedule, SCHEDULES), (Precision, PRECISIONS)):
+        assert hint.__metadata__[0].metavar == "|".join(names)

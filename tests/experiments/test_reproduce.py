@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graphprism._files import claim
-from graphprism.datasets import load
+from graphprism.datasets import load, molecules
 from graphprism.experiments import CellSpec, Ledger, Listener, Reproduction, Settings, TableSpec
 from graphprism.experiments.runner import run_missing
 from graphprism.results import CellStatus, TableResult
@@ -140,7 +140,7 @@ def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
 
     other = claim(tmp_path / "locks" / f"{runs[1].key}.lock")
     assert other.__enter__()
-    run_missing(runs, {"tiny": None}, ledger, tmp_path, Many(train_many), Listener(on_wait=finish_elsewhere))
+    run_missing(runs, {"tiny": molecules(12)}, ledger, tmp_path, Many(train_many), Listener(on_wait=finish_elsewhere))
     assert given == [[2, 3, 4]]
     assert waits == [1]
     assert sorted(result.key for result in ledger.read()) == sorted(run.key for run in runs)

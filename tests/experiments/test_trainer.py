@@ -5,9 +5,11 @@ import torch
 
 import graphprism.training
 from graphprism.datasets import load
-from graphprism.experiments import trainer_for
+from graphprism.experiments import Ledger, trainer_for
+from graphprism.experiments.runner import finished_results
 from graphprism.training import Run, lockstep_key
 from tests.experiments.tiny_table import TINY, save_tiny
+from tests.report.samples import run as sample
 from tests.training.node_sets import small_run, small_set
 
 RUNS = [Run(seed=0), Run(seed=1), Run(lr=0.5), Run(weight_decay=0.5), Run(dropout=0.5), Run(layers=2), Run(pe=2)]
@@ -82,3 +84,10 @@ def test_table_repeats_folds_before_seeds():
         (0, 0), (1, 0), (0, 1)
     ]  # fmt: skip
     assert spec.repeated(replace(NODES, dataset="pubmed"), 2) == replace(NODES, dataset="pubmed", seed=2)
+
+
+def test_results_on_other_data_do_not_count(tmp_path):
+    ledger, runs = Ledger(tmp_path / "ledger.jsonl"), [replace(RUNS[0], seed=seed) for seed in range(3)]
+    for run, data in zip(runs, ["new", "old", None], strict=True):
+        ledger.append(replace(sample(), key=run.key, run=run.to_dict(), data=data))
+    assert list(finished_results(runs, {"molecules": "new"}, ledger)) == [runs[0].key, runs[2].key]

@@ -33,7 +33,9 @@ def test_gradient_is_finite_where_a_degree_is_zero(kind):
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"`norm` must be one of \['sym', 'dir', 'mean', 'none'\], got 'both'"):
+    with pytest.raises(
+        ValueError, match=r"`norm` must be one of \['sym', 'dir', 'mean', 'none'\] .a norm of edges., got 'both'"
+    ):
         edge_norm(STAR, (4, 4), "both")
     with pytest.raises(ValueError, match="needs as many sources as targets, got 4 and 5"):
         edge_norm(STAR, (4, 5), "sym")

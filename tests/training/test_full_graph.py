@@ -163,7 +163,7 @@ def test_bf16_stays_near_float32():
 
 
 def test_devices_that_are_not_there():
-    with pytest.raises(ValueError, match=r"`accelerator` must be 'auto', 'cpu' or 'gpu', got 'tpu'"):
+    with pytest.raises(ValueError, match=r"`accelerator` must be one of auto, cpu, cuda, got 'tpu'"):
         train_run(small_run(), small_set(), accelerator="tpu")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="`devices` must be at most 0, the CUDA devices of this machine, got 1"):

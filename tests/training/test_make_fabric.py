@@ -8,7 +8,7 @@ from graphprism.training import Run, train
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"accelerator": "tpu"}, "`accelerator` must be 'auto', 'cpu' or 'gpu', got 'tpu'"),
+        ({"accelerator": "tpu"}, "`accelerator` must be one of auto, cpu, cuda, got 'tpu'"),
         ({"devices": 0}, "`devices` must be at least 1, got 0"),
         ({"nodes": -1}, "`nodes` must be at least 1, got -1"),
         ({"accelerator": "gpu", "devices": 99}, "`devices` must be at most .*, the CUDA devices .*, got 99"),

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import Run, Task, train
+from graphprism.report import verdict
+from graphprism.training import METRICS, Run, Task, train
 from tests.datasets.small_sets import one_graph
 
 TASKS = {
@@ -72,3 +73,21 @@ def test_average_precision_by_its_definition():
     target = (torch.rand(200, 5, generator=generator) < torch.tensor([0.02, 0.1, 0.3, 0.5, 0.9])).float()
     found = [average_precision(*each) for each in zip(output.t().tolist(), target.t().tolist(), strict=True)]
     assert TASKS["ap"].score(output, target) == pytest.approx(sum(found) / 5)
+
+
+def test_directions_of_metrics_are_those_of_the_report():
+    assert {name: METRICS[name].larger_is_better for name in METRICS}.items() <= verdict.METRICS.items()
+
+
+@pytest.mark.parametrize(
+    ("level", "change", "words"),
+    [
+        ("graph", {"fold": 1}, "`fold` must be 0 for targets of graphs, got 1"),
+        ("graph", {"self_loops": True}, "`self_loops` must be False for targets of graphs, got True"),
+        ("node", {"batch_size": None, "pe": 2}, "`pe` must be 0 for targets of nodes, got 2"),
+        ("node", {}, r"`batch_size` must be None \(the whole graph\) for targets of nodes, got 32"),
+    ],
+)
+def test_fields_without_effect_are_refused(level, change, words):
+    with pytest.raises(ValueError, match=words):
+        Task(level, "multiclass", "accuracy").check(Run(**change))

@@ -22,9 +22,10 @@ from graphprism.cli.train_options import DATASET_DEFAULTS, DIRECTED_PROTOCOL, MO
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, Listener, run_missing, trainer_for
+from graphprism.experiments.runner import finished_results
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
-from graphprism.training import Diverged, Run, build_model, forget, train
+from graphprism.training import Diverged, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
 from graphprism.training.node_data import check_node_run
 
@@ -44,8 +45,10 @@ def train_data(name: str, root: Path | None) -> PackedDataset:
 
 def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
     """Lines that name the data, each model with its width and parameters, and how they are trained."""
-    for run in runs if dataset.level == "node" else ():
-        check_node_run(run, dataset)
+    for run in runs:
+        Task.of(dataset).check(run)
+        if dataset.level == "node":
+            check_node_run(run, dataset)
     sizes = " / ".join(f"{size:,}" for size in _fold_sizes(dataset, runs[0].fold))
     unit = "graphs" if dataset.level == "graph" else "nodes"
     first = {run.model: run for run in reversed(runs)}
@@ -82,12 +85,12 @@ def _training(runs: Sequence[Run]) -> str:
     many = f"seed {seeds[0]}" if len(seeds) == 1 else counted(seeds, "seed")
     batches = "the whole graph" if run.batch_size is None else f"batches of {run.batch_size}"
     stop = "" if run.patience is None else f", at most, {run.patience} without a better validation score"
-    length = f"{run.epochs} epochs of {batches}{stop}"
+    length = f"{counted(run.epochs, 'epoch')} of {batches}{stop}"
     return f"{length}, {run.optimizer}, {rate}{decay}, {clip}, {run.precision}, {many}: {counted(runs, 'run')}."
 
 
 _NUMBERS = re.compile(r"(\d+)(?:\.\.(\d+))?")
-# Of a request, not of a run.
+# Options with one or several values, and the fields of a run that they become.
 _SEVERAL = ("model", "lr", "seeds", "folds", "seed", "fold")
 
 
@@ -205,6 +208,7 @@ def placement_of(options: Mapping[str, Any]) -> Placement:
         ValueError: This machine does not have it, or the choices exclude each other.
     """
     accelerator, engine, devices, nodes = (options[name] for name in ("accelerator", "engine", "devices", "nodes"))
+    accelerator = "cuda" if accelerator == "gpu" else accelerator
     for name, value, allowed in (("accelerator", accelerator, ACCELERATORS), ("engine", engine, ENGINES)):
         if value not in allowed:
             raise ValueError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}{suggest(value, allowed)}")
@@ -244,10 +248,9 @@ def train_all(
     ledger = Ledger(out / "ledger.jsonl", fresh=fresh)
     if fresh and placement.is_rank0:
         forget(out / "checkpoints", runs)
-    known = ledger.latest()
-    for run in runs:
-        if run.key in known:
-            progress.say(_found_message(known[run.key], ledger))
+    known = finished_results(runs, {runs[0].dataset: data_identity(dataset)}, ledger)
+    for result in known.values():
+        progress.say(_found_message(result, ledger))
     if placement.processes > 1:
         return [known.get(run.key) or _train_shared(run, dataset, out, placement, ledger, progress) for run in runs]
     found: dict[str, RunResult] = {}

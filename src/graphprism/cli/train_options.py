@@ -35,7 +35,8 @@ PROTOCOL: dict[str, Any] = {
     "epochs": 400,
     "precision": "float32",
 }
-# Of one data set. `molecules` is for trying things out: both models end within a minute on two cores.
+# Defaults of one data set that differ from the protocol. `molecules` is for trying things out: both models end within a
+# minute on two cores.
 DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
     "molecules": {"layers": 6, "budget": 90_000, "warmup": 0, "batch_size": 64, "epochs": 8},
     "zinc": {"epochs": 500},

@@ -12,7 +12,8 @@ class KnownDataset:
     """How to get a data set and what it is for.
 
     Attributes:
-        loader: Class of `torch_geometric.datasets`; empty for a set that is made here or from raw files.
+        loader: Class of `torch_geometric.datasets`, which fetches its raw files; `from_pyg` must know how to read
+            them. Empty for a set that is made here or from raw files.
         arguments: Arguments of the loader besides ``root`` and, for a set of graphs, ``split``.
         task: See `graphprism.datasets.PackedDataset`.
         metric: See `graphprism.datasets.PackedDataset`.

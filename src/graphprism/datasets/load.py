@@ -68,8 +68,10 @@ def from_pyg(name: str, folder: Path) -> PackedDataset:
         return _pack_graph_of_nodes(name, known, planetoid(raw, known.arguments["name"].lower()))
     if known.loader == "ZINC":
         loaded = [zinc(raw, split, subset=known.arguments["subset"]) for split in SPLITS]
-    else:
+    elif known.loader == "LRGBDataset":
         loaded = [peptides(raw, split) for split in SPLITS]
+    else:
+        raise NotImplementedError(f"{name}: raw files of {known.loader} are not read yet; see `from_pyg`")
     split = torch.arange(len(SPLITS)).repeat_interleave(torch.tensor([len(graphs) for graphs in loaded]))
     return pack_graphs(name, known, [data for graphs in loaded for data in graphs], split)
 

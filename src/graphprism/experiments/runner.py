@@ -131,7 +131,8 @@ def run_missing(
         trainer: What trains them, such as `trainer_for` returns.
         listener: Callbacks.
     """
-    worker = _Worker(datasets, ledger, out, trainer, listener or Listener())
+    fingerprints = {name: training.data_identity(dataset) for name, dataset in datasets.items()}
+    worker = _Worker(datasets, fingerprints, ledger, out, trainer, listener or Listener())
     left = worker.without_finished(runs)
     waiting = False
     while left:
@@ -144,9 +145,28 @@ def run_missing(
             time.sleep(_POLL_SECONDS)
 
 
+def finished_results(runs: Sequence[Run], fingerprints: Mapping[str, str], ledger: Ledger) -> dict[str, RunResult]:
+    """The results that a ledger has of these runs, by key, on the data that is there now.
+
+    A result on other data is left out: the file has changed since. One that does not know its data counts.
+
+    Args:
+        runs: The runs.
+        fingerprints: Of the data sets that are there, by name.
+        ledger: The ledger.
+    """
+    latest = ledger.latest()
+    return {
+        run.key: latest[run.key]
+        for run in runs
+        if run.key in latest and latest[run.key].data in (None, fingerprints[run.dataset])
+    }
+
+
 @dataclass(frozen=True)
 class _Worker:
     datasets: Mapping[str, PackedDataset]
+    fingerprints: Mapping[str, str]
     ledger: Ledger
     out: Path
     trainer: Trainer
@@ -154,10 +174,9 @@ class _Worker:
 
     def without_finished(self, runs: Sequence[Run]) -> list[Run]:
         """Runs without a result; the listener is called with the results of the others."""
-        done = self.ledger.latest()
-        for run in runs:
-            if run.key in done:
-                self.listener.on_run(done[run.key])
+        done = finished_results(runs, self.fingerprints, self.ledger)
+        for result in done.values():
+            self.listener.on_run(result)
         return [run for run in runs if run.key not in done]
 
     def try_group(self, group: list[Run]) -> list[Run]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 import torch
 from torch import Tensor
-
-EDGE_NORMS = ("sym", "dir", "mean", "none")
 
 
 def edge_norm(
@@ -27,23 +28,48 @@ def edge_norm(
     Shapes: ``edge_index`` (2, E), ``edge_weight`` (E,) -> (E,)
     """
     if kind not in EDGE_NORMS:
-        raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)}, got {kind!r}")
-    if kind == "sym" and size[0] != size[1]:
-        raise ValueError(f'`norm="sym"` needs as many sources as targets, got {size[0]} and {size[1]}; use "dir"')
-    src, dst = edge_index
+        raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)} (a norm of edges), got {kind!r}")
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
     dtype = dtype or edge_weight.dtype
-    if kind == "none":
-        return edge_weight.to(dtype)
     # bfloat16 cannot count further than 256
-    edge_weight = edge_weight.to(torch.promote_types(dtype, torch.float32))
-    degree_in = edge_weight.new_zeros(size[1]).index_add(0, dst, edge_weight)
-    if kind == "mean":
-        return (edge_weight * _power(degree_in, -1.0, degree_in != 0)[dst]).to(dtype)
-    degree_src = degree_in if kind == "sym" else edge_weight.new_zeros(size[0]).index_add(0, src, edge_weight)
-    root_src, root_dst = (_power(degree, -0.5, degree > 0) for degree in (degree_src, degree_in))
-    return (root_src[src] * edge_weight * root_dst[dst]).to(dtype)
+    wide = edge_weight.to(torch.promote_types(dtype, torch.float32))
+    return EDGE_NORMS[kind](edge_index, size, wide).to(dtype)
+
+
+def _sym(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:
+    if size[0] != size[1]:
+        raise ValueError(f'`norm="sym"` needs as many sources as targets, got {size[0]} and {size[1]}; use "dir"')
+    root = _root(_degree(edge_index[1], size[1], weight))
+    return root[edge_index[0]] * weight * root[edge_index[1]]
+
+
+def _dir(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:
+    root_src, root_dst = (_root(_degree(edge_index[end], size[end], weight)) for end in (0, 1))
+    return root_src[edge_index[0]] * weight * root_dst[edge_index[1]]
+
+
+def _mean(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:
+    degree = _degree(edge_index[1], size[1], weight)
+    return weight * _power(degree, -1.0, degree != 0)[edge_index[1]]
+
+
+def _none(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:
+    return weight
+
+
+# A norm is a function of ``edge_index`` (2, E), sizes and weights (E,) in float32 at least.
+EDGE_NORMS: Mapping[str, Callable[[Tensor, tuple[int, int], Tensor], Tensor]] = MappingProxyType(
+    {"sym": _sym, "dir": _dir, "mean": _mean, "none": _none}
+)
+
+
+def _degree(node: Tensor, size: int, weight: Tensor) -> Tensor:
+    return weight.new_zeros(size).index_add(0, node, weight)
+
+
+def _root(degree: Tensor) -> Tensor:
+    return _power(degree, -0.5, degree > 0)
 
 
 def _power(degree: Tensor, exponent: float, valid: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ from enum import Enum
 
 from graphprism.results import Cell, CellStatus, Score, TableResult
 
+# Whether larger is better, by the word in brackets of a column: the metrics of `graphprism.training.task.METRICS`,
+# which a page without torch cannot import (a test holds the two together), and others of published tables.
 METRICS = {"ap": True, "accuracy": True, "mae": False, "ce": False, "ms": False}
 
 

@@ -2,9 +2,11 @@
 
 from graphprism.training.build_model import build_model, fit_width, load_best, parameters_of
 from graphprism.training.checkpoint import CheckpointError
-from graphprism.training.optim import epoch_order, learning_rate
+from graphprism.training.optim import epoch_order
 from graphprism.training.prepared_data import PreparedDataset
+from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+from graphprism.training.schedule import learning_rate
 from graphprism.training.session import Diverged, EpochReport
 from graphprism.training.task import METRICS, Metric, Task
 from graphprism.training.train import forget, lockstep_key, train, train_lockstep
@@ -19,6 +21,7 @@ __all__ = [
     "Run",
     "Task",
     "build_model",
+    "data_identity",
     "epoch_order",
     "fit_width",
     "forget",

@@ -15,10 +15,11 @@ from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.engine import RunState, TrainedEpoch
-from graphprism.training.optim import epoch_order, learning_rate, load_moments, make_optimizer, mixed_seed, moments
+from graphprism.training.optim import epoch_order, load_moments, make_optimizer, mixed_seed, moments
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
+from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from graphprism.training.build_model import build_model, width_of
 from graphprism.training.engine import RunState, TrainedEpoch
 from graphprism.training.lockstep.captured import recording
 from graphprism.training.node_data import NodeData, input_dropout
-from graphprism.training.optim import learning_rate, load_moments, make_optimizer, mixed_seed, moments
+from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, moments
 from graphprism.training.run import Run
+from graphprism.training.schedule import learning_rate
 
 # Epochs that a GPU runs before their numbers are read: reading waits for the device.
 _EPOCHS_AHEAD = 32

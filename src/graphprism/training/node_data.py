@@ -17,6 +17,7 @@ from graphprism.ops.sparse_features import sparse_with_values
 from graphprism.splitting import Graph, resolve_split
 from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
+from graphprism.training.task import Task
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
 # Above, sorted indices take more memory than the zeros ...
@@ -87,10 +88,7 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
     folds = dataset.train_mask.size(1)
     if run.fold >= folds:
         raise ValueError(f"`fold` must be in [0, {folds}), the official folds of {dataset.name}, got {run.fold}")
-    if run.batch_size is not None:
-        raise ValueError(f"`batch_size` must be None (the whole graph) for targets of nodes, got {run.batch_size}")
-    if run.pe:
-        raise ValueError(f"`pe` must be 0 for targets of nodes, got {run.pe}")
+    Task.of(dataset).check(run)
 
 
 def _edges(run: Run, dataset: PackedDataset) -> RelationalAdj:

@@ -1,9 +1,8 @@
-"""The optimiser of a run, its state, its learning rates, and the permutations of its data."""
+"""The optimiser of a run, its state, and the permutations of its data."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +13,7 @@ from graphprism.training.engine import RunState
 from graphprism.training.run import Run
 
 _CLASSES: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
-# Whether weight decay is apart from the gradient, for engines with a step of their own.
+# Whether weight decay is decoupled from the gradient; lockstep has its own step, and knows these optimisers alone.
 IS_DECOUPLED = {"adamw": True, "adam": False}
 
 
@@ -58,31 +57,6 @@ def load_moments(network: torch.nn.Module, optimizer: torch.optim.Optimizer, sta
         if name in state["first"]
     }
     optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
-
-
-# What the published schedule begins with in place of 0.
-_FIRST_FACTOR = 1e-6
-
-
-def learning_rate(run: Run, epoch: int) -> float:
-    r"""The learning rate of epoch ``epoch``, counted from 0; it is the same for all steps of an epoch.
-
-    .. math:: \eta_e = \eta \cdot \begin{cases} \max(10^{-6}, e / w) & e < w \\
-        \frac{1}{2} \big(1 + \cos \pi \frac{e - w}{E - w} \big) & \text{else} \end{cases}
-
-    where :math:`\eta` is ``run.lr``, :math:`w` is ``run.warmup`` and :math:`E` is ``run.epochs``. So the first of the
-    warm-up epochs trains with nearly nothing, the epoch after them with all of :math:`\eta`, and the cosine would reach
-    0 in the epoch after the last. With the schedule ``"constant"`` the second line is 1.
-
-    >>> [round(learning_rate(Run(lr=1.0, warmup=2, epochs=6), epoch), 3) for epoch in range(6)]
-    [0.0, 0.5, 1.0, 0.854, 0.5, 0.146]
-    """
-    if epoch < run.warmup:
-        return run.lr * max(_FIRST_FACTOR, epoch / run.warmup)
-    if run.schedule == "constant":
-        return run.lr
-    progress = (epoch - run.warmup) / max(1, run.epochs - run.warmup)
-    return run.lr * max(0.0, 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 def epoch_order(seed: int, epoch: int, n: int) -> Tensor:

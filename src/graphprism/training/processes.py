@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn.models import CONVOLUTIONS
+from graphprism.results import ACCELERATORS
 from graphprism.training.run import Run
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def device_type(accelerator: str, devices: int = 1, nodes: int = 1) -> str:
     for name, value in (("devices", devices), ("nodes", nodes)):
         if value < 1:
             raise ValueError(f"`{name}` must be at least 1, got {value}")
-    if accelerator not in ("auto", "cpu", "gpu", "cuda"):
-        raise ValueError(f"`accelerator` must be 'auto', 'cpu' or 'gpu', got {accelerator!r}")
+    if accelerator not in (*ACCELERATORS, "gpu"):  # what Lightning calls the devices of CUDA
+        raise ValueError(f"`accelerator` must be one of {', '.join(ACCELERATORS)}, got {accelerator!r}")
     found = torch.cuda.device_count()
     if accelerator == "cpu" or (accelerator == "auto" and not found):
         return "cpu"

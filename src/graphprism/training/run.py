@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from graphprism.nn.models import CONVOLUTIONS
+from graphprism.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("adamw", "adam")
-SCHEDULES = ("cosine", "constant")
 PRECISIONS = ("float32", "bf16", "float64")
 
 
@@ -33,16 +33,16 @@ class Run:
         layers: Number of convolutions.
         width: Channels of a hidden layer; None takes the largest that stays within ``budget``.
         budget: Parameters at most, counted as the paper's table does; unused where ``width`` is given.
-        residual: Whether a layer adds its input; graphs only.
+        residual: Whether a layer adds its input.
         jk: None, ``"cat"`` or ``"max"``.
         pe: Number of Laplacian positional features; graphs only.
-        norm: None or the name of a PyG normalisation; graphs only.
+        norm: None or the name of a PyG normalisation of states.
         dropout: Share of channels dropped in training.
         optimizer: ``"adamw"`` or ``"adam"``.
         lr: Largest learning rate.
         weight_decay: Of the optimiser.
         clip: Largest norm of the gradient; 0 does not clip.
-        schedule: ``"cosine"`` (to 0 at the last epoch) or ``"constant"``, after ``warmup``.
+        schedule: A name of `graphprism.training.schedule.SCHEDULES`, after ``warmup``.
         warmup: Epochs in which the learning rate grows linearly from 0.
         batch_size: Graphs in a batch; None is the whole graph at once, which runs on nodes need.
         epochs: Passes over the training set, at most.
@@ -51,12 +51,12 @@ class Run:
         patience: Stops after so many epochs without a better validation score; None never stops early.
         fold: Column of the official folds; data sets with one division into folds have only 0.
         alpha: Share of the nodes that a node points to; unused by undirected models.
-        normalize: Whether every layer scales its rows to length one; nodes only.
+        normalize: Whether every layer scales its rows, the states of nodes, to length one.
         input_dropout: Whether ``dropout`` also applies to the features, before the first layer; nodes only.
         share_init: Whether all relations of a layer start from the same weights.
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
-        row_normalise: Whether the features of a node are divided by their sum; nodes only.
+        row_normalise: Whether the input features of a node are divided by their sum; nodes only.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
@@ -98,7 +98,7 @@ class Run:
             ("model", tuple(CONVOLUTIONS)),
             ("jk", (None, "cat", "max")),
             ("optimizer", OPTIMIZERS),
-            ("schedule", SCHEDULES),
+            ("schedule", tuple(SCHEDULES)),
             ("precision", PRECISIONS),
         ):
             if getattr(self, name) not in allowed:

@@ -16,9 +16,9 @@ import torch
 from graphprism.results import RunResult
 from graphprism.training.checkpoint import Checkpoint, RunFolder
 from graphprism.training.engine import Engine, TrainedEpoch
-from graphprism.training.optim import learning_rate
 from graphprism.training.provenance import provenance
 from graphprism.training.run import Run
+from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
 COLUMNS = ("lr", "train_loss", "train", "val", "test", "seconds")

@@ -11,8 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from graphprism.datasets import PackedDataset
+from graphprism.training.run import ORIGIN, Run
 
 LEVELS = ("graph", "node")
+# Fields of a run without effect at a level: to set one would give equal runs different keys.
+_UNUSED = {"graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise"), "node": ("pe",)}
 
 
 def _l1(output: Tensor, target: Tensor) -> Tensor:
@@ -120,6 +123,16 @@ class Task:
         if dataset.level == "node" and (dataset.task, dataset.metric) != ("multiclass", "accuracy"):
             raise ValueError(f"`dataset` must have classes of nodes and their accuracy, got {dataset!r}")
         return cls(dataset.level, dataset.task, dataset.metric)
+
+    def check(self, run: Run) -> None:
+        """Raises `ValueError` where a run sets a field that has no effect at this level, or lacks one that it needs."""
+        for name in _UNUSED[self.level]:
+            if getattr(run, name) != ORIGIN[name]:
+                raise ValueError(
+                    f"`{name}` must be {ORIGIN[name]!r} for targets of {self.level}s, got {getattr(run, name)!r}"
+                )
+        if self.level == "node" and run.batch_size is not None:
+            raise ValueError(f"`batch_size` must be None (the whole graph) for targets of nodes, got {run.batch_size}")
 
     @property
     def larger_is_better(self) -> bool:

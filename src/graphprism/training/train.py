@@ -64,7 +64,7 @@ def train(
         run: What to train.
         dataset: Graphs or nodes with targets and folds.
         folder: Where to keep checkpoints, in a folder named by ``run.key``; None keeps none.
-        accelerator: ``"cpu"``, ``"gpu"`` (of NVIDIA) or ``"auto"``, a GPU where there is one.
+        accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
         nodes: Machines; with more than one start the script by torchrun.
         on_epoch: Called after every epoch, in the first process only.
@@ -79,7 +79,9 @@ def train(
     >>> result.status, len(result.history["val"])
     ('finished', 3)
     """
-    if Task.of(dataset).level == "node":
+    task = Task.of(dataset)
+    task.check(run)
+    if task.level == "node":
         if devices * nodes != 1:
             raise ValueError(f"`devices` must be 1 for targets of nodes, got {devices * nodes}")
         device = torch.device(device_type(accelerator, devices, nodes))
@@ -123,15 +125,15 @@ def train_lockstep(
 
     On a GPU a step of all runs on graphs is one captured graph of kernels, and each run on nodes is one of its own; the
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
-    diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Graphs
-    with hubs and runs with another norm than that of batches, with a directed convolution or one of PyG are trained one
-    by one, by `train`.
+    diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
+    that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with a norm other than batch
+    norm, with a directed convolution or one of PyG.
 
     Args:
         runs: What to train.
         dataset: Graphs or nodes with targets and folds.
         folder: Where to keep checkpoints; None keeps none.
-        accelerator: ``"cpu"``, ``"gpu"`` (of NVIDIA) or ``"auto"``, a GPU where there is one.
+        accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         at_once: Runs trained together at most; as many as fit into memory without it.
         on_epoch: Called for every run after every epoch.
 
@@ -145,6 +147,8 @@ def train_lockstep(
     """
     task, device = Task.of(dataset), torch.device(device_type(accelerator))
     check_positive("at_once", 1 if at_once is None else at_once)
+    for run in runs:
+        task.check(run)
     has_hubs = task.level == "graph" and most_neighbours(dataset) > _MOST_SLOTS
     found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}

@@ -15,8 +15,9 @@ from graphprism.training.lockstep.captured import Captured
 from graphprism.training.lockstep.data import Rows, TableDataset
 from graphprism.training.lockstep.networks import Networks
 from graphprism.training.lockstep.step import LockstepStep
-from graphprism.training.optim import epoch_order, learning_rate, mixed_seed
+from graphprism.training.optim import epoch_order, mixed_seed
 from graphprism.training.run import Run
+from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
 # Steps that are laid ready at once, and nodes of all runs that are evaluated at once.

@@ -94,7 +94,7 @@ class LockstepStep:
         self.turn.zero_()
 
     def step(self, length: int) -> None:
-        """Forward, loss, backward, clipping and AdamW for the batch whose turn it is, of ``length`` nodes at most."""
+        """Forward, loss, backward, clipping and optimiser for the batch whose turn it is, of up to ``length`` nodes."""
         parameters = self._networks.parameters
         leaves = parameters.leaves()
         inputs, target, share = self._now(length)
