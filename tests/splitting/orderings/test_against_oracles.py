@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from torch_geometric.nn import APPNP
 
-from graphprism.splitting import orderings
+from graphprism.splitting import Graph, orderings
 
 from ..zoo import SYMMETRIC, directed, graphs
 
@@ -69,6 +69,49 @@ def test_bfs_is_that_of_networkx(graph):
     reached = nx.single_source_shortest_path_length(under, 0)
     expected = [reached.get(node, graph.num_nodes) for node in range(graph.num_nodes)]
     assert orderings.bfs(graph, root=0).tolist() == expected
+
+
+def caterpillar():
+    """Hubs of rising degree on a path, and a clique at its end: fronts that are small, large and small again."""
+    leaves = [(hub, 100 + 40 * hub + leaf) for hub in range(20) for leaf in range(2 * hub)]
+    clique = [(a, b) for a in range(85, 100) for b in range(85, a)]
+    return directed([(node, node + 1) for node in range(99)] + leaves + clique, 900)
+
+
+def path_graph(length):
+    return directed([(node, node + 1) for node in range(length - 1)], length)
+
+
+@pytest.mark.parametrize("small_front", [0, 1, 3, 20, 1 << 40])
+@pytest.mark.parametrize("make", [caterpillar, large_graph, lambda: path_graph(500)])
+def test_core_and_bfs_by_hand_and_in_rounds_are_those_of_networkx(monkeypatch, make, small_front):
+    module = sys.modules[orderings.core.__module__]
+    monkeypatch.setattr(module, "_SMALL_FRONT", small_front)
+    graph = make()
+    assert orderings.core(graph).tolist() == by_node(nx.core_number(simple(graph)), graph)
+    for root in (0, 90):
+        reached = nx.single_source_shortest_path_length(nx.DiGraph(graph.edge_index.t().tolist()), root)
+        expected = [reached.get(node, graph.num_nodes) for node in range(graph.num_nodes)]
+        assert orderings.bfs(graph, root=root).tolist() == expected
+
+
+# No node, some nodes, all nodes by matrix products.
+@pytest.mark.parametrize("largest_dense", [0, 1, 30, 400])
+@pytest.mark.parametrize("make", [caterpillar, large_graph, lambda: SYMMETRIC["complete"]])
+def test_triangles_by_products_are_those_of_networkx(monkeypatch, make, largest_dense):
+    module = sys.modules[orderings.triangles.__module__]
+    monkeypatch.setattr(module, "_LARGEST_DENSE", largest_dense)
+    monkeypatch.setattr(module, "_PRODUCTS_PER_PATH", 1 << 40)
+    graph = make()
+    assert orderings.triangles(graph).tolist() == by_node(nx.triangles(simple(graph)), graph)
+
+
+def test_triangles_of_a_complete_graph_under_autocast():
+    """Counts above 256 would be rounded if the products were taken in bfloat16."""
+    pairs = torch.combinations(torch.arange(400)).t()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        count = orderings.triangles(Graph(pairs, num_nodes=400))
+    assert count.tolist() == [399 * 398 // 2] * 400
 
 
 @many
