@@ -40,6 +40,37 @@ def test_whole_numbers_and_the_same_numbers_halved_by_a_third_agree(matrix):
     assert direction_groups(matrix / 3).tolist() == direction_groups(matrix).tolist()
 
 
+def groups_by_definition(matrix, batch, tolerance):
+    """Splits sets of rows at the gaps of every entry of the projector, over and over until none is left."""
+    projector = matrix[:, :, None] * matrix[:, None, :] / (matrix**2).sum(1)[:, None, None]
+    sets = [np.flatnonzero(batch == graph) for graph in np.unique(batch)]
+    while True:
+        split = sets
+        for entry in projector.reshape(len(matrix), -1).T:
+            split = [part for group in split for part in split_at_gaps(group, entry, tolerance)]
+        if len(split) == len(sets):
+            return {tuple(sorted(group)) for group in split}
+        sets = split
+
+
+def split_at_gaps(group, entry, tolerance):
+    ordered = group[np.argsort(entry[group], kind="stable")]
+    return np.split(ordered, 1 + np.flatnonzero(np.diff(entry[ordered]) > tolerance))
+
+
+@pytest.mark.parametrize("tolerance", [1e-9, 1e-3, 0.02, 0.1])
+@pytest.mark.parametrize(("num_rows", "columns", "density"), [(30, 2, 1.0), (80, 3, 0.7), (60, 6, 0.3), (60, 30, 0.1)])
+def test_groups_are_those_of_the_definition(num_rows, columns, density, tolerance):
+    random = np.random.default_rng(columns)
+    matrix = random.uniform(0.5, 1, (num_rows, columns)) * (random.random((num_rows, columns)) < density)
+    matrix[:, 0] += 0.1 * (matrix.sum(1) == 0)
+    matrix[num_rows // 2 :] = matrix[: num_rows // 2] * random.uniform(-2, -1, (num_rows // 2, 1))
+    matrix[::3] *= 1 + 1e-4 * random.random(matrix[::3].shape)
+    batch = random.integers(0, 2, num_rows)
+    groups = direction_groups(torch.from_numpy(matrix), torch.from_numpy(batch), tolerance=tolerance)
+    assert partition(groups.numpy()) == groups_by_definition(matrix, batch, tolerance)
+
+
 def test_the_largest_entry_may_change_place_by_rounding():
     """(1, -1) and (1, -1 - 2^-52): scaled by the largest entry they would point opposite ways."""
     matrix = torch.tensor(

@@ -69,3 +69,25 @@ def test_bad_input(arguments, message):
 def test_scores_must_be_floating():
     with pytest.raises(TypeError, match="`edge_type` must hold floating-point"):
         weighted_in_degrees(EDGES, torch.zeros(4, 2, dtype=torch.long), 3, 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_relations_together_equal_each_relation_alone(weighted):
+    """To the last bit, with weights that cancel in some relations and unused relations in between."""
+    random = torch.Generator().manual_seed(0)
+    edges, types = torch.randint(0, 9, (2, 500), generator=random), 3 * torch.randint(0, 50, (500,), generator=random)
+    weight = torch.randn(500, generator=random, dtype=torch.float64)
+    edges[:, 250:], types[250:], weight[250:] = edges[:, :250], types[:250], -weight[:250]
+    weight[250:300] = 0.1
+    result = weighted_in_degrees(edges, types, 9, 150, weight if weighted else None)
+    for relation in range(150):
+        members = types == relation
+        alone = torch.zeros(int(members.sum()), dtype=torch.long)
+        part = weighted_in_degrees(edges[:, members], alone, 9, 1, weight[members] if weighted else None)
+        assert torch.equal(result[:, relation], part[:, 0])
+
+
+def test_relations_are_not_gone_through_one_by_one():
+    """10^7 relations, few of which occur: a pass over the edges for each would not end."""
+    result = weighted_in_degrees(torch.tensor([[0, 1], [1, 0]]), torch.tensor([7, 9_999_999]), 2, 10_000_000)
+    assert result.nonzero().tolist() == [[0, 9_999_999], [1, 7]]

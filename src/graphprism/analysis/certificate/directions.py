@@ -94,19 +94,41 @@ def _number_neighbours(rows: _Floats, graphs: _Integers, tolerance: float) -> _I
     """Splits the rows of a graph wherever the sorted values of an entry of P leave a gap, until no entry splits any."""
     groups, count = _compressed(graphs)
     while True:
-        for column in _projector_entries(rows):
-            groups = _split_at_gaps(groups, column, tolerance)
+        # A group of one cannot be split: of 10^4 different rows few are looked at more than a few times.
+        shared = np.flatnonzero(np.bincount(groups)[groups] > 1)
+        groups[shared] = count + _split_by_entries(rows[shared], groups[shared], tolerance)
         previous = count
         groups, count = _compressed(groups)
         if count == previous:
             return groups
 
 
-def _projector_entries(rows: _Floats) -> Iterator[_Floats]:
-    squared_norm = np.einsum("nr,nr->n", rows, rows)
-    for first in range(rows.shape[1]):
-        for second in range(first, rows.shape[1]):
-            yield rows[:, first] * rows[:, second] / squared_norm
+def _split_by_entries(rows: _Floats, groups: _Integers, tolerance: float) -> _Integers:
+    """One pass over the entries of P on rows of groups of two or more; leaves out rows as they become single."""
+    result, kept, groups = np.empty_like(groups), np.arange(len(rows)), _compressed(groups)[0]
+    squared_norm, numbered = np.einsum("nr,nr->n", rows, rows), 0
+    # The order of the splits does not matter in the end: rows joined by chains in every entry stay together in each.
+    # The R entries of the diagonal come first, they leave few rows for the others.
+    for first, seconds in _entries(rows.shape[1]):
+        if kept.size == 0:
+            break
+        # An entry that is 0 in all rows splits nothing, and most are where relations are many.
+        occurring = (rows[kept[rows[kept, first] != 0], seconds] != 0).any(axis=0)
+        for second in np.arange(rows.shape[1])[seconds][occurring]:
+            column = rows[kept, first] * rows[kept, second] / squared_norm[kept]
+            groups = _split_at_gaps(groups, column, tolerance)
+        single = np.bincount(groups)[groups] == 1
+        result[kept[single]] = numbered + np.arange(np.count_nonzero(single))
+        numbered += int(np.count_nonzero(single))
+        kept, groups = kept[~single], _compressed(groups[~single])[0]
+    result[kept] = numbered + groups
+    return result
+
+
+def _entries(size: int) -> Iterator[tuple[int, slice]]:
+    """Entries (row, columns) of the upper triangle of a square matrix, those of the diagonal first."""
+    yield from ((first, slice(first, first + 1)) for first in range(size))
+    yield from ((first, slice(first + 1, size)) for first in range(size))
 
 
 def _split_at_gaps(groups: _Integers, column: _Floats, tolerance: float) -> _Integers:
@@ -247,17 +269,78 @@ def structural_rank(
     check_no_nan("in_degrees", in_degrees)
     batch, num_graphs = checked_batch(batch, in_degrees.size(0), num_graphs)
     rows = _unit_rows(in_degrees.detach().cpu().double())
+    rows = rows[:, (rows != 0).any(dim=0)]  # relations that do not occur add nothing
+    size = torch.bincount(batch, minlength=num_graphs)
+    large = (size.clamp(max=rows.size(1)) > _LARGEST_RANK_TOGETHER).nonzero().flatten().tolist()
+    together = torch.ones(num_graphs, dtype=torch.bool)
+    together[large] = False
+    kept = together[batch]
+    rank = _ranks_together(rows[kept], batch[kept], num_graphs, tolerance)
+    for graph in large:
+        rank[graph] = _rank_of_one(rows[batch == graph], tolerance)
+    return rank
+
+
+# Graphs of a larger rank, as far as their size tells, are taken one at a time: there a basis vector is projected out
+# of few rows at once, and out of all rows together with others by a matrix product.
+_LARGEST_RANK_TOGETHER = 32
+_BLOCK = 64
+
+
+def _ranks_together(rows: Tensor, batch: Tensor, num_graphs: int, tolerance: float) -> Tensor:
+    """Rank of each graph, one basis vector of every graph at a time."""
     rank = torch.zeros(num_graphs, dtype=torch.long)
-    for _ in range(in_degrees.size(1)):
+    for _ in range(rows.size(1)):
         length = rows.norm(dim=1)
         pivot = _longest_row(length, batch, num_graphs, tolerance)
         found = pivot >= 0
+        if not bool(found.any()):
+            break
         rank += found
         basis = torch.zeros(num_graphs, rows.size(1), dtype=torch.float64)
         basis[found] = rows[pivot[found]] / length[pivot[found], None]
         basis = basis[batch]
         rows = rows - (rows * basis).sum(dim=1, keepdim=True) * basis
     return rank
+
+
+def _rank_of_one(rows: Tensor, tolerance: float) -> int:
+    num_rows, full = rows.shape
+    # Some rows of full rank are enough, and most graphs with many more nodes than relations have them everywhere.
+    if num_rows > 4 * full and _rank_in_blocks(rows[:: num_rows // (2 * full)], tolerance) == full:
+        return full
+    return _rank_in_blocks(rows, tolerance)
+
+
+def _rank_in_blocks(rows: Tensor, tolerance: float) -> int:
+    """Rank of one graph, by blocks of basis vectors from the longest rows."""
+    rank = 0
+    while rank < rows.size(1):
+        length = rows.norm(dim=1)
+        rows, length = rows[length > tolerance], length[length > tolerance]
+        if length.numel() == 0:
+            break
+        candidates = rows[length.topk(min(4 * _BLOCK, length.numel())).indices]
+        basis = _basis(candidates, min(_BLOCK, rows.size(1) - rank), tolerance)
+        rank += basis.size(0)
+        rows = rows - (rows @ basis.T) @ basis
+    return rank
+
+
+def _basis(rows: Tensor, most: int, tolerance: float) -> Tensor:
+    """Up to ``most`` orthonormal vectors: each time the longest row left, the others without their share of it."""
+    basis: list[Tensor] = []
+    shortest = tolerance
+    while len(basis) < most:
+        length = rows.norm(dim=1)
+        longest = int(length.argmax())
+        if float(length[longest]) <= shortest:
+            break
+        # Much shorter rows wait for the next block: rows outside may be longer, and rounding is relative to the first.
+        shortest = max(shortest, float(length[longest]) / 10) if not basis else shortest
+        basis.append(rows[longest] / length[longest])
+        rows = torch.addr(rows, rows @ basis[-1], basis[-1], alpha=-1)
+    return torch.stack(basis)
 
 
 def _unit_rows(rows: Tensor) -> Tensor:

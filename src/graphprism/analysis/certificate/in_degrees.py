@@ -36,10 +36,13 @@ def weighted_in_degrees(
     [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
     """
     check_edges(edge_index, edge_type, num_nodes, num_relations, edge_weight)
-    columns = [
-        _relation_sum(edge_index[1].long(), edge_type, relation, num_nodes, edge_weight)
-        for relation in range(num_relations)
-    ]
+    target = edge_index[1].long()
+    if edge_type.dim() == 1:
+        # One sum over places (node, relation), whatever the number of relations.
+        place, size = target * num_relations + edge_type, num_nodes * num_relations
+        return _sums(place, edge_weight, size).view(num_nodes, num_relations)
+    weight = 1.0 if edge_weight is None else edge_weight
+    columns = [_sums(target, scores.double() * weight, num_nodes) for scores in edge_type.unbind(1)]
     return torch.stack(columns, dim=1) if columns else torch.zeros(num_nodes, 0, dtype=torch.float64)
 
 
@@ -71,21 +74,14 @@ def _check_finite(name: str, tensor: Tensor) -> None:
         raise ValueError(f"`{name}` must hold finite numbers, got infinity")
 
 
-def _relation_sum(
-    target: Tensor, edge_type: Tensor, relation: int, num_nodes: int, edge_weight: Tensor | None
-) -> Tensor:
-    if edge_type.dim() == 2:
-        weight = edge_type[:, relation].double()
-        weight = weight if edge_weight is None else weight * edge_weight
-    else:
-        of_relation = edge_type == relation
-        target = target[of_relation]
-        if edge_weight is None:
-            return torch.bincount(target, minlength=num_nodes).double()
-        weight = edge_weight[of_relation].double()
-    total = torch.bincount(target, weight, minlength=num_nodes)
+def _sums(place: Tensor, weight: Tensor | None, size: int) -> Tensor:
+    """Sum of the weights (1 without them) at each of ``size`` places; what cancels up to rounding is 0."""
+    if weight is None:
+        return torch.bincount(place, minlength=size).double()
+    weight = weight.double()
+    total = torch.bincount(place, weight, minlength=size)
     if weight.numel() and float(weight.min()) < 0:
-        magnitude = torch.bincount(target, weight.abs(), minlength=num_nodes)
+        magnitude = torch.bincount(place, weight.abs(), minlength=size)
         total[total.abs() <= CANCELLATION_TOLERANCE * magnitude] = 0.0
     return total
 
