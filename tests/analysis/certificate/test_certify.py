@@ -227,3 +227,11 @@ def test_pairs_against_all_pairs_on_a_larger_graph():
 def test_bad_input(data, options, error, message):
     with pytest.raises(error, match=message):
         certify(data, **options)
+
+
+def test_numbers_of_relations_far_apart_cost_nothing():
+    data = Data(edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), num_nodes=4)
+    data.edge_type = torch.tensor([0, 10**12, 0, 5])
+    assert [relation.name for relation in certify(data).relations] == ["0", "5", "1000000000000"]
+    data.edge_type = torch.tensor([0, 2, 0, 2])
+    assert [relation.name for relation in certify(data).relations] == ["0", "1", "2"]

@@ -25,6 +25,9 @@ from graphprism.analysis.certificate.in_degrees import Integers, adjacency, aggr
 from graphprism.splitting import Graph, resolve_split
 from graphprism.splitting.graph import edges_of, num_nodes_of
 
+# Relations without an edge that are reported; where numbers are further apart, only those that occur are relations.
+_MOST_UNUSED = 1024
+
 
 def certify_relation(
     name: str, edge_index: Tensor, num_nodes: int, batch: Tensor, num_graphs: int
@@ -153,7 +156,7 @@ def certify(
         num_relations: Number of relations, where neither the split nor the shape of the scores says it; else one more
             than the largest one in use.
         edge_weight: Weight of each edge (E,); without it ``data.edge_weight`` where there is one, else 1.
-        aggregation: "sum", "mean", "relation_mean" or "sym": see `aggregated_in_degrees`.
+        aggregation: "sum", "mean", "relation_mean", "sym" or "dir": see `aggregated_in_degrees`.
         tolerance: See `direction_groups`.
 
     >>> from graphprism.splitting import Graph
@@ -220,6 +223,10 @@ def _relations(one: OneBatch, split: Any, num_relations: int | None) -> tuple[Te
         num_relations = edge_type.size(1)
     elif num_relations is None:
         num_relations = int(edge_type.max()) + 1 if edge_type.numel() else 1
+        far = num_relations > max(_MOST_UNUSED, edge_type.numel()) and not edge_type.is_floating_point()
+        if far and int(edge_type.min()) >= 0:
+            occurring, edge_type = torch.unique(edge_type, return_inverse=True)
+            return edge_type, tuple(str(relation) for relation in occurring.tolist())
     if names is None or len(names) != num_relations:
         names = tuple(str(relation) for relation in range(num_relations))
     return edge_type, names

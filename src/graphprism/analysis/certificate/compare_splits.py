@@ -101,7 +101,7 @@ def compare_splits(
         data: A graph, a batch, or an iterable of graphs.
         splits: The splits, or a mapping from names to splits. A split without a name is called what it prints as.
         edge_weight: Weight of each edge (E,).
-        aggregation: "sum", "mean", "relation_mean" or "sym".
+        aggregation: "sum", "mean", "relation_mean", "sym" or "dir".
         tolerance: See `direction_groups`.
 
     >>> import torch

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_floating, check_integer, check_no_nan, check_range, check_shape, check_tensor
+from graphprism.ops import edge_norm
 
 # Weights of both signs may cancel. What is left below this share of the sum of their magnitudes is rounding, not
 # weight.
@@ -79,7 +80,7 @@ def _sums(place: Tensor, weight: Tensor | None, size: int) -> Tensor:
     if weight is None:
         return torch.bincount(place, minlength=size).double()
     weight = weight.double()
-    total = torch.bincount(place, weight, minlength=size)
+    total = torch.bincount(place, weight, minlength=size).double()  # which counts in integers where there is nothing
     if weight.numel() and float(weight.min()) < 0:
         magnitude = torch.bincount(place, weight.abs(), minlength=size)
         total[total.abs() <= CANCELLATION_TOLERANCE * magnitude] = 0.0
@@ -108,7 +109,9 @@ def aggregated_in_degrees(
       and so changes neither the pairs nor the rank that ``"sum"`` gives;
     - ``"relation_mean"``: :math:`w / d^i_r`, a mean within each relation, as softmax attention per relation takes.
       Every entry is then 1 or 0: only *which* relations reach a node counts, and on ergodic relations nothing is left;
-    - ``"sym"``: :math:`w / \sqrt{D^{in}_i D^{out}_j}`, the normalisation of the graph before it is split.
+    - ``"sym"``: :math:`w / \sqrt{D^{in}_i D^{in}_j}`, the normalisation of `MRSGCNConv`, of the graph before it is
+      split. On a directed graph the edges of a node :math:`j` that no edge enters weigh nothing;
+    - ``"dir"``: :math:`w / \sqrt{D^{in}_i D^{out}_j}`, the normalisation of `DirConv`, which silences no edge.
 
     All but ``"sum"`` need weights and scores that are not negative.
 
@@ -137,20 +140,24 @@ def _relation_mean(
     return (weighted_in_degrees(edge_index, edge_type, num_nodes, num_relations, edge_weight) != 0).double()
 
 
-def _sym(
-    edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None
-) -> Tensor:
-    leaving = _positive(_degree(edge_index[0], num_nodes, edge_weight)).rsqrt()
-    weight = leaving[edge_index[0]] if edge_weight is None else leaving[edge_index[0]] * edge_weight
-    in_degrees = weighted_in_degrees(edge_index, edge_type, num_nodes, num_relations, weight)
-    return in_degrees * _positive(_degree(edge_index[1], num_nodes, edge_weight)).rsqrt().unsqueeze(1)
+def _normalized(kind: str) -> _Figures:
+    """In-degrees of the coefficients of a norm of edges, which layers multiply their messages by."""
+
+    def figures(
+        edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None
+    ) -> Tensor:
+        coefficient = edge_norm(edge_index.long(), (num_nodes, num_nodes), kind, edge_weight, torch.float64)
+        return weighted_in_degrees(edge_index, edge_type, num_nodes, num_relations, coefficient)
+
+    return figures
 
 
 AGGREGATIONS: dict[str, _Figures] = {
     "sum": weighted_in_degrees,
     "mean": _mean,
     "relation_mean": _relation_mean,
-    "sym": _sym,
+    "sym": _normalized("sym"),
+    "dir": _normalized("dir"),
 }
 
 
