@@ -4,6 +4,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # Written last, so that a set-up which was interrupted is made anew by the next call.
 READY := $(VENV)/.installed
+# A process for each core, eight at most; the tests of a file stay together, since they share fixtures.
+PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
 .PHONY: help demo test test-all lint types check format browser clean
@@ -24,10 +26,10 @@ demo: $(READY)
 	@$(RUN) examples/rank_collapse.py
 
 test: $(READY)
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest $(PARALLEL)
 
 test-all: $(READY)
-	@GRAPHPRISM_SLOW_TESTS=1 $(RUN) -m pytest
+	@GRAPHPRISM_SLOW_TESTS=1 $(RUN) -m pytest $(PARALLEL)
 
 lint: $(READY)
 	@$(RUN) -m ruff check .
