@@ -34,6 +34,23 @@ def test_one_split_with_its_sentence(path):
     assert "up" in run.stdout
 
 
+def test_layer_that_silences_edges(path):
+    run = inspect(path, "--split", "degree", "--layer", "mrs-gcn")
+    assert run.exit_code == 0, run.output
+    text = " ".join(run.stdout.split())
+    assert "MRSGCNConv" in text
+    assert 'Its norm "sym" silences 33 % of the edges (1 of 3 weigh 0).' in text
+    every = inspect(path, "--layer", "mrs-dir-sage")
+    assert every.exit_code == 0, every.output
+    assert "rank: DirConv of MRSSAGEConv has at least this one" in " ".join(every.stdout.split())
+
+
+def test_unknown_layer(path):
+    run = inspect(path, "--layer", "gcn")
+    assert run.exit_code == 2
+    assert "--layer must be one of mrs-gcn, " in run.stderr
+
+
 def test_json_is_read_back(path):
     comparison = SplitComparison.from_json(inspect(path, "--undirected", "--json").stdout)
     assert comparison["degree"].num_edges == 6

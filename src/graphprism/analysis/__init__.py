@@ -1,4 +1,4 @@
-"""The theory as functions: will a split keep nodes apart, and is a model collapsing?
+"""The theory as functions: does a split distinguish nodes, and is a model collapsing?
 
 ``graphprism.analysis.collapse`` is the function; the package of that name is there for
 ``from graphprism.analysis.collapse import ...``.
@@ -9,6 +9,7 @@ from graphprism.analysis.certificate import (
     DIRECTION_TOLERANCE,
     RANK_TOLERANCE,
     Certificate,
+    LayerCertificate,
     RelationCertificate,
     SplitComparison,
     aggregated_in_degrees,
@@ -48,6 +49,7 @@ __all__ = [
     "CollapseReport",
     "FileGraph",
     "GraphFileError",
+    "LayerCertificate",
     "LayerCollapse",
     "Norms",
     "RelationCertificate",

@@ -60,7 +60,7 @@ def options(
 
 @app.command()
 def inspect() -> Any:
-    """Say which splits keep the nodes of a graph or a dataset apart, and what is proven about them."""
+    """Say which splits distinguish the nodes of a graph or a dataset, and what is proven about them."""
     from graphprism.cli.inspect import inspect
 
     return inspect

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
+import torch
 import typer
 from rich.console import Console
 
 from graphprism.analysis import Certificate, SplitComparison, certify, inspect_graph
 from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
 from graphprism.experiments import find_graph
+from graphprism.nn import CONVOLUTIONS
 
 
 def inspect(
@@ -17,16 +20,37 @@ def inspect(
     split: Annotated[
         str | None, typer.Option(help="An ordering, such as degree or degree,ppr; all of them without it.")
     ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option(help="The layer that will run, such as mrs-gcn; without it messages are summed as they are."),
+    ] = None,
     undirected: Undirected = False,
     labels: Labels = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Data = None,
 ) -> None:
-    """Say which splits keep the nodes of a graph or a dataset apart, and what is proven about them."""
+    """Say which splits distinguish the nodes of a graph or a dataset, and what is proven about them."""
     with exit_on_user_error():
+        make = None if layer is None else _layer(layer)
         found = find_graph(graph, data, labels=labels, undirected=undirected)
-        result: Certificate | SplitComparison = inspect_graph(found) if split is None else certify(found, split)
+        result: Certificate | SplitComparison = (
+            inspect_graph(found, layer=make) if split is None else certify(found, split, layer=make)
+        )
     if as_json:
         typer.echo(result.to_json())
     else:
         Console().print(result)
+
+
+# Enough for the two matrices of each relation of a directed layer; a layer of fewer channels has a smaller rank.
+_CHANNELS = 64
+
+
+def _layer(name: str) -> Callable[[int], torch.nn.Module]:
+    """Makes the layer of that name from the number of relations."""
+    known = [other for other, conv in CONVOLUTIONS.items() if conv.relational and conv.edge_norm is not None]
+    if name not in known:
+        raise ValueError(f"--layer must be one of {', '.join(known)}, got {name!r}")
+    return lambda relations: CONVOLUTIONS[name].make(
+        _CHANNELS, max(_CHANNELS, 2 * relations + 1), num_relations=relations
+    )

@@ -3,6 +3,7 @@
 from graphprism.ops.aggregate import relational_aggregate, relational_sum
 from graphprism.ops.batched.type_rows import type_rows, type_sums
 from graphprism.ops.batches import Batches, BlockDiagonal, select_graphs
+from graphprism.ops.coefficients import Coefficients
 from graphprism.ops.csr import csr_sum
 from graphprism.ops.edge_norm import EDGE_NORMS, edge_norm
 from graphprism.ops.edge_softmax import edge_softmax
@@ -16,6 +17,7 @@ __all__ = [
     "EDGE_NORMS",
     "Batches",
     "BlockDiagonal",
+    "Coefficients",
     "PreparedGraph",
     "RelationalAdj",
     "at_receivers",

@@ -30,7 +30,7 @@ def test_json_and_back():
 def test_a_row_for_each_split():
     comparison = SplitComparison(("degree",), (certify(PATH, "degree"),), (("features", "there are none"),))
     _, degree, features, *_ = str(comparison).splitlines()
-    assert [cell for cell in degree.split("  ") if cell] == [
+    assert [cell.strip() for cell in degree.split("  ") if cell] == [
         "degree", "2 of 3", "66.7 %", "up 33 %, down 33 %, tie 33 %", "up, down", "none",
     ]  # fmt: skip
     assert features.split() == ["features", "skipped:", "there", "are", "none"]

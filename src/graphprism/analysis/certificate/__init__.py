@@ -1,6 +1,6 @@
 """The certificate of a split: what is proven about the layer that follows it."""
 
-from graphprism.analysis.certificate.certificate import Certificate, RelationCertificate
+from graphprism.analysis.certificate.certificate import Certificate, LayerCertificate, RelationCertificate
 from graphprism.analysis.certificate.certify import certify
 from graphprism.analysis.certificate.compare_splits import SplitComparison, compare_splits
 from graphprism.analysis.certificate.cycles import ergodic_graphs, find_cycle, root_nodes
@@ -19,6 +19,7 @@ __all__ = [
     "DIRECTION_TOLERANCE",
     "RANK_TOLERANCE",
     "Certificate",
+    "LayerCertificate",
     "RelationCertificate",
     "SplitComparison",
     "aggregated_in_degrees",

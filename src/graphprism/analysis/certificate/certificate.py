@@ -42,6 +42,35 @@ class RelationCertificate:
     ergodic_graphs: int
 
 
+@dataclass(frozen=True)
+class LayerCertificate:
+    """What is known about the layer that was certified, beside the figures.
+
+    Attributes:
+        name: Name of the layer.
+        norm: Kind of `graphprism.ops.edge_norm` that the layer applies; "none" where it takes weights as they are.
+        channels: Number of output channels, which the rank cannot exceed; None where the layer does not know it.
+        silenced_edges: Number of edges with a weight other than 0 that the norm gives the coefficient 0.
+        merged_pairs: Number of structurally independent pairs with all edges in one relation; None for soft splits.
+        is_linear: True if the output is linear in the weights, with coefficients that do not depend on the input.
+        shared_start: True if all relations start with the same weights.
+        plain_start: True if equal weights in all relations make the layer the plain one.
+        notes: Sentences on what the figures leave out.
+        unproven: Why nothing is proven about the layer; None where something is.
+    """
+
+    name: str
+    norm: str
+    channels: int | None
+    silenced_edges: int
+    merged_pairs: int | None
+    is_linear: bool
+    shared_start: bool
+    plain_start: bool
+    notes: tuple[str, ...]
+    unproven: str | None
+
+
 HEADER = ("relation", "edges", "share", "acyclic", "a cycle", "roots", "ergodic")
 _LONGEST_CYCLE = 4
 
@@ -56,7 +85,7 @@ def figures(certificate: Certificate) -> str:
     graphs = f"{certificate.num_graphs:,} graph{'' if certificate.num_graphs == 1 else 's'}"
     sizes = f"{graphs}, {certificate.num_nodes:,} nodes, {certificate.num_edges:,} edges"
     lines = [
-        f"{sizes}; aggregation: {certificate.aggregation}",
+        f"{sizes}; {_aggregation_text(certificate)}",
         f"structural rank: {_rank_text(certificate)}",
         f"structurally independent pairs: {certificate.independent_pairs:,} of {certificate.total_pairs:,}",
         f"witnesses: {_witness_text(certificate)}",
@@ -65,30 +94,73 @@ def figures(certificate: Certificate) -> str:
 
 
 def sentence_of(certificate: Certificate) -> str:
-    """The sentence a user needs; sufficient, for almost every weight and input, with its conditions."""
-    if certificate.num_relations == 1:
+    """The sentence a user needs; sufficient, for generic weights and input, with its conditions."""
+    layer = certificate.layer
+    if layer is not None and layer.unproven is not None:
+        return f"Nothing is proven about {layer.name} on {_graphs_text(certificate)}: {layer.unproven}."
+    if layer is None and certificate.num_relations == 1:
         return "There is one relation: no two nodes are structurally independent, whatever the aggregation."
+    return " ".join([_claim(certificate), *layer_warnings(certificate)])
+
+
+def layer_warnings(certificate: Certificate) -> list[str]:
+    """Sentences about the layer that the figures alone do not say."""
+    layer = certificate.layer
+    if layer is None:
+        return []
+    warnings = list(layer.notes)
+    if layer.silenced_edges:
+        share = percent(layer.silenced_edges, certificate.num_edges)
+        warnings.append(
+            f'Its norm "{layer.norm}" silences {share} of the edges ({layer.silenced_edges:,} of '
+            f"{certificate.num_edges:,} weigh 0)."
+        )
+    if layer.shared_start:
+        plain = "it is the plain layer" if layer.plain_start else "all relations have the same weights"
+        warnings.append(f"Its relations share their start: before training {plain}, and this is not proven for it.")
+    return warnings
+
+
+def _claim(certificate: Certificate) -> str:
+    layer = certificate.layer
+    subject = f'A layer with aggregation "{certificate.aggregation}"' if layer is None else layer.name
     if certificate.independent_pairs == 0:
         return (
-            "No two nodes are structurally independent: with these relations nothing is proven to keep the next layer "
-            "from rank one."
+            f"{subject}: no two nodes are structurally independent on {_graphs_text(certificate)}; nothing is proven "
+            "to keep the output from rank one."
         )
-    share, channels = percent(certificate.independent_pairs, certificate.total_pairs), certificate.num_relations
+    share = percent(certificate.independent_pairs, certificate.total_pairs)
+    ends = " `layer=` certifies the layer that will run." if layer is None else ""
     return (
-        f"{_floor_text(certificate)} for almost every weight and input; {share} of node pairs are told apart (mapped "
-        "to linearly independent vectors); on one relation, with mean or any other aggregation, it would be 0 %. "
-        f"Proven for at least {channels} channels and an activation that is injective, such as tanh, or none; "
-        "sufficient, not necessary."
+        f"{subject} has, for generic weights and input (almost all, not all), {_floor_text(certificate)}; {share} of "
+        f"node pairs are distinguished (mapped to linearly independent vectors){_merged_text(certificate)}. Proven "
+        f"for {_condition_text(certificate)}; sufficient, not necessary. It says nothing about accuracy.{ends}"
     )
+
+
+def _graphs_text(certificate: Certificate) -> str:
+    return "this graph" if certificate.num_graphs == 1 else f"these {certificate.num_graphs:,} graphs"
 
 
 def _floor_text(certificate: Certificate) -> str:
     if certificate.num_graphs == 1:
-        return f"The next layer has rank at least {certificate.rank}"
-    return (
-        f"On each of {certificate.num_graphs:,} graphs the next layer has rank at least {certificate.rank} "
-        f"({two_decimals(certificate.mean_rank)} on average)"
-    )
+        return f"rank at least {certificate.rank}"
+    mean = two_decimals(certificate.mean_rank)
+    return f"rank at least {certificate.rank} on each of {certificate.num_graphs:,} graphs ({mean} on average)"
+
+
+def _merged_text(certificate: Certificate) -> str:
+    merged = 0 if certificate.layer is None else certificate.layer.merged_pairs
+    return "" if merged is None else f", on one relation {percent(merged, certificate.total_pairs)}"
+
+
+def _condition_text(certificate: Certificate) -> str:
+    layer = certificate.layer
+    # one channel for each matrix of weights: the rank of no graph is larger
+    channels = "" if layer and layer.channels else f"at least {len(certificate.rank_counts) - 1} channels and "
+    if layer is not None and not layer.is_linear:
+        return f"{channels}no activation or tanh"
+    return f"{channels}an injective activation, such as tanh, or none"
 
 
 def _relation_row(relation: RelationCertificate, certificate: Certificate) -> list[str]:
@@ -120,9 +192,17 @@ def _cycle_text(relation: RelationCertificate, num_graphs: int) -> str:
     return " → ".join([*nodes, *middle, nodes[0]]) + where
 
 
+def _aggregation_text(certificate: Certificate) -> str:
+    layer = certificate.layer
+    if layer is None:
+        return f"aggregation: {certificate.aggregation}"
+    return f"layer: {layer.name}, norm: {layer.norm}"
+
+
 def _rank_text(certificate: Certificate) -> str:
     if certificate.num_graphs == 1:
-        return f"{certificate.rank} of {certificate.num_relations} relations"
+        of = "relations" if certificate.layer is None else "weight matrices"
+        return f"{certificate.rank} of {len(certificate.rank_counts) - 1} {of}"
     counts = [f"{rank} on {count:,}" for rank, count in enumerate(certificate.rank_counts) if count]
     return f"{', '.join(counts)} graphs; mean {two_decimals(certificate.mean_rank)}"
 
@@ -151,20 +231,29 @@ class Certificate:
     the rank of the in-degrees :math:`\mathbf{E}` for :math:`\mathbf{X} = \mathbf{1}\mathbf{v}^\top`, so by continuity
     of its minors, which are polynomials, for almost every :math:`\mathbf{X}`; and a square matrix whose entries are
     injective functions of independent continuous variables is almost surely regular. The condition is sufficient. It
-    is not necessary: a pair that is not counted may be told apart as well. ReLU is not injective, and almost every is
-    not every.
+    is not necessary: a pair that is not counted may be distinguished as well. ReLU is not injective, and almost every
+    is not every.
+
+    With a layer, the matrices are the layer's `graphprism.ops.Coefficients`, and those that it adds count as relations:
+    the row of the receiver (:math:`\mathbf{A} = \mathbf{I}`) and, in `DirConv`, the other direction. A bias changes
+    nothing: for :math:`\mathbf{W}` large enough it is small, and the rank of almost every :math:`\mathbf{W}` is the
+    largest one. Attention and gates are not fixed, but analytic in their own weights (those of attention on each cone
+    of weights where no logit changes its sign), and equal where those are zero; so the rank that they have there is a
+    floor almost everywhere, with an activation that is analytic as well. Fewer channels than matrices cap the rank.
 
     Attributes:
         num_graphs, num_nodes, num_edges: Sizes of what was certified.
-        aggregation: Aggregation whose weighted in-degrees were looked at.
+        aggregation: Aggregation whose weighted in-degrees were looked at; "layer" for those of a layer.
         tolerance: Differences of direction up to this count as none, where in-degrees are not whole numbers.
-        rank_counts: Number of graphs with structural rank 0, 1, ..., R.
+        rank_counts: Number of graphs with structural rank 0, 1, ..., K, for K matrices with a weight of their own: R
+            without a layer.
         independent_pairs: Number of structurally independent pairs of nodes of the same graph.
         total_pairs: Number of all pairs of nodes of the same graph.
         witness: Two structurally independent nodes, numbered within their graph, or None if there are none.
         witness_graph: Number of the graph of the witnesses.
         witness_in_degrees: The weighted in-degrees of the two witnesses.
         relations: One certificate for each relation.
+        layer: What is known about the layer, if one was certified.
     """
 
     num_graphs: int
@@ -179,6 +268,7 @@ class Certificate:
     witness_graph: int | None
     witness_in_degrees: tuple[tuple[float, ...], tuple[float, ...]] | None
     relations: tuple[RelationCertificate, ...]
+    layer: LayerCertificate | None = None
 
     @property
     def num_relations(self) -> int:
@@ -226,12 +316,13 @@ class Certificate:
         relations = tuple(
             RelationCertificate(**{**relation, "cycle": tuple(relation["cycle"])}) for relation in fields["relations"]
         )
-        witness, in_degrees = fields["witness"], fields["witness_in_degrees"]
+        witness, in_degrees, layer = fields["witness"], fields["witness_in_degrees"], fields.get("layer")
         changed = {
             "rank_counts": tuple(fields["rank_counts"]),
             "relations": relations,
             "witness": None if witness is None else tuple(witness),
             "witness_in_degrees": None if in_degrees is None else tuple(tuple(row) for row in in_degrees),
+            "layer": None if layer is None else LayerCertificate(**{**layer, "notes": tuple(layer["notes"])}),
         }
         return cls(**{**fields, **changed})
 

@@ -1,4 +1,4 @@
-"""Certify a split: will it keep the nodes apart?"""
+"""Certify a split: which nodes does a layer distinguish on it?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_shape, check_tensor
-from graphprism.analysis.certificate.certificate import Certificate, RelationCertificate
+from graphprism.analysis.certificate.certificate import Certificate, LayerCertificate, RelationCertificate
 from graphprism.analysis.certificate.cycles import cycle_among, ergodic_among, nodes_after_peeling
 from graphprism.analysis.certificate.directions import (
     DIRECTION_TOLERANCE,
@@ -21,7 +21,14 @@ from graphprism.analysis.certificate.directions import (
     independent_witness,
     structural_rank,
 )
-from graphprism.analysis.certificate.in_degrees import Integers, adjacency, aggregated_in_degrees
+from graphprism.analysis.certificate.in_degrees import (
+    Integers,
+    adjacency,
+    aggregated_in_degrees,
+    check_edges,
+    coefficient_in_degrees,
+)
+from graphprism.ops import Coefficients, RelationalAdj
 from graphprism.splitting import Graph, resolve_split
 from graphprism.splitting.graph import edges_of, num_nodes_of
 
@@ -141,10 +148,11 @@ def certify(
     *,
     num_relations: int | None = None,
     edge_weight: Tensor | None = None,
-    aggregation: str = "sum",
+    layer: Any = None,
+    aggregation: str | None = None,
     tolerance: float = DIRECTION_TOLERANCE,
 ) -> Certificate:
-    """Certifies the relations of a graph, a batch or a dataset.
+    """Certifies the relations of a graph, a batch or a dataset, for a layer or an aggregation.
 
     Pairs are counted and ranks taken within each graph. A dataset is treated as one batch.
 
@@ -156,7 +164,10 @@ def certify(
         num_relations: Number of relations, where neither the split nor the shape of the scores says it; else one more
             than the largest one in use.
         edge_weight: Weight of each edge (E,); without it ``data.edge_weight`` where there is one, else 1.
-        aggregation: "sum", "mean", "relation_mean", "sym" or "dir": see `aggregated_in_degrees`.
+        layer: The layer that will run on the graph, such as ``MRSGCNConv(8, 8, num_relations=3)``, or a function that
+            makes it from the number of relations. Its method ``coefficients(adj)`` says what it multiplies messages by.
+        aggregation: Without a layer: "sum" (the default), "mean", "relation_mean", "sym" or "dir": see
+            `aggregated_in_degrees`.
         tolerance: See `direction_groups`.
 
     >>> from graphprism.splitting import Graph
@@ -170,6 +181,7 @@ def certify(
         split,
         num_relations=num_relations,
         edge_weight=edge_weight,
+        layer=layer,
         aggregation=aggregation,
         tolerance=tolerance,
     )
@@ -181,19 +193,28 @@ def certify_batch(
     *,
     num_relations: int | None,
     edge_weight: Tensor | None,
-    aggregation: str,
+    layer: Any,
+    aggregation: str | None,
     tolerance: float,
 ) -> Certificate:
     """`certify` on graphs that are joined already."""
-    edge_type, names = _relations(one, split, num_relations)
+    if layer is not None and aggregation is not None:
+        raise ValueError(f"`aggregation` must be None with a `layer`, which has its own, got {aggregation!r}")
+    edge_type, names = _relations(one, split, num_relations, layer.num_relations if _is_layer(layer) else None)
     weight = getattr(one.graph, "edge_weight", None) if edge_weight is None else edge_weight
     if weight is not None:
         check_tensor("edge_weight", weight)
         weight = weight.detach().cpu()
         weight = weight.squeeze(1) if weight.dim() == 2 and weight.size(1) == 1 else weight
-    in_degrees = aggregated_in_degrees(
-        one.edge_index, edge_type, one.num_nodes, len(names), weight, aggregation=aggregation
-    )
+    found = None
+    if layer is None:
+        in_degrees = aggregated_in_degrees(
+            one.edge_index, edge_type, one.num_nodes, len(names), weight, aggregation=aggregation or "sum"
+        )
+    else:
+        layer = _made(layer, len(names))
+        found = _coefficients(layer, one, edge_type, len(names), weight)
+        in_degrees = layer_in_degrees(found, one.num_nodes)
     relations = tuple(
         certify_relation(name, one.edge_index[:, members], one.num_nodes, one.batch, one.num_graphs)
         for name, members in zip(names, _members(edge_type, len(names)), strict=True)
@@ -203,12 +224,101 @@ def certify_batch(
         "num_nodes": one.num_nodes,
         "num_edges": one.edge_index.size(1),
     }
-    figures = _figures(in_degrees, one, tolerance)
-    return Certificate(**sizes, **figures, aggregation=aggregation, tolerance=tolerance, relations=relations)
+    channels = None if found is None else found.channels
+    return Certificate(
+        **sizes,
+        **_figures(in_degrees, one, tolerance, channels),
+        aggregation="layer" if found else aggregation or "sum",
+        tolerance=tolerance,
+        relations=relations,
+        layer=None if found is None else _layer_certificate(layer, found, one, edge_type, weight, tolerance),
+    )
 
 
-def _relations(one: OneBatch, split: Any, num_relations: int | None) -> tuple[Tensor, tuple[str, ...]]:
-    """The relation (E,) or the scores (E, R) of each edge, and the names of the relations."""
+def _is_layer(layer: Any) -> bool:
+    return hasattr(layer, "coefficients") and hasattr(layer, "num_relations")
+
+
+def _made(layer: Any, num_relations: int) -> Any:
+    """The layer itself, or the one that a function makes for that number of relations."""
+    # a layer of another package is callable, too, but does not say what it multiplies messages by
+    if not _is_layer(layer) and not isinstance(layer, torch.nn.Module) and callable(layer):
+        layer = layer(num_relations)
+    if not _is_layer(layer):
+        raise TypeError(
+            "`layer` must be a layer with `coefficients`, as those of graphprism.nn, or a function that makes one from "
+            f"the number of relations, got {type(layer).__name__}"
+        )
+    if layer.num_relations != num_relations:
+        raise ValueError(
+            f"`layer` must have {num_relations} relations as the split has, got one with {layer.num_relations}"
+        )
+    return layer
+
+
+def _coefficients(
+    layer: Any, one: OneBatch, edge_type: Tensor, num_relations: int, weight: Tensor | None
+) -> Coefficients:
+    check_edges(one.edge_index, edge_type, one.num_nodes, num_relations, weight)
+    adj = RelationalAdj(
+        one.edge_index,
+        edge_type if edge_type.dim() == 1 else edge_type.double(),
+        None if weight is None else weight.double(),
+        num_relations=num_relations,
+        num_nodes=one.num_nodes,
+    )
+    found = layer.coefficients(adj)
+    if not isinstance(found, Coefficients):
+        raise TypeError(f"`layer.coefficients` must return graphprism.ops.Coefficients, got {type(found).__name__}")
+    return found
+
+
+def layer_in_degrees(coefficients: Coefficients, num_nodes: int) -> Tensor:
+    """`coefficient_in_degrees`; no columns, and so a rank of 0, where nothing is proven."""
+    if coefficients.unproven is not None:
+        return torch.zeros(num_nodes, 0, dtype=torch.float64)
+    return coefficient_in_degrees(coefficients)
+
+
+def _layer_certificate(
+    layer: Any, found: Coefficients, one: OneBatch, edge_type: Tensor, weight: Tensor | None, tolerance: float
+) -> LayerCertificate:
+    proven = found.unproven is None
+    merged = None
+    if proven and edge_type.dim() == 1:
+        rows = coefficient_in_degrees(found, merged=True)
+        groups = _groups(rows, one, tolerance, found.channels)
+        merged = int(count_pairs(groups, one.batch, one.num_graphs)[0].sum())
+    silenced = found.silenced().cpu() if proven else torch.zeros(one.edge_index.size(1), dtype=torch.bool)
+    weighs = torch.ones_like(silenced) if weight is None else weight != 0
+    return LayerCertificate(
+        name=found.layer,
+        norm=found.norm,
+        channels=found.channels,
+        silenced_edges=int((silenced & weighs).sum()),
+        merged_pairs=merged,
+        is_linear=found.is_linear,
+        shared_start=_shares_start(layer),
+        plain_start=not found.own,
+        notes=found.notes,
+        unproven=found.unproven,
+    )
+
+
+def _shares_start(layer: Any) -> bool:
+    """Whether the relations of a layer, or of a part of it, start with the same weights; one relation has no other."""
+    parts = layer.modules() if isinstance(layer, torch.nn.Module) else [layer]
+    shared = any(getattr(part, "start", None) == "shared" or getattr(part, "share_init", False) for part in parts)
+    return shared and layer.num_relations > 1
+
+
+def _relations(
+    one: OneBatch, split: Any, num_relations: int | None, default: int | None
+) -> tuple[Tensor, tuple[str, ...]]:
+    """The relation (E,) or the scores (E, R) of each edge, and the names of the relations.
+
+    There are ``default`` relations where neither the argument nor the split says how many.
+    """
     names, edge_type = None, getattr(one.graph, "edge_type", None)
     if split is not None:
         resolved = resolve_split(split)
@@ -221,6 +331,8 @@ def _relations(one: OneBatch, split: Any, num_relations: int | None) -> tuple[Te
     check_shape("edge_type", edge_type, [one.edge_index.size(1), *["R"] * (edge_type.dim() == 2)])
     if edge_type.dim() == 2:
         num_relations = edge_type.size(1)
+    elif num_relations is None and default is not None:
+        num_relations = default
     elif num_relations is None:
         num_relations = int(edge_type.max()) + 1 if edge_type.numel() else 1
         far = num_relations > max(_MOST_UNUSED, edge_type.numel()) and not edge_type.is_floating_point()
@@ -238,11 +350,18 @@ def _members(edge_type: Tensor, num_relations: int) -> Iterator[Tensor]:
         yield edge_type == relation if edge_type.dim() == 1 else edge_type[:, relation] != 0
 
 
-def _figures(in_degrees: Tensor, one: OneBatch, tolerance: float) -> dict[str, Any]:
+def _groups(in_degrees: Tensor, one: OneBatch, tolerance: float, channels: int | None) -> Tensor:
     groups = direction_groups(in_degrees, one.batch, tolerance=tolerance)
+    # numbers of one channel are parallel, whatever they are
+    return torch.where(groups >= 0, one.batch, groups) if channels == 1 else groups
+
+
+def _figures(in_degrees: Tensor, one: OneBatch, tolerance: float, channels: int | None) -> dict[str, Any]:
+    groups = _groups(in_degrees, one, tolerance, channels)
     independent, pairs = count_pairs(groups, one.batch, one.num_graphs)
     witness = independent_witness(groups, one.batch)
-    ranks = _ranks(in_degrees, groups, one)
+    ranks = graph_ranks(in_degrees, groups, one)
+    ranks = ranks if channels is None else ranks.clamp(max=channels)
     return {
         "rank_counts": tuple(torch.bincount(ranks, minlength=in_degrees.size(1) + 1).tolist()),
         "independent_pairs": int(independent.sum()),
@@ -253,7 +372,7 @@ def _figures(in_degrees: Tensor, one: OneBatch, tolerance: float) -> dict[str, A
     }
 
 
-def _ranks(in_degrees: Tensor, groups: Tensor, one: OneBatch) -> Tensor:
+def graph_ranks(in_degrees: Tensor, groups: Tensor, one: OneBatch) -> Tensor:
     """Structural rank of each graph, from one row of each direction."""
     nodes = (groups >= 0).nonzero().squeeze(1)
     rows = nodes[torch.from_numpy(first_rows(groups[nodes].numpy()))]

@@ -1,4 +1,4 @@
-"""Which of several splits keeps most nodes apart?"""
+"""Which of several splits distinguishes most nodes?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from graphprism._text import percent, rich_table, text_table, two_decimals
-from graphprism.analysis.certificate.certificate import Certificate
+from graphprism.analysis.certificate.certificate import Certificate, layer_warnings
 from graphprism.analysis.certificate.certify import certify_batch, one_batch
 from graphprism.analysis.certificate.directions import DIRECTION_TOLERANCE
 from graphprism.splitting import resolve_split
@@ -18,7 +18,7 @@ from graphprism.splitting import resolve_split
 if TYPE_CHECKING:
     from rich.table import Table
 
-_HEADER = ("split", "rank", "pairs told apart", "balance of the relations", "acyclic", "ergodic")
+_HEADER = ("split", "rank", "pairs distinguished", "balance of the relations", "acyclic", "ergodic")
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,35 @@ class SplitComparison:
         )
 
     def __str__(self) -> str:
-        return f"{text_table(_HEADER, self._rows())}\n\n{_CAPTION}"
+        return f"{text_table(_HEADER, self._rows())}\n\n{self._caption()}"
 
     def __rich__(self) -> Table:
-        return rich_table("Splits side by side", _HEADER, self._rows(), _CAPTION)
+        return rich_table("Splits side by side", _HEADER, self._rows(), self._caption())
+
+    def _caption(self) -> str:
+        first = self.certificates[0] if self.certificates else None
+        layer = None if first is None else first.layer
+        if first is not None and layer is not None and layer.unproven is not None:
+            return first.sentence
+        subject = f'a layer with aggregation "{first.aggregation}"' if first and layer is None else "the layer"
+        subject = subject if layer is None else layer.name
+        known = layer is not None and layer.channels is not None
+        channels = "" if known else "at least as many channels as weight matrices, and "
+        activation = "an injective activation or none" if layer is None or layer.is_linear else "no activation or tanh"
+        caption = (
+            f"rank: {subject} has at least this one; pairs distinguished: mapped to linearly independent vectors. Both "
+            f"for generic weights and input (almost all, not all), {channels}{activation}; sufficient, not necessary. "
+            "It says nothing about accuracy."
+        )
+        return " ".join([caption, *([] if first is None else layer_warnings(first))])
 
     def _rows(self) -> list[list[str]]:
         rows = [_row(name, certificate) for name, certificate in zip(self.names, self.certificates, strict=True)]
         return rows + [[name, "", "", f"skipped: {reason}", "", ""] for name, reason in self.skipped]
 
 
-_CAPTION = (
-    "rank: the next layer has at least this one; pairs told apart: mapped to linearly independent vectors. Both for "
-    "almost every weight and input, at least as many channels as relations, and an injective activation or none; "
-    "sufficient, not necessary."
-)
-
-
 def _row(name: str, certificate: Certificate) -> list[str]:
-    rank = f"{certificate.rank} of {certificate.num_relations}"
+    rank = f"{certificate.rank} of {len(certificate.rank_counts) - 1}"
     total = sum(relation.num_edges for relation in certificate.relations)
     pairs = certificate.total_pairs
     return [
@@ -92,7 +102,8 @@ def compare_splits(
     splits: Iterable[Any] | Mapping[str, Any],
     *,
     edge_weight: Tensor | None = None,
-    aggregation: str = "sum",
+    layer: Any = None,
+    aggregation: str | None = None,
     tolerance: float = DIRECTION_TOLERANCE,
 ) -> SplitComparison:
     """Certifies several splits of the same graphs; arguments as for `certify`.
@@ -101,7 +112,8 @@ def compare_splits(
         data: A graph, a batch, or an iterable of graphs.
         splits: The splits, or a mapping from names to splits. A split without a name is called what it prints as.
         edge_weight: Weight of each edge (E,).
-        aggregation: "sum", "mean", "relation_mean", "sym" or "dir".
+        layer: The layer that will run; a function of the number of relations where the splits differ in it.
+        aggregation: Without a layer: "sum" (the default), "mean", "relation_mean", "sym" or "dir".
         tolerance: See `direction_groups`.
 
     >>> import torch
@@ -114,7 +126,13 @@ def compare_splits(
     one = one_batch(data)
     certificates = tuple(
         certify_batch(
-            one, split, num_relations=None, edge_weight=edge_weight, aggregation=aggregation, tolerance=tolerance
+            one,
+            split,
+            num_relations=None,
+            edge_weight=edge_weight,
+            layer=layer,
+            aggregation=aggregation,
+            tolerance=tolerance,
         )
         for split in named.values()
     )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_floating, check_integer, check_no_nan, check_range, check_shape, check_tensor
-from graphprism.ops import edge_norm
+from graphprism.ops import Coefficients, edge_norm
 
 # Weights of both signs may cancel. What is left below this share of the sum of their magnitudes is rounding, not
 # weight.
@@ -125,6 +125,47 @@ def aggregated_in_degrees(
         _check_not_negative("edge_weight", edge_weight, aggregation)
         _check_not_negative("edge_type", edge_type, aggregation)
     return AGGREGATIONS[aggregation](edge_index, edge_type, num_nodes, num_relations, edge_weight)
+
+
+def coefficient_in_degrees(coefficients: Coefficients, *, merged: bool = False) -> Tensor:
+    r"""Row sums of the matrices of a layer, a column for each matrix that has a weight of its own: (N, K).
+
+    There are as many columns as relations for each part, :math:`\sum_j (\mathbf{A}_{p,r})_{ij} + s_{p,r}`, and one of
+    ones where the row of the receiver has a weight of its own: that row is one more relation. With ``merged`` all
+    relations of a part are one, as in the plain layer, which has no scores.
+
+    >>> from graphprism.ops import RelationalAdj
+    >>> adj = RelationalAdj(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0, 1, 0]), num_relations=2, num_nodes=3)
+    >>> coefficient_in_degrees(Coefficients("a sum", (adj,), root=True)).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+    columns = [_part(coefficients, number, merged) for number in range(len(coefficients.parts))]
+    num_nodes = coefficients.parts[0].size[1] if columns else 0
+    return torch.cat([*columns, *[torch.ones(num_nodes, 1, dtype=torch.float64)] * coefficients.root], dim=1)
+
+
+def _part(coefficients: Coefficients, number: int, merged: bool) -> Tensor:
+    part = coefficients.parts[number]
+    num_nodes, num_relations = part.size[1], 1 if merged else part.num_relations
+    edge_index, weight = part.edge_index.cpu(), part.edge_weight
+    weight = None if weight is None else weight.detach().cpu()
+    edge_type = None if merged or part.edge_type is None else part.edge_type.detach().cpu()
+    if edge_type is None:
+        edge_type = torch.zeros(part.num_edges, dtype=torch.long)
+    sums = weighted_in_degrees(edge_index, edge_type, num_nodes, num_relations, weight)
+    if not coefficients.own:
+        return sums
+    own = coefficients.own[number].cpu()[:num_relations]
+    # a negative weight may cancel the row of the receiver up to rounding, too
+    magnitude = weighted_in_degrees(
+        edge_index,
+        edge_type.abs() if edge_type.is_floating_point() else edge_type,
+        num_nodes,
+        num_relations,
+        None if weight is None else weight.abs(),
+    )
+    total = sums + own
+    return torch.where(total.abs() <= CANCELLATION_TOLERANCE * (magnitude + own.abs()), 0.0, total)
 
 
 def _mean(

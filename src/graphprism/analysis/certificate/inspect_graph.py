@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from graphprism.analysis.certificate import SplitComparison, compare_splits
 from graphprism.analysis.certificate.certify import one_batch
@@ -11,8 +12,10 @@ from graphprism.io.read_graph import read_graph
 from graphprism.splitting import ORDERINGS
 
 
-def inspect_graph(data: object, *, aggregation: str = "sum") -> SplitComparison:
+def inspect_graph(data: object, *, layer: Any = None, aggregation: str | None = None) -> SplitComparison:
     """Certifies the split by each of the orderings, on a graph, a batch, a dataset, or the path of a graph's file.
+
+    ``layer`` and ``aggregation`` are those of `certify`.
 
     Orders by features are left out, and named with the reason, where nodes have none.
 
@@ -26,4 +29,4 @@ def inspect_graph(data: object, *, aggregation: str = "sum") -> SplitComparison:
     without_x = getattr(graph, "x", None) is None
     names = [name for name in ORDERINGS if not (name == "features" and without_x)]
     skipped = (("features", "the nodes have no features `x`"),) if without_x else ()
-    return replace(compare_splits(graph, names, aggregation=aggregation), skipped=skipped)
+    return replace(compare_splits(graph, names, layer=layer, aggregation=aggregation), skipped=skipped)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch_geometric.nn.dense import Linear
 
 from graphprism.nn.conv.mrs_gcn_conv import MRSGCNConv
 from graphprism.nn.conv.operands import is_watched, to_adj
-from graphprism.ops import RelationalAdj
+from graphprism.ops import Coefficients, RelationalAdj
 
 
 class DirConv(torch.nn.Module):
@@ -90,13 +91,31 @@ class DirConv(torch.nn.Module):
         edge_weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What `forward` adds up: one or two tensors of its shape, and a bias; for what adds them on the way."""
-        layer = self.conv_in if self.conv_out is None else self.conv_out
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
-        if adj.edge_weight is None and layer.edge_norm == "sym":  # type: ignore
-            adj = adj.normalized("dir", x.dtype)
+        adj = adj.normalized("dir", x.dtype) if self._normalizes(adj) else adj
         if all(isinstance(part, MRSGCNConv) and not is_watched(part) for part in self.children()):
             return self._scaled(x, adj)
         return self._mixed(x, adj), None, None
+
+    def _normalizes(self, adj: RelationalAdj) -> bool:
+        layer = self.conv_in if self.conv_out is None else self.conv_out
+        return adj.edge_weight is None and layer.edge_norm == "sym"  # type: ignore[union-attr]
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        """Those of the layers of both directions on a graph; `graphprism.certify` takes them."""
+        normalizes = self._normalizes(adj)
+        adj = adj.normalized("dir", torch.float64) if normalizes else adj
+        ways = ((self.conv_in, adj), (self.conv_out, adj.transpose()))
+        found: list[Coefficients] = [layer.coefficients(way) for layer, way in ways if layer is not None]  # type: ignore[operator]
+        first = found[0]
+        return replace(
+            first,
+            layer=f"{type(self).__name__} of {first.layer}",
+            parts=tuple(part for one in found for part in one.parts),
+            own=tuple(own for one in found for own in one.own),
+            root=first.root or self.lin_root is not None,
+            norm="dir" if normalizes and first.norm == "none" else first.norm,
+        )
 
     def _mixed(self, x: Tensor, adj: RelationalAdj) -> Tensor:
         """Both directions of any layer, each times its share."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import Aggregation
+from torch_geometric.nn import Aggregation, MeanAggregation, SumAggregation
 from torch_geometric.nn.resolver import aggregation_resolver
 
-from graphprism.nn.conv.operands import Nodes, one_for_each_relation, split_nodes, to_adj
-from graphprism.ops import RelationalAdj
+from graphprism.nn.conv.operands import Nodes, check_relations, one_for_each_relation, split_nodes, to_adj
+from graphprism.ops import Coefficients, RelationalAdj, edge_norm
 
 
 class MRSConv(torch.nn.Module):
@@ -94,6 +94,23 @@ class MRSConv(torch.nn.Module):
         found = [psi(*(part[edges] for part in parts)) for psi, edges in zip(self.messages, chosen, strict=True)]
         back = torch.cat(chosen).argsort()
         return torch.cat(found)[back]
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        """The weights of messages on a graph, for a sum or a mean; `graphprism.certify` takes them."""
+        check_relations(adj, self.num_relations)
+        if type(self.aggr) not in (SumAggregation, MeanAggregation):
+            return Coefficients(
+                type(self).__name__, unproven=f"{type(self.aggr).__name__} is no sum of messages with fixed weights"
+            )
+        note = (
+            "It is proven where every message function is linear in the row of the sender and reads no other, and it "
+            "is about the aggregated messages, before `combine`."
+        )
+        if type(self.aggr) is MeanAggregation:
+            # a mean over messages: the number of edges divides, not their weight
+            share = edge_norm(adj.edge_index, adj.size, "mean", dtype=torch.float64)
+            adj = adj.with_weight(share if adj.edge_weight is None else share * adj.edge_weight.detach())
+        return Coefficients(type(self).__name__, (adj,), notes=(note,))
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

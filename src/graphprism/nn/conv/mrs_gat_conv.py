@@ -8,9 +8,18 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
 from graphprism._checks import check_positive
-from graphprism.nn.conv.operands import Nodes, Prepared, check_edge_attr, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_edge_attr,
+    check_relations,
+    has_negative,
+    split_nodes,
+    to_adj,
+    zeros_parameter,
+)
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import at_receivers, at_senders, edge_softmax, relational_sum
+from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
 
 
 class MRSGATConv(torch.nn.Module):
@@ -119,6 +128,23 @@ class MRSGATConv(torch.nn.Module):
             return 0.0
         logit: Tensor = (self.lin_edge(edge_attr).view(-1, self.heads, self.out_channels) * self.att_edge).sum(dim=-1)
         return logit if adj.entry_edge is None else logit[adj.entry_edge]
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        r"""The coefficients :math:`\alpha` on a graph where all logits are equal; `graphprism.certify` takes them."""
+        check_relations(adj, self.num_relations)
+        if has_negative(adj.weight):
+            return Coefficients(type(self).__name__, unproven="it takes no negative weights, and this graph has some")
+        ones = torch.ones(adj.num_edges, dtype=torch.float64, device=adj.device)
+        entry, edge = (ones if part is None else part.detach().double() for part in (adj.weight, adj.edge_weight))
+        total = ones.new_zeros(adj.size[1]).index_add(0, adj.dst, entry)
+        # no edge of a node whose total is zero has a weight
+        equal = adj.with_weight(edge / torch.where(total > 0, total, 1)[adj.edge_index[1]])
+        note = (
+            "Its attention depends on the input: the figures are those of equal attention, and what follows from them "
+            "holds for almost every attention, without dropout."
+        )
+        channels = self.out_channels * (self.heads if self.concat else 1)
+        return Coefficients(type(self).__name__, (equal,), channels=channels, is_linear=False, notes=(note,))
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

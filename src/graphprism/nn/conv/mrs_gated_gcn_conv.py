@@ -9,9 +9,18 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import Nodes, Prepared, batch_norm, check_edge_attr, split_nodes, to_adj
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    batch_norm,
+    check_edge_attr,
+    check_relations,
+    has_negative,
+    split_nodes,
+    to_adj,
+)
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import RelationalAdj, at_receivers, at_senders, entry_sum, index_sum
+from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, index_sum
 
 
 class MRSGatedGCNConv(torch.nn.Module):
@@ -112,6 +121,28 @@ class MRSGatedGCNConv(torch.nn.Module):
     @staticmethod
     def _sum(rows: Tensor, adj: Prepared) -> Tensor:
         return index_sum(rows, adj.edge_index[1], adj.size[1]) if _is_soft(adj) else entry_sum(rows, adj)
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        r"""The coefficients :math:`w \eta / \sum w \eta` where all gates are equal; `graphprism.certify` takes them."""
+        check_relations(adj, self.num_relations)
+        if has_negative(adj.edge_weight):
+            return Coefficients(type(self).__name__, unproven="with negative weights its denominators can be zero")
+        note = (
+            "Its gates depend on the input: the figures are those of equal gates, and what follows from them holds for "
+            "almost every gate."
+        )
+        normalized = (
+            "It is about the output before batch normalisation, which in training removes the mean over nodes and can "
+            "cost 1 of the rank, and pairs."
+        )
+        return Coefficients(
+            type(self).__name__,
+            (adj.normalized("mean", torch.float64),),
+            root=True,
+            channels=self.out_channels,
+            is_linear=False,
+            notes=(note,) if self.norm_node is None else (note, normalized),
+        )
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

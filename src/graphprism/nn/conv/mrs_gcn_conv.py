@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import relational_linear
+from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
 
 
 class MRSGCNConv(torch.nn.Module):
@@ -16,9 +16,13 @@ class MRSGCNConv(torch.nn.Module):
     .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
 
     where :math:`\mathcal{N}_r(i)` are the nodes with an edge of relation :math:`r` to :math:`i` and :math:`c_{ji}` is
-    the coefficient of that edge: ``edge_weight`` where it is given, else :math:`1 / \sqrt{d_j d_i}` with the degrees of
-    the whole graph. One relation is PyG's ``GCNConv(add_self_loops=False)``. Self-loops are edges like others: add them
-    before the split (``T.AddSelfLoops()``), which makes them ties.
+    the coefficient of that edge: ``edge_weight`` where it is given, else :math:`1 / \sqrt{d_j d_i}` with the in-degrees
+    of the whole graph. One relation is PyG's ``GCNConv(add_self_loops=False)``. Self-loops are edges like others: add
+    them before the split (``T.AddSelfLoops()``), which makes them ties.
+
+    On a directed graph this default **silences edges**: those of a sender :math:`j` that no edge enters, whose
+    in-degree is 0, weigh 0. ``edge_norm="dir"`` takes the out-degree of the sender, :math:`1 / \sqrt{d^{out}_j
+    d^{in}_i}`, and silences none; on undirected graphs both are the same. `graphprism.certify` counts silenced edges.
 
     Args:
         in_channels: size of an input row, or ``-1`` to take it from the first input.
@@ -26,6 +30,7 @@ class MRSGCNConv(torch.nn.Module):
         num_relations: number of relations R.
         normalize: `None` normalises unless ``edge_weight`` is given; `True` always does, on top of the weights, as
             PyG's layer; `False` never does.
+        edge_norm: how to normalise, a kind of `graphprism.ops.edge_norm`: ``"sym"``, or ``"dir"`` for directed graphs.
         bias: whether to learn :math:`\mathbf{b}`.
         share_init: all relations start from the same matrix.
 
@@ -40,8 +45,6 @@ class MRSGCNConv(torch.nn.Module):
         torch.Size([3, 4])
     """
 
-    edge_norm = "sym"
-
     def __init__(
         self,
         in_channels: int,
@@ -50,10 +53,13 @@ class MRSGCNConv(torch.nn.Module):
         normalize: bool | None = None,
         bias: bool = True,
         share_init: bool = False,
+        edge_norm: str = "sym",
     ) -> None:
         super().__init__()
+        if edge_norm not in EDGE_NORMS:
+            raise ValueError(f"`edge_norm` must be one of {list(EDGE_NORMS)}, got {edge_norm!r}")
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
-        self.normalize = normalize
+        self.normalize, self.edge_norm = normalize, edge_norm
         self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", share_init)
         self.bias = zeros_parameter(out_channels, bias)
 
@@ -87,10 +93,19 @@ class MRSGCNConv(torch.nn.Module):
     def messages(self, x: Nodes, adj: Prepared, share: float = 1.0) -> Tensor:
         """The layer without its bias, times ``share``: as it is linear, its small matrices are scaled."""
         x_src, _ = split_nodes(x)
-        if self.normalize or (self.normalize is None and adj.edge_weight is None):
-            adj = adj.normalized(self.edge_norm, x_src.dtype)
+        adj = adj.normalized(self.edge_norm, x_src.dtype) if self._normalizes(adj) else adj
         weight = self.lin(x_src)
         return relational_linear(x_src, adj, weight if share == 1 else share * weight)
+
+    def _normalizes(self, adj: Prepared) -> bool:
+        return adj.edge_weight is None if self.normalize is None else self.normalize
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        """The coefficients :math:`c` on a graph, in float64; `graphprism.certify` takes them."""
+        check_relations(adj, self.num_relations)
+        norm = self.edge_norm if self._normalizes(adj) else "none"
+        weighted = adj if norm == "none" else adj.normalized(norm, torch.float64)
+        return Coefficients(type(self).__name__, (weighted,), norm=norm, channels=self.out_channels)
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from graphprism.nn.conv.operands import Nodes, Prepared, one_for_each_relation, split_nodes, to_adj
-from graphprism.ops import relational_aggregate
+from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, one_for_each_relation, split_nodes, to_adj
+from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate
 
 
 class MRSGINConv(torch.nn.Module):
@@ -77,6 +77,16 @@ class MRSGINConv(torch.nn.Module):
         for r, network in enumerate(self.nns):
             out = out + network((1 + self.eps[r]) * x_dst + neighbours[..., r, :])
         return torch.as_tensor(out)
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        r"""The weights :math:`w` and :math:`1 + \epsilon_r` on a graph; `graphprism.certify` takes them."""
+        check_relations(adj, self.num_relations)
+        note = (
+            "It is proven where every network of the layer is linear, or has biases and smooth activations such as "
+            "tanh or GELU; ReLU can make their output zero."
+        )
+        own = 1 + self.eps.detach().to(adj.device, torch.float64)
+        return Coefficients(type(self).__name__, (adj,), own=(own,), is_linear=False, notes=(note,))
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

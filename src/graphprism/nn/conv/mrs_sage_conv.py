@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj
+from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import relational_linear
+from graphprism.ops import Coefficients, RelationalAdj, relational_linear
 
 
 class MRSSAGEConv(torch.nn.Module):
@@ -87,8 +87,8 @@ class MRSSAGEConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        if adj.edge_weight is None and self.edge_norm != "none":
-            adj = adj.normalized(self.edge_norm, x_src.dtype)
+        norm = self._norm_of(adj)
+        adj = adj if norm == "none" else adj.normalized(norm, x_src.dtype)
         message = x_src if self.project is None else self.project(x_src).relu()
         was_lazy = isinstance(self.lin.weight, UninitializedParameter)
         weight = self.lin(message)
@@ -100,6 +100,21 @@ class MRSSAGEConv(torch.nn.Module):
         if self.bias is not None:
             out = out + self.bias
         return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
+
+    def _norm_of(self, adj: Prepared) -> str:
+        return self.edge_norm if adj.edge_weight is None else "none"
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        """The coefficients :math:`c` on a graph, in float64; `graphprism.certify` takes them."""
+        check_relations(adj, self.num_relations)
+        if self.project is not None:
+            return Coefficients(
+                type(self).__name__, unproven="the ReLU behind `project=True` can make all messages zero"
+            )
+        norm = self._norm_of(adj)
+        weighted = adj if norm == "none" else adj.normalized(norm, torch.float64)
+        root = self.lin_root is not None
+        return Coefficients(type(self).__name__, (weighted,), root=root, norm=norm, channels=self.out_channels)
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

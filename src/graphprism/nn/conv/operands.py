@@ -66,6 +66,17 @@ def to_adj(
     return RelationalAdj(edge_index, edge_type, edge_weight, num_relations=num_relations, num_nodes=size)
 
 
+def check_relations(adj: RelationalAdj, num_relations: int) -> None:
+    """Raises unless a graph has as many relations as the layer."""
+    if adj.num_relations != num_relations:
+        raise ValueError(f"`adj` must have {num_relations} relations, got {adj.num_relations}")
+
+
+def has_negative(weight: Tensor | None) -> bool:
+    """Whether a weight is negative; `None` means that all are one."""
+    return weight is not None and bool((weight < 0).any())
+
+
 def check_edge_attr(edge_attr: Tensor | None, wanted: bool) -> None:
     """Raises unless edge features come exactly where the layer was made for them."""
     if (edge_attr is not None) != wanted:
