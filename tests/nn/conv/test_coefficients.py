@@ -166,3 +166,9 @@ def test_gcn_conv_with_the_directed_norm_hears_nodes_that_no_edge_enters():
     silent, heard = (MRSGCNConv(1, 4, num_relations=2, edge_norm=norm)(x, EDGES, TYPES) for norm in ("sym", "dir"))
     assert silent.count_nonzero() == 0
     assert heard[1:].count_nonzero() == 8
+
+
+def test_gcn_conv_with_the_directed_norm_takes_a_bipartite_graph():
+    x = torch.randn(3, 8), torch.randn(2, 8)
+    out = MRSGCNConv(8, 4, num_relations=2, edge_norm="dir")(x, torch.tensor([[0, 1, 2], [0, 0, 1]]), TYPES[:3])
+    assert out.shape == (2, 4)
