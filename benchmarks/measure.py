@@ -68,12 +68,13 @@ def _status(key: str) -> int:
 
 
 def row(name: str, contender: str, times: list[float], memory: int | None, base: float) -> dict[str, Any]:
-    """One line of results: median, quartiles, memory and the ratio to the contender called graphprism."""
+    """One line of results: median, minimum, quartiles, memory and the ratio to the contender called graphprism."""
     quartiles = statistics.quantiles(times, n=4) if len(times) > 1 else [times[0]] * 3
     return {
         "input": name,
         "contender": contender,
         "ms": round(1e3 * statistics.median(times), 4),
+        "ms_min": round(1e3 * min(times), 4),
         "ms_quartiles": [round(1e3 * quartiles[0], 4), round(1e3 * quartiles[2], 4)],
         "times_graphprism": round(statistics.median(times) / base, 3),
         "peak_mb": None if memory is None else round(memory / 1e6, 1),
