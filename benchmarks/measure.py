@@ -20,7 +20,7 @@ _QUEUED = 10  # runs in the queue of a GPU at once, as the layers of a network a
 
 
 def seconds(runs: dict[str, Callable[[], object]], repeats: int, device: torch.device) -> dict[str, list[float]]:
-    """Wall time of every run, ``repeats`` times, in turns; two rounds to warm up."""
+    """Time of every run, ``repeats`` times, in turns; two rounds to warm up."""
     found: dict[str, list[float]] = {name: [] for name in runs}
     for round_number in range(repeats + 2):
         for name, run in runs.items():
@@ -40,9 +40,11 @@ def _time_once(run: Callable[[], object], device: torch.device) -> float:
         end.record()
         torch.cuda.synchronize()
         return start.elapsed_time(end) / 1e3 / _QUEUED
-    begin = time.perf_counter()
+    # of one thread its own time, which other work on the machine hardly touches
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    begin = clock()
     run()
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
