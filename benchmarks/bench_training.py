@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from measure import about, row, save, show
+from measure import about, clock, row, save, show
 from torch_geometric.data import Batch
 from training_contenders import copy_weights, pyg_trainers, weights_of
 
@@ -94,11 +93,11 @@ def seconds_per_step(
     for number in range(repeats + 1):
         for name, run in runs.items():
             _wait(device)
-            begin = time.perf_counter()
+            begin = clock(device)
             run()
             _wait(device)
             if number:
-                found[name].append((time.perf_counter() - begin) / steps)
+                found[name].append((clock(device) - begin) / steps)
     return found
 
 

@@ -40,11 +40,15 @@ def _time_once(run: Callable[[], object], device: torch.device) -> float:
         end.record()
         torch.cuda.synchronize()
         return start.elapsed_time(end) / 1e3 / _QUEUED
-    # of one thread its own time, which other work on the machine hardly touches
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    begin = clock()
+    begin = clock(device)
     run()
-    return clock() - begin
+    return clock(device) - begin
+
+
+def clock(device: torch.device) -> float:
+    """Seconds; of one thread on a CPU its own time, which other work on the machine hardly changes."""
+    own = device.type == "cpu" and torch.get_num_threads() == 1
+    return time.process_time() if own else time.perf_counter()
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
@@ -105,8 +109,8 @@ def save(path: Path, results: dict[str, Any]) -> None:
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Prints the results as a table."""
-    print(f"{'input':<20} {'contender':<30} {'ms':>10} {'times ours':>11} {'peak MB':>9}")
+    print(f"{'input':<20} {'contender':<40} {'ms':>10} {'times ours':>11} {'peak MB':>9}")
     for each in rows:
         memory = "" if each["peak_mb"] is None else f"{each['peak_mb']:.0f}"
-        names = f"{each['input']:<20} {each['contender']:<30}"
+        names = f"{each['input']:<20} {each['contender']:<40}"
         print(f"{names} {each['ms']:>10.3f} {each['times_graphprism']:>11.2f} {memory:>9}", flush=True)
