@@ -16,7 +16,7 @@ import json
 import resource
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def measure(step: Callable[[int], None], device: torch.device, epochs: int) -> d
     return {"epoch_ms": round(1e3 * statistics.median(times[1:]), 2), "peak_gb": round(peak / 1e9, 2)}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--skew", type=float, default=0.5, help="0 is uniform, 0.9 has large hubs")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the nodes and edges of Snap-Patents")
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
     epochs = options.epochs or (10 if device.type == "cuda" else 1)

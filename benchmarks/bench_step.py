@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 
@@ -37,7 +37,7 @@ LAYERS, BATCH, STEPS, BATCHES = 8, 32, 300, 20
 LR = 3e-4
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with zinc12k.npz")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path)
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     torch.set_num_threads(args.threads)
     device = torch.device(args.device)
     dataset, name = zinc(args.data)
