@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/bench_contenders.py --device cuda --data FOLDER --out benchmarks/results/DATE-h200
 
-Writes OUT-step.json, OUT-snap.json (on a CPU a twentieth of its size) and OUT-layers.json, each when it is measured.
+Writes OUT-step.json, OUT-snap.json (on a CPU a fiftieth of its size) and OUT-layers.json, each when it is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 PARTS = {
     "cpu": {
         "step": ["--runs", "", "--repeats", "40"],  # runs in lockstep are meant for a GPU
-        "snap": ["--scale", "0.05", "--epochs", "3"],
+        "snap": ["--scale", "0.02", "--epochs", "2"],
         "layers": ["--only", "layers", "--repeats", "5"],
     },
     "cuda": {
