@@ -18,7 +18,6 @@ import torch
 from layer_contenders import make_contenders
 from layer_graphs import CPU_SIZES, GPU_SIZES, GROWTH, Size, make_adj
 from measure import about, peak_bytes, row, save, seconds, show
-from zinc_step import make_steps
 
 
 def measure_layer(size: Size, device: torch.device, repeats: int) -> list[dict[str, Any]]:
@@ -27,13 +26,6 @@ def measure_layer(size: Size, device: torch.device, repeats: int) -> list[dict[s
     times = seconds(runs, repeats, device)
     base = statistics.median(times["graphprism"])
     return [row(size.name, name, times[name], peak_bytes(runs[name], device), base) for name in runs]
-
-
-def measure_step(device: torch.device, repeats: int) -> list[dict[str, Any]]:
-    """A whole training step on molecules."""
-    times = seconds(make_steps(device), repeats, device)
-    base = statistics.median(times["graphprism"])
-    return [row("zinc-step", name, times[name], None, base) for name in times]
 
 
 def measure_growth(device: torch.device, repeats: int) -> list[dict[str, Any]]:
@@ -57,7 +49,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", choices=["layers", "step", "growth"])
+    parser.add_argument("--only", choices=["layers", "growth"])
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     device = torch.device(options.device)
@@ -66,9 +58,6 @@ def main() -> None:
         for size in CPU_SIZES if device.type == "cpu" else GPU_SIZES:
             rows += measure_layer(size, device, options.repeats)
             show([each for each in rows if each["input"] == size.name])
-    if options.only in (None, "step"):
-        rows += measure_step(device, 10 * options.repeats)
-        show(rows[-5:])
     if options.only in (None, "growth"):
         rows += measure_growth(device, 3)
     if options.out is not None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
+from published import PublishedConv, PublishedGCN
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
@@ -14,21 +13,28 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
 from graphprism.splitting import by_order
+from graphprism.training import Run
 
 
 class PygGCN(torch.nn.Module):
-    """Embedding, GCN layers without self-loops, sum over nodes, a linear map."""
+    """Embedding, GCN layers without self-loops, sum over nodes, a linear map.
 
-    def __init__(self, width: int, layers: int, num_types: int) -> None:
+    Every layer normalises the graph, as `GCNConv` comes; with ``prepared`` graphs bring the norm as ``edge_weight``.
+    """
+
+    def __init__(self, width: int, layers: int, num_types: int, prepared: bool = False) -> None:
         super().__init__()
+        self.prepared = prepared
         self.encoder = torch.nn.Embedding(num_types, width)
-        self.convs = torch.nn.ModuleList(GCNConv(width, width, add_self_loops=False) for _ in range(layers))
+        self.convs = torch.nn.ModuleList(
+            GCNConv(width, width, add_self_loops=False, normalize=not prepared) for _ in range(layers)
+        )
         self.head = torch.nn.Linear(width, 1)
 
     def forward(self, data: Batch) -> Tensor:
-        h = self.encoder(data.x.view(-1))
+        h, weight = self.encoder(data.x.view(-1)), data.edge_weight if self.prepared else None
         for conv in self.convs:
-            h = conv(h, data.edge_index).relu()
+            h = conv(h, data.edge_index, weight).relu()
         return self.head(global_add_pool(h, data.batch))
 
 
@@ -53,11 +59,14 @@ class PygMRSGCN(torch.nn.Module):
         return self.head(global_add_pool(h, data.batch))
 
 
-def copy_weights(ours: GNN, theirs: PygGCN | PygMRSGCN) -> None:
-    """Gives PyG's network the weights of ours."""
+def copy_weights(ours: GNN, theirs: PygGCN | PygMRSGCN | PublishedGCN) -> None:
+    """Gives another network the weights of ours."""
     with torch.no_grad():
         theirs.encoder.weight.copy_(ours.encoder.weight)
         for mine, other in zip(ours.convs, theirs.convs, strict=True):
+            if isinstance(other, PublishedConv):
+                other.copy(mine)
+                continue
             relations = other if isinstance(other, torch.nn.ModuleList) else [other]
             for conv, weight in zip(relations, mine.lin.weight, strict=True):
                 conv.lin.weight.copy_(weight.t())
@@ -77,16 +86,21 @@ def weights_of(network: torch.nn.Module) -> list[Tensor]:
 
 
 def pyg_graphs(
-    dataset: PackedDataset, chosen: Tensor, relations: bool, dtype: torch.dtype = torch.float32
+    dataset: PackedDataset,
+    chosen: Tensor,
+    relations: bool = False,
+    norm: bool = False,
+    dtype: torch.dtype = torch.float32,
 ) -> list[Data]:
-    """Graphs one by one, as PyG's loader takes them; with ``relations`` split by degree and normalised beforehand."""
+    """Graphs one by one, as PyG's loader takes them; split by degree and normalised beforehand where asked for."""
     split, graphs = by_order("degree"), [dataset.graph(number) for number in chosen.tolist()]
     for graph in graphs:
         graph.y = graph.y.to(dtype)
         if relations:
             graph.edge_type = split(graph)
-            norm = gcn_norm(graph.edge_index, None, graph.num_nodes, add_self_loops=False, dtype=dtype)
-            graph.edge_weight = norm[1]
+        if norm:
+            weighted = gcn_norm(graph.edge_index, None, graph.num_nodes, add_self_loops=False, dtype=dtype)
+            graph.edge_weight = weighted[1]
     return graphs
 
 
@@ -125,4 +139,19 @@ class PygTrainer:
         return float(torch.stack(losses).mean())
 
 
-NETWORKS: dict[str, Callable[[int, int, int], PygGCN | PygMRSGCN]] = {"gcn": PygGCN, "mrs-gcn": PygMRSGCN}
+def pyg_trainers(
+    ours: GNN, run: Run, dataset: PackedDataset, device: torch.device, dtype: torch.dtype = torch.float32
+) -> dict[str, PygTrainer]:
+    """PyG's networks for the model of a run with the weights of ours, by name, on the training graphs."""
+    sizes = ours.hidden_channels, run.layers, dataset.node_types[0]
+    networks: dict[str, PygGCN | PygMRSGCN] = {"PyG": PygGCN(*sizes), "PyG, norm prepared": PygGCN(*sizes, True)}
+    if run.model == "mrs-gcn":
+        networks = {"PyG": PygMRSGCN(*sizes)}
+    found = {}
+    for name, network in networks.items():
+        copy_weights(ours, network)
+        relations = isinstance(network, PygMRSGCN)
+        norm = relations or network.prepared
+        graphs = pyg_graphs(dataset, dataset.subset("train"), relations, norm, dtype)
+        found[name] = PygTrainer(network.to(dtype), graphs, run.batch_size, run.lr, device)
+    return found

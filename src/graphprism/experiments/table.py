@@ -145,7 +145,19 @@ def _notes(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[str, Ru
         f"{epochs[0]} epochs in place of {epochs[1]}" if epochs[0] != epochs[1] else "",
         f"{diverged} of {len(chosen)} runs diverged" if diverged else "",
         _chosen_note(planned, chosen, results) if diverged < len(here) else "",
+        _lockstep_note(here) if planned.spec.reading == "step-ms" else "",
     ]
+
+
+def _lockstep_note(results: Sequence[RunResult]) -> str:
+    """Says of step times which are shares that they are; empty where every run was alone."""
+    found = [result.hardware.get("runs_at_once", 1) for result in results]
+    counts = [count if isinstance(count, int) else 1 for count in found]
+    fewest, most = min(counts), max(counts)
+    if most == 1:
+        return ""
+    runs, divisor = (f"{most}", f"{most}") if fewest == most else (f"{fewest} to {most}", "their number")
+    return f"of {runs} runs in lockstep: the time of their step divided by {divisor}; the paper's is of one run alone"
 
 
 def _chosen_note(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[str, RunResult]) -> str:

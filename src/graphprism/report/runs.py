@@ -45,7 +45,7 @@ COLUMNS: Sequence[Column] = (
     Column("train", lambda run: run.smallest("train_loss"), about="smallest training loss of all epochs"),
     Column("val", lambda run: run.at_best("val"), about="best validation score"),
     Column("test", lambda run: run.at_best("test"), about="test score at the best epoch"),
-    Column("step ms", lambda run: run.step_ms, about="median time of a training step"),
+    Column("step ms", lambda run: run.step_ms, about="median time of a training step; of runs in lockstep their share"),
     Column("time", lambda run: run.seconds, duration),
     Column("engine", lambda run: run.engine),
     Column("device", lambda run: run.hardware.get("name") or run.hardware.get("device")),

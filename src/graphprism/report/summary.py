@@ -20,7 +20,7 @@ def provenance(runs: Sequence[RunResult]) -> Html | None:
     for run in runs:
         groups[hardware(run), run.engine, short(run.hardware.get("runs_at_once"))].append(run)
     rows = [_row(*place, group) for place, group in sorted(groups.items())]
-    head = ["Hardware", "Engine", "Runs at once", "Runs", "Time", "Median step (ms)"]
+    head = ["Hardware", "Engine", "Runs at once", "Runs", "Time", "Median step (ms a run)"]
     where = table("Hardware and engine of all runs", head, rows, numbers=range(2, 6))
     return section("places", "What was run where", where, _versions(runs))
 

@@ -1,0 +1,225 @@
+"""A training step of MRS-GCN and GCN: ours alone and many runs at once, the published formulation, and PyG.
+
+    PYTHONPATH=src python benchmarks/bench_step.py --data FOLDER --out benchmarks/results/DATE-HARDWARE.json
+
+Eight layers, 500,000 parameters, 32 graphs a step: forward, loss, backward, clipping and AdamW, over batches that lie
+ready on the device. ZINC12k, or molecules like it without a folder that holds zinc12k.npz (--data or GRAPHPRISM_DATA).
+Nothing is timed before all networks gave what ours gives with the same weights, at first and after three steps in
+float64, and a step of runs in lockstep was compared with the eager engine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+
+import measure
+import torch
+from bench_training import zinc
+from published import PublishedGCN
+from torch import Tensor
+from torch_geometric.data import Batch
+from training_contenders import PygGCN, PygTrainer, copy_weights, pyg_graphs
+
+from graphprism.datasets import PackedDataset
+from graphprism.nn import GNN
+from graphprism.ops import RelationalAdj, select_graphs
+from graphprism.splitting import by_order
+from graphprism.training import PreparedDataset, Run, Task, build_model, epoch_order, learning_rate
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.engine import LockstepEngine
+from graphprism.training.optim import make_optimizer
+
+LAYERS, BATCH, STEPS, BATCHES = 8, 32, 300, 20
+LR = 3e-4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with zinc12k.npz")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--runs", default="1,9,27", help="runs in lockstep; empty for none")
+    parser.add_argument("--models", default="mrs-gcn,gcn", help="of the runs in lockstep")
+    parser.add_argument("--precisions", default="float32,bf16", help="of the runs in lockstep")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    device = torch.device(args.device)
+    dataset, name = zinc(args.data)
+    print(f"graphs: {name}", flush=True)
+    check_networks(dataset, device)
+    torch.set_float32_matmul_precision("high")  # as training does, for all contenders
+    contenders = steps(networks(dataset, device), dataset, device)
+    counts = dict.fromkeys(contenders, 1)
+    at_once = [int(count) for count in args.runs.split(",") if count]
+    for model in args.models.split(",") if at_once else []:
+        for precision in args.precisions.split(","):
+            check_lockstep(model, precision, dataset, device)
+            for count in at_once:
+                words = f"lockstep {model}, {count} at once, {precision}"
+                contenders[words], counts[words] = lockstep(model, precision, count, dataset, device), count
+    times = measure.seconds(contenders, args.repeats, device)
+    base = statistics.median(times[OURS])
+    rows = [
+        measure.row(name, contender, [each / counts[contender] for each in found], None, base)
+        for contender, found in times.items()
+    ]
+    print("milliseconds a step and run")
+    measure.show(rows)
+    if args.out:
+        measure.save(args.out, {"about": measure.about(device), "rows": rows})
+
+
+OURS = "graphprism"
+
+
+class OnBatches(torch.nn.Module):
+    """Our network on PyG's batches; ``graph_of`` gives the graph of a batch in the form that the network is to take."""
+
+    def __init__(self, network: GNN, graph_of: Callable[[Batch], tuple[object, ...]]) -> None:
+        super().__init__()
+        self.network, self.graph_of = network, graph_of
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.network(batch.x, *self.graph_of(batch), batch=batch.batch)
+
+
+def networks(
+    dataset: PackedDataset, device: torch.device, dtype: torch.dtype = torch.float32
+) -> dict[str, torch.nn.Module]:
+    """All networks that take one step at a time; those of one model have the same weights."""
+    types = dataset.node_types[0]
+    models = {name: build_model(runs_of(name, "float32", 1)[0], dataset) for name in ("mrs-gcn", "gcn")}
+    mrs, gcn = models["mrs-gcn"], models["gcn"]
+    sizes = {name: (model.hidden_channels, LAYERS, types) for name, model in models.items()}
+    chosen = dataset.subset("train")[: BATCHES * BATCH]
+    whole = Batch.from_data_list(pyg_graphs(dataset, chosen, relations=True)).to(device)
+    prepared = RelationalAdj(whole.edge_index, whole.edge_type, num_relations=3, num_nodes=whole.num_nodes)
+    prepared, split = prepared.normalized("sym", dtype), by_order("degree")
+
+    def another() -> GNN:
+        model = build_model(runs_of("mrs-gcn", "float32", 1)[0], dataset)
+        model.load_state_dict(mrs.state_dict())
+        return model
+
+    found = {
+        OURS: OnBatches(mrs, lambda batch: (batch.edge_index, batch.edge_type)),
+        f"{OURS}, split in the step": OnBatches(another(), lambda batch: (batch.edge_index, split(batch))),
+        f"{OURS}, data set prepared": OnBatches(
+            another(), lambda batch: (select_graphs(prepared, whole.ptr, batch.number),)
+        ),
+        "published": PublishedGCN(*sizes["mrs-gcn"]),
+        f"{OURS} GCN": OnBatches(gcn, lambda batch: (batch.edge_index,)),
+        "PyG GCNConv": PygGCN(*sizes["gcn"]),
+        "PyG GCNConv, norm prepared": PygGCN(*sizes["gcn"], prepared=True),
+    }
+    copy_weights(mrs, found["published"])
+    for name in ("PyG GCNConv", "PyG GCNConv, norm prepared"):
+        copy_weights(gcn, found[name])
+    return {name: network.to(device, dtype) for name, network in found.items()}
+
+
+def steps(
+    networks: dict[str, torch.nn.Module],
+    dataset: PackedDataset,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    batches: int = BATCHES,
+) -> dict[str, Callable[[], Tensor]]:
+    """A step of each network on the next batch."""
+    chosen = dataset.subset("train")[: batches * BATCH]
+    graphs = pyg_graphs(dataset, chosen, relations=True, norm=True, dtype=dtype)
+    for number, graph in enumerate(graphs):
+        graph.number = torch.tensor([number])
+    ready = [Batch.from_data_list(graphs[i : i + BATCH]).to(device) for i in range(0, len(graphs), BATCH)]
+
+    def step(network: torch.nn.Module) -> Callable[[], Tensor]:
+        trainer, turn = PygTrainer(network, graphs[:BATCH], BATCH, LR, device), cycle(ready)
+        return lambda: trainer.step(next(turn))
+
+    return {name: step(network) for name, network in networks.items()}
+
+
+def check_networks(dataset: PackedDataset, device: torch.device) -> None:
+    """Refuses to time a wrong answer: losses of all networks of a model in float64, at first and after three steps."""
+    found = networks(dataset, device, torch.float64)
+    losses = {
+        name: torch.stack([step() for _ in range(4)])
+        for name, step in steps(found, dataset, device, torch.float64, batches=1).items()
+    }
+    for name, loss in losses.items():
+        expected = losses[f"{OURS} GCN" if "GCN" in name else OURS]
+        if not torch.allclose(loss, expected, rtol=1e-6, atol=0):
+            raise SystemExit(f"{name} must have the losses of ours, {expected.tolist()}, got {loss.tolist()}")
+    print("outputs of all networks agree in float64, at first and after three steps", flush=True)
+
+
+def runs_of(model: str, precision: str, count: int) -> list[Run]:
+    return [
+        Run("zinc12k", model, layers=LAYERS, lr=LR, seed=seed, precision=precision, batch_size=BATCH, warmup=0)
+        for seed in range(count)
+    ]
+
+
+def lockstep(
+    model: str, precision: str, count: int, dataset: PackedDataset, device: torch.device
+) -> Callable[[], object]:
+    runs = runs_of(model, precision, count)
+    data = TableDataset(runs[0], dataset, device, torch.float32)
+    group = LockstepEngine(runs, dataset, data, device)
+    graphs = group.graphs(0)[:STEPS]
+    group.begin(0)
+    place = [0]
+    steps: list[Callable[[], None]] = []
+
+    def run() -> None:
+        if place[0] % STEPS == 0:
+            steps[:] = group.lay_ready(graphs)
+        steps[place[0] % STEPS]()
+        place[0] += 1
+
+    return run
+
+
+def check_lockstep(model: str, precision: str, dataset: PackedDataset, device: torch.device) -> None:
+    """Two runs after three steps against the eager engine's, weight by weight."""
+    torch.set_float32_matmul_precision("highest")
+    runs = runs_of(model, precision, 2)
+    data = TableDataset(runs[0], dataset, device, torch.float32)
+    group = LockstepEngine(runs, dataset, data, device)
+    group.begin(0)
+    for step in group.lay_ready(group.graphs(0)[:3]):
+        step()
+    run = runs[1]
+    network = build_model(run, dataset).to(device)
+    optimizer = make_optimizer(run, network.parameters())
+    for settings in optimizer.param_groups:
+        settings["lr"] = learning_rate(run, 0)
+    train = dataset.subset("train")
+    order = train[epoch_order(run.seed, 0, train.numel())][: 3 * BATCH]
+    first = {name: value.clone() for name, value in network.state_dict().items()}
+    for batch in PreparedDataset(run, dataset, device).batches(order, BATCH):
+        loss = Task.of(dataset).losses(network(**batch.inputs), batch.y).sum() / batch.total
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), run.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+    ours = group.networks.parameters.extract(1)
+    moved = torch.cat([(network.state_dict()[name] - first[name]).flatten().cpu() for name in first])
+    gap = torch.cat([(network.state_dict()[name].cpu() - ours[name]).flatten() for name in first])
+    torch.set_float32_matmul_precision("high")
+    share = float(gap.norm() / moved.norm())
+    # TF32 in the fused kernels; Adam's first steps follow signs, which rounding can turn
+    limit = 1.0 if precision == "bf16" else 0.3
+    print(f"{model}, {precision}: after three steps {share:.1e} of the way apart from the eager engine", flush=True)
+    if not share < limit:
+        raise SystemExit(f"{model}, {precision}: lockstep differs from the eager engine by {share:.2g} of the way")
+
+
+if __name__ == "__main__":
+    main()
