@@ -36,6 +36,12 @@ class Run:
         residual: Whether a layer adds its input.
         jk: None, ``"cat"`` or ``"max"``.
         pe: Number of Laplacian positional features; graphs only.
+        pe_encoder: How positions become features: None takes the entries of eigenvectors as they are
+            (`graphprism.transforms.LaplacianPE`), ``"deepset"`` encodes pairs of an entry and an eigenvalue with random
+            signs in training, as the paper's authors do (`graphprism.transforms.LaplacianSpectrum`); graphs only.
+        node_encoder: How types of nodes become rows: ``"types"`` is a table with a row for each type of the data set
+            that starts as PyTorch's embedding, ``"atoms"`` the encoder of OGB's atoms, of 119 and fewer rows that start
+            with Glorot's distribution; it counts in ``budget`` with its nine tables, used or not; graphs only.
         norm: None or the name of a PyG normalisation of states.
         dropout: Share of channels dropped in training.
         optimizer: ``"adamw"`` or ``"adam"``.
@@ -71,6 +77,8 @@ class Run:
     residual: bool = _field(False, origin=False)
     jk: str | None = _field(None, origin=None)
     pe: int = _field(0, origin=0)
+    pe_encoder: str | None = _field(None, origin=None)
+    node_encoder: str = _field("types", origin="types")
     norm: str | None = _field(None, origin=None)
     dropout: float = _field(0.0, origin=0.0)
     optimizer: str = _field("adamw", origin="adamw")
@@ -97,6 +105,8 @@ class Run:
         for name, allowed in (
             ("model", tuple(CONVOLUTIONS)),
             ("jk", (None, "cat", "max")),
+            ("pe_encoder", (None, "deepset")),
+            ("node_encoder", ("types", "atoms")),
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
             ("precision", PRECISIONS),
@@ -133,7 +143,7 @@ class Run:
         more = (
             ("res", self.residual),
             (f"jk {self.jk}", self.jk),
-            ("pe", self.pe),
+            (f"pe {self.pe_encoder}" if self.pe_encoder else "pe", self.pe),
             (dropout, self.dropout),
             (f"lr {self.lr:g}", True),
             (f"fold {self.fold}", self.batch_size is None),
