@@ -54,9 +54,9 @@ def test_every_cell_has_its_published_score_and_a_run(spec):
 
 def spec_changes(spec):
     return {
-        "peptides": {"epochs", "batch_size"},
-        "zinc": {"epochs"},
-        "training-loss": {"epochs"},
+        "peptides": {"epochs", "batch_size", "node_encoder", "weight_init"},
+        "zinc": {"epochs", "edge_residual", "weight_init"},
+        "training-loss": {"epochs", "edge_residual", "weight_init"},
         "depth": {"pe_encoder", "node_encoder"},
     }.get(spec.name, set())
 

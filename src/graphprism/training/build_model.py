@@ -95,12 +95,14 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         type_start="glorot" if run.node_encoder == "atoms" else "normal",
         encode=on_graphs,
         residual=run.residual,
+        edge_residual=run.edge_residual,
         jk=run.jk,
         norm=run.norm,
         normalize=run.normalize,
         dropout=run.dropout,
         alpha=run.alpha,
         share_init=run.share_init,
+        weight_init=run.weight_init,
         readout=readout_of(dataset) if on_graphs else None,
     )
 

@@ -53,12 +53,16 @@ class GNN(torch.nn.Module):
             uniform distribution, each column of types by itself.
         encode: whether an encoder precedes the first convolution.
         residual: whether to add a layer's input to its output, after ReLU, where both have the same width.
+        edge_residual: whether to do so for the states of edges alone, as the authors of the paper do in GatedGCN; with
+            ``residual`` it is done anyway.
         jk: `None` for the last state, ``"cat"`` or ``"max"`` to join the states of all layers.
         norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
         normalize: whether to scale the rows of every layer's output to length one.
         dropout: share of channels dropped in training.
         alpha: share of the nodes that a node points to, for directed convolutions.
         share_init: whether all relations of a layer start from the same weights.
+        weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution in all matrices of
+            (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
 
@@ -93,12 +97,14 @@ class GNN(torch.nn.Module):
         type_start: str = "normal",
         encode: bool = True,
         residual: bool = False,
+        edge_residual: bool = False,
         jk: str | None = None,
         norm: str | None = None,
         normalize: bool = False,
         dropout: float = 0.0,
         alpha: float = 0.5,
         share_init: bool = False,
+        weight_init: str | None = None,
         readout: str | None = None,
     ) -> None:
         super().__init__()
@@ -115,6 +121,7 @@ class GNN(torch.nn.Module):
             raise ValueError(f"`num_node_types` and `pe_channels` must be None and 0 without an encoder, got {came}")
         self.hidden_channels, self.pe_channels = hidden_channels, pe_channels
         self.residual, self.jk, self.normalize, self.dropout = residual, jk, normalize, dropout
+        self.edge_residual = residual or edge_residual
         encoded = hidden_channels - pe_channels
         self.encoder = _encoder("x", in_channels, encoded, num_node_types, type_start) if encode else None
         headless = not encode and jk is None
@@ -126,6 +133,7 @@ class GNN(torch.nn.Module):
             "edge_dim": hidden_channels if num_edge_types else None,
             "alpha": alpha,
             "share_init": share_init,
+            "weight_init": weight_init,
         }
         layers = [
             known.make(i, o, **options) if isinstance(known, Convolution) else known(o) for i, o in pairwise(widths)
@@ -245,7 +253,7 @@ class GNN(torch.nn.Module):
             return conv(h, *args, edge_attr=e), e
         new, new_e = conv(h, *args, edge_attr=e, return_edge_attr=True)
         new_e = new_e.relu()
-        return new, new_e + e if self.residual and new_e.shape == e.shape else new_e
+        return new, new_e + e if self.edge_residual and new_e.shape == e.shape else new_e
 
     def _drop(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
         if generator is None:
