@@ -9,7 +9,7 @@ import torch
 from torch_geometric.nn import MLP, GCNConv, RGCNConv
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv import DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv import DegreeGATConv, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,10 @@ def _gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
     return MRSGATConv(i, o, options.num_relations, heads=2, concat=False, share_init=options.share_init)
 
 
+def _degree_gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return DegreeGATConv(i, o, heads=2, concat=False)
+
+
 def _gin(num_maps: int) -> Factory:
     def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
         widths = [i, *[o] * num_maps]
@@ -196,6 +200,8 @@ _ENTRIES = (
         has_batch_norm=True,
         partner="gated-gcn",
     ),
+    # a baseline of the paper's parameter table
+    Convolution("gat-degree", _degree_gat, takes_sparse=True),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),
     *_pair("dir-gcn", _both_directions(_gcn), _both_directions(_gcn), edge_norm="dir", directed=True),
     # a mean is taken in each direction, so no single coefficient per edge can be prepared
