@@ -6,11 +6,14 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.experiments import DIRECTED, PEPTIDES, TRAINING_LOSS, ZINC
+from graphprism.experiments import DIRECTED, PEPTIDES, TRAINING_LOSS, ZINC, Settings
+from graphprism.experiments.plan import plan
+from graphprism.experiments.table import make_table
 from graphprism.experiments.tables.directed import FOLDS
 from graphprism.nn import CONVOLUTIONS
 from graphprism.nn.conv import MRSSAGEConv
 from graphprism.training import Run, build_model
+from tests.experiments.results_zoo import make_result
 
 
 def bound(matrix):
@@ -78,3 +81,11 @@ def test_directed_table_has_five_splits_of_the_large_sets():
         if cell.paper is not None:
             assert cell.paper.count == (5 if cell.column in ("Arxiv-Year", "Snap-Patents") else 10)
     assert any("five for Arxiv-Year and Snap-Patents, ten for the others" in note for note in DIRECTED.notes)
+
+
+def test_note_of_the_best_configuration_says_jk():
+    settings = Settings(seeds=1, grid="full")
+    cells = [each for each in plan(DIRECTED, settings) if (each.spec.row, each.spec.column) == ("Dir-GNN", "Squirrel")]
+    results = {runs[0].key: make_result(runs[0]) for runs in cells[0].configurations[:2]}
+    table = make_table(DIRECTED, settings, cells, results)
+    assert "jk max, " in table.cell("Dir-GNN", "Squirrel").note

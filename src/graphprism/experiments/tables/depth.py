@@ -49,7 +49,7 @@ def _with_our_positions(cell: CellSpec) -> CellSpec:
     """The same learning rates; nothing is published for it."""
     assert cell.best is not None
     best = replace(cell.best, pe_encoder=None, node_encoder="types")
-    return replace(cell, row=f"{cell.row} (ours)", paper=None, best=best)
+    return replace(cell, row=cell.row.replace("LapPE", "our LapPE"), paper=None, best=best)
 
 
 DEPTH = TableSpec(
@@ -66,7 +66,7 @@ DEPTH = TableSpec(
         "each eigenvector and batch in training. Signs in evaluation are LAPACK's, in float64 here and float32 there.",
         "LapPE also has the node encoder of the authors' script, which the other rows do not: OGB's tables of atoms, "
         "started with Glorot's distribution. Eight of the nine are never used and count in the 500,000 parameters.",
-        "LapPE (ours) takes the eight lowest eigenvectors of the normalised Laplacian without the constant one as they "
+        "Our LapPE takes the eight lowest eigenvectors of the normalised Laplacian without the constant one as they "
         "are, with fixed signs and no eigenvalues, beside the node encoder of the other rows; nothing is published.",
         "Some published learning rates (0.003) are not in the published grid (0.001, 0.0003, 0.0001); the full grid "
         "has them where they are published.",

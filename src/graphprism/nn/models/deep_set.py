@@ -42,7 +42,7 @@ class DeepSetPE(torch.nn.Module):
         there = pairs[..., 1:] >= 0  # (N, K, 1)
         if self.training:
             plus = keep_mask(pairs.new_empty(pairs.size(1)), 0.5, generator)
-            sign = torch.where(plus, 1.0, -1.0).to(pairs.dtype)
+            sign = 2 * plus.to(pairs.dtype) - 1
             pairs = torch.stack([pairs[..., 0] * sign, pairs[..., 1]], dim=-1)
         h = self.lin2(self.lin1(pairs.to(self.lin1.weight.dtype)).relu()).relu()  # (N, K, F)
         encoded: Tensor = (h * there).sum(dim=1)
