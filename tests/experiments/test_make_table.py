@@ -134,7 +134,7 @@ def test_widest_table_fits_into_100_columns():
     shown = text(make_table(DEPTH, settings, cells, results))
     assert max(map(len, shown.splitlines())) <= 100
     lines = [line for line in shown.splitlines() if "ours" in line]
-    assert len(lines) == 8
+    assert len(lines) == 10
     assert all(line.count("0.250±0.000") == 6 for line in lines)
 
 

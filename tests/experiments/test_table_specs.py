@@ -28,8 +28,11 @@ def cell(spec, row, column):
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_every_cell_has_its_published_score_and_a_run(spec):
     for each in spec.cells:
-        assert each.paper.mean > 0
-        assert each.paper.deviation is not None
+        if each.paper is None:  # of our own, beside the authors' form
+            assert each.row.endswith("our LapPE")
+        else:
+            assert each.paper.mean > 0
+            assert each.paper.deviation is not None
         assert each.best.dataset in DATASETS
         # The protocol of the paper is that of a run's defaults, but for what the table says.
         changed = {name for name, value in each.best.to_dict().items() if value != getattr(Run(), name)}
@@ -50,12 +53,17 @@ def test_every_cell_has_its_published_score_and_a_run(spec):
 
 
 def spec_changes(spec):
-    return {"peptides": {"epochs", "batch_size"}, "zinc": {"epochs"}, "training-loss": {"epochs"}}.get(spec.name, set())
+    return {
+        "peptides": {"epochs", "batch_size", "node_encoder", "weight_init"},
+        "zinc": {"epochs", "edge_residual", "weight_init"},
+        "training-loss": {"epochs", "edge_residual", "weight_init"},
+        "depth": {"pe_encoder", "node_encoder"},
+    }.get(spec.name, set())
 
 
 @pytest.mark.parametrize(
     ("spec", "best", "full"),
-    [(ORDERINGS_TABLE, 21, 270), (ZINC, 36, 540), (DEPTH, 144, 438), (PEPTIDES, 69, 651), (TRAINING_LOSS, 30, 540)],
+    [(ORDERINGS_TABLE, 21, 270), (ZINC, 36, 540), (DEPTH, 180, 549), (PEPTIDES, 69, 651), (TRAINING_LOSS, 30, 540)],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_number_of_runs(spec, best, full):

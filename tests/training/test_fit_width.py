@@ -10,6 +10,7 @@ WIDTHS = {
     "sage": 175,
     "mrs-sage": 124,
     "gat": 174,
+    "gat-degree": 174,
     "mrs-gat": 101,
     "gin": 143,
     "mrs-gin": 101,

@@ -50,7 +50,7 @@ def test_models_of_one_relation_have_no_split():
 @pytest.mark.parametrize("at_once", [1, 5, 64])
 def test_positions_are_those_of_every_graph_alone(monkeypatch, at_once):
     monkeypatch.setattr(module, "_POSITIONS_AT_ONCE", at_once)
-    found = positions(DATASET, 3)
+    found = positions(Run(pe=3), DATASET)
     assert found.shape == (WHOLE.num_nodes, 3)
     expected = [LaplacianPE(3)(DATASET.graph(number).contiguous()).pe for number in range(12)]
     torch.testing.assert_close(found, torch.cat(expected))

@@ -62,5 +62,5 @@ def test_same_bits_twice():
 def test_bad_input():
     with pytest.raises(ValueError, match="`k` must be at least 1, got 0"):
         LaplacianPE(0)
-    with pytest.raises(ValueError, match="at most 10000 nodes, got one of 20000"):
+    with pytest.raises(ValueError, match="at most 10000 nodes for its eigenvectors, got 20000"):
         LaplacianPE()(Data(edge_index=torch.zeros(2, 1, dtype=torch.long), num_nodes=20_000))

@@ -67,7 +67,8 @@ def _fold_sizes(dataset: PackedDataset, fold: int) -> list[int]:
 
 def _model(run: Run, dataset: PackedDataset) -> str:
     split = f" by {run.split}" if CONVOLUTIONS[run.model].relational else ""
-    more = {"residual": run.residual, f"jk {run.jk}": run.jk, f"pe {run.pe}": run.pe, f"{run.norm} norm": run.norm}
+    pe = f"pe {run.pe}{f' {run.pe_encoder}' if run.pe_encoder else ''}"
+    more = {"residual": run.residual, f"jk {run.jk}": run.jk, pe: run.pe, f"{run.norm} norm": run.norm}
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
     size = f"width {width_of(run, dataset)}, {parameters:,} parameters"

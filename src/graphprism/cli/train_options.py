@@ -13,6 +13,7 @@ from graphprism.results import ACCELERATORS, ENGINES
 MODELS = (
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat", "gin", "gated-gcn") for form in ("", "mrs-")),
     "mrs-gated-gcn-9",
+    "gat-degree",
     "mlp",
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat") for form in ("dir-", "mrs-dir-")),
     "pyg-gcn",

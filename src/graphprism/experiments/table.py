@@ -166,8 +166,12 @@ def _chosen_note(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[s
         return ""
     there = sum(all(run.key in results for run in runs) for runs in planned.configurations)
     tried = f"{count}" if there == count else f"{there} finished of {count}"
-    values = ", ".join(f"{name} {getattr(chosen[0], name):g}" for name in planned.spec.grid)
+    values = ", ".join(f"{name} {_plain(getattr(chosen[0], name))}" for name in planned.spec.grid)
     return f"{values}: best of {tried} configurations by mean {READINGS[planned.spec.reading].chosen_by}"
+
+
+def _plain(value: float | str | None) -> str:
+    return str(value) if value is None or isinstance(value, str) else f"{value:g}"
 
 
 def write_table(table: TableResult, out: Path) -> Path:

@@ -1,6 +1,7 @@
 """Layers and networks that pass messages with one weight per relation."""
 
 from graphprism.nn.conv import (
+    DegreeGATConv,
     DirConv,
     MRSConv,
     MRSGATConv,
@@ -16,6 +17,7 @@ __all__ = [
     "CONVOLUTIONS",
     "GNN",
     "Convolution",
+    "DegreeGATConv",
     "DirConv",
     "MRSConv",
     "MRSGATConv",

@@ -13,6 +13,8 @@ from graphprism.results import RunResult
 
 # Runs that differ in nothing but these are repetitions of one configuration.
 REPETITION = ("seed", "fold")
+# Fields that the description of a run gives with their value, where they are set.
+_TOLD = ("jk", "pe", "pe_encoder", "norm", "dropout", "lr")
 
 
 def describe_run(run: Mapping[str, Any]) -> str:
@@ -25,7 +27,7 @@ def describe_run(run: Mapping[str, Any]) -> str:
     parts = [f"{model} by {run['split']}" if splits_edges(run) else model]
     parts += [counted(layers, "layer")] if layers is not None else []
     parts += ["res"] if run.get("residual") else []
-    parts += [f"{name} {short(run[name])}" for name in ("jk", "pe", "norm", "dropout", "lr") if run.get(name)]
+    parts += [f"{name} {short(run[name])}" for name in _TOLD if run.get(name)]
     return ", ".join(parts)
 
 

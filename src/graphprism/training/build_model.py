@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from graphprism.training.checkpoint import load_parts
 from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+
+# Columns of OGB's atoms, of which a data set may have fewer.
+_ATOM_TYPES = DATASETS["peptides-func"].node_types
 
 
 def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> int:
@@ -65,6 +69,8 @@ def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:
     with torch.device("meta"):
         network = make_network(run, dataset, width)
     unused = 0 if network.edge_encoder is not None else sum(dataset.edge_types) * width
+    if run.node_encoder == "atoms":
+        unused += sum(_ATOM_TYPES[len(dataset.node_types) :]) * (width - run.pe)
     return sum(parameter.numel() for parameter in network.parameters()) + unused
 
 
@@ -82,19 +88,34 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         run.layers,
         num_relations=relations_of(run),
         in_channels=dataset.x.size(1),
-        num_node_types=(dataset.node_types or None) if on_graphs else None,
+        num_node_types=(node_types_of(run, dataset) or None) if on_graphs else None,
         num_edge_types=(dataset.edge_types or None) if on_graphs else None,
         pe_channels=run.pe,
+        pe_encoder=run.pe_encoder,
+        type_start="glorot" if run.node_encoder == "atoms" else "normal",
         encode=on_graphs,
         residual=run.residual,
+        edge_residual=run.edge_residual,
         jk=run.jk,
         norm=run.norm,
         normalize=run.normalize,
         dropout=run.dropout,
         alpha=run.alpha,
         share_init=run.share_init,
+        weight_init=run.weight_init,
         readout=readout_of(dataset) if on_graphs else None,
     )
+
+
+def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
+    """Rows of the tables of node types, one table for each column."""
+    types = dataset.node_types
+    if run.node_encoder == "types":
+        return types
+    if not types or len(types) > len(_ATOM_TYPES) or any(map(operator.gt, types, _ATOM_TYPES)):
+        most = f"1 to {len(_ATOM_TYPES)} columns of at most {list(_ATOM_TYPES)} types"
+        raise ValueError(f'nodes must have {most} with node_encoder="atoms", got {list(types)}')
+    return _ATOM_TYPES[: len(types)]
 
 
 def readout_of(dataset: PackedDataset) -> str:

@@ -19,7 +19,7 @@ from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
-from graphprism.transforms import LaplacianPE
+from graphprism.transforms import LaplacianPE, LaplacianSpectrum
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class GraphBatch:
         ptr: (B + 1,) where the nodes of each graph begin.
         y: Targets, one row per graph.
         edge_attr: (E, D) types of the edges, for networks that take them.
-        pe: (N, K) positional features, for networks that take them.
+        pe: (N, K) positional features, or (N, K, 2) pairs, for networks that take them.
         rows: Where its graphs stand in the order asked for.
         total: Number of graphs of the step, those of other processes included.
     """
@@ -77,9 +77,11 @@ def split_graph(run: Run, whole: Batch) -> RelationalAdj:
     return RelationalAdj(whole.edge_index, edge_type, num_relations=relations, num_nodes=whole.num_nodes).prepare()
 
 
-def positions(dataset: PackedDataset, k: int) -> Tensor:
-    """``k`` Laplacian positional features of every node, graph by graph: (ΣN, k)."""
-    transform, found = LaplacianPE(k), []
+def positions(run: Run, dataset: PackedDataset) -> Tensor | None:
+    """Laplacian positions of every node, graph by graph: (ΣN, k), or the pairs that an encoder takes, (ΣN, k, 2)."""
+    if not run.pe:
+        return None
+    transform, found = (LaplacianPE if run.pe_encoder is None else LaplacianSpectrum)(run.pe), []
     for group in torch.arange(len(dataset)).split(_POSITIONS_AT_ONCE):
         batch = dataset.batch(group)
         batch.edge_index = batch.edge_index.contiguous()
@@ -122,7 +124,8 @@ class PreparedDataset:
         self._x = _in_precision(whole.x, dtype).to(device)
         self._y = _in_precision(whole.y, dtype).to(device)
         self._edge_attr = whole.edge_attr.to(device) if takes_edge_attr else None
-        self._pe = positions(dataset, run.pe).to(device, dtype) if run.pe else None
+        pe = positions(run, dataset)
+        self._pe = None if pe is None else pe.to(device, dtype)
         self._size = (whole.num_nodes + whole.num_edges) / max(1, len(dataset))
 
     def subset(self, name: str) -> Tensor:

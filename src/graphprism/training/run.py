@@ -34,8 +34,15 @@ class Run:
         width: Channels of a hidden layer; None takes the largest that stays within ``budget``.
         budget: Parameters at most, counted as the paper's table does; unused where ``width`` is given.
         residual: Whether a layer adds its input.
+        edge_residual: Whether a layer adds its input to the states of edges alone; with ``residual`` it does anyway.
         jk: None, ``"cat"`` or ``"max"``.
         pe: Number of Laplacian positional features; graphs only.
+        pe_encoder: How positions become features: None takes the entries of eigenvectors as they are
+            (`graphprism.transforms.LaplacianPE`), ``"deepset"`` encodes pairs of an entry and an eigenvalue with random
+            signs in training, as the paper's authors do (`graphprism.transforms.LaplacianSpectrum`); graphs only.
+        node_encoder: How types of nodes become rows: ``"types"`` is a table with a row for each type of the data set
+            that starts as PyTorch's embedding, ``"atoms"`` the encoder of OGB's atoms, of 119 and fewer rows that start
+            with Glorot's distribution; it counts in ``budget`` with its nine tables, used or not; graphs only.
         norm: None or the name of a PyG normalisation of states.
         dropout: Share of channels dropped in training.
         optimizer: ``"adamw"`` or ``"adam"``.
@@ -54,6 +61,7 @@ class Run:
         normalize: Whether every layer scales its rows, the states of nodes, to length one.
         input_dropout: Whether ``dropout`` also applies to the features, before the first layer; nodes only.
         share_init: Whether all relations of a layer start from the same weights.
+        weight_init: How matrices of (MRS-)SAGE start: None as PyG's layer, ``"glorot"`` as in the authors' MRS-SAGE.
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
@@ -69,8 +77,11 @@ class Run:
     width: int | None = _field(None, origin=None)
     budget: int = _field(500_000, origin=500_000)
     residual: bool = _field(False, origin=False)
+    edge_residual: bool = _field(False, origin=False)
     jk: str | None = _field(None, origin=None)
     pe: int = _field(0, origin=0)
+    pe_encoder: str | None = _field(None, origin=None)
+    node_encoder: str = _field("types", origin="types")
     norm: str | None = _field(None, origin=None)
     dropout: float = _field(0.0, origin=0.0)
     optimizer: str = _field("adamw", origin="adamw")
@@ -89,6 +100,7 @@ class Run:
     normalize: bool = _field(False, origin=False)
     input_dropout: bool = _field(False, origin=False)
     share_init: bool = _field(False, origin=False)
+    weight_init: str | None = _field(None, origin=None)
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
     row_normalise: bool = _field(False, origin=False)
@@ -97,6 +109,9 @@ class Run:
         for name, allowed in (
             ("model", tuple(CONVOLUTIONS)),
             ("jk", (None, "cat", "max")),
+            ("pe_encoder", (None, "deepset")),
+            ("weight_init", (None, "glorot")),
+            ("node_encoder", ("types", "atoms")),
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
             ("precision", PRECISIONS),
@@ -133,7 +148,7 @@ class Run:
         more = (
             ("res", self.residual),
             (f"jk {self.jk}", self.jk),
-            ("pe", self.pe),
+            (f"pe {self.pe_encoder}" if self.pe_encoder else "pe", self.pe),
             (dropout, self.dropout),
             (f"lr {self.lr:g}", True),
             (f"fold {self.fold}", self.batch_size is None),

@@ -15,7 +15,10 @@ from graphprism.training.run import ORIGIN, Run
 
 LEVELS = ("graph", "node")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
-_UNUSED = {"graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise"), "node": ("pe",)}
+_UNUSED = {
+    "graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise"),
+    "node": ("pe", "node_encoder"),
+}
 
 
 def _l1(output: Tensor, target: Tensor) -> Tensor:
@@ -131,6 +134,8 @@ class Task:
                 raise ValueError(
                     f"`{name}` must be {ORIGIN[name]!r} for targets of {self.level}s, got {getattr(run, name)!r}"
                 )
+        if run.pe_encoder is not None and not run.pe:
+            raise ValueError(f"`pe_encoder` must be None where `pe` is 0, got {run.pe_encoder!r}")
         if self.level == "node" and run.batch_size is not None:
             raise ValueError(f"`batch_size` must be None (the whole graph) for targets of nodes, got {run.batch_size}")
 

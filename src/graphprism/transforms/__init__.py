@@ -1,7 +1,8 @@
 """Thin PyG transforms that prepare a graph once, before training."""
 
 from graphprism.transforms.laplacian_pe import LaplacianPE
+from graphprism.transforms.laplacian_spectrum import LaplacianSpectrum
 from graphprism.transforms.relational_norm import RelationalNorm
 from graphprism.transforms.split_edges import SplitEdges
 
-__all__ = ["LaplacianPE", "RelationalNorm", "SplitEdges"]
+__all__ = ["LaplacianPE", "LaplacianSpectrum", "RelationalNorm", "SplitEdges"]

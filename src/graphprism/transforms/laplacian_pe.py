@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -38,30 +39,41 @@ class LaplacianPE(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """``data`` with ``pe``."""
-        check_homogeneous(data)
-        ptr = data.get("ptr")
-        bounds = [0, int(data.num_nodes)] if ptr is None else ptr.tolist()
-        graph_of_edge = torch.bucketize(
-            data.edge_index[0], torch.tensor(bounds[1:], device=data.edge_index.device), right=True
-        )
-        parts = [
-            _frequencies(data.edge_index[:, graph_of_edge == g] - begin, end - begin, self.k)
-            for g, (begin, end) in enumerate(pairwise(bounds))
-        ]
-        data[self.attr_name] = torch.cat(parts).to(data.edge_index.device)
+        data[self.attr_name] = graph_by_graph(data, lambda edges, nodes: _frequencies(edges, nodes, self.k))
         return data
 
     def __repr__(self) -> str:
         return f"LaplacianPE(k={self.k})"
 
 
-def _frequencies(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
+def graph_by_graph(data: Data, function: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """Rows for the nodes of each graph of a batch, which the function makes of its edges and number of nodes."""
+    check_homogeneous(data)
+    ptr = data.get("ptr")
+    bounds = [0, int(data.num_nodes)] if ptr is None else ptr.tolist()
+    graph_of_edge = torch.bucketize(
+        data.edge_index[0], torch.tensor(bounds[1:], device=data.edge_index.device), right=True
+    )
+    parts = [
+        function(data.edge_index[:, graph_of_edge == g] - begin, end - begin)
+        for g, (begin, end) in enumerate(pairwise(bounds))
+    ]
+    return torch.cat(parts).to(data.edge_index.device)
+
+
+def adjacency_matrix(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The undirected graph without loops as a dense matrix of zeros and ones, in float64."""
     if num_nodes > _LARGEST:
-        raise ValueError(f"LaplacianPE must be used on graphs of at most {_LARGEST} nodes, got one of {num_nodes}")
+        raise ValueError(f"a graph must have at most {_LARGEST} nodes for its eigenvectors, got {num_nodes}")
     adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.double)
     src, dst = edge_index.cpu()
     adjacency[src, dst] = adjacency[dst, src] = 1.0
     adjacency.fill_diagonal_(0.0)
+    return adjacency
+
+
+def _frequencies(edge_index: Tensor, num_nodes: int, k: int) -> Tensor:
+    adjacency = adjacency_matrix(edge_index, num_nodes)
     scale = adjacency.sum(dim=1).clamp(min=1.0).rsqrt()
     laplacian = torch.eye(num_nodes, dtype=torch.double) - scale[:, None] * adjacency * scale
     vectors = _fix_signs(torch.linalg.eigh(laplacian).eigenvectors[:, 1 : k + 1])

@@ -45,7 +45,12 @@ def test_partners_are_a_plain_and_a_relational_form():
             other = CONVOLUTIONS[conv.partner]
             assert (other.relational, other.directed) == (not conv.relational, conv.directed)
             assert other.partner == conv.name or conv.name == "mrs-gated-gcn-9"
-    assert {name for name, conv in CONVOLUTIONS.items() if conv.partner is None} == {"mlp", "pyg-gcn", "pyg-rgcn"}
+    assert {name for name, conv in CONVOLUTIONS.items() if conv.partner is None} == {
+        "gat-degree",
+        "mlp",
+        "pyg-gcn",
+        "pyg-rgcn",
+    }
 
 
 @pytest.mark.parametrize("name", ["gat", "mrs-gat", "dir-gat", "mrs-dir-gat"])

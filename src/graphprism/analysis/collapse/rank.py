@@ -24,12 +24,13 @@ class ThinFactor:
     :math:`\mathbf{X}_b`, so that no square over- or underflows. Wide matrices are transposed first.
 
     Shapes: ``core`` (B, m, k) with k <= m <= n, ``scale`` (B,), ``longest_row`` (B, k): the row of
-    :math:`\mathbf{X}_b / s_b` of largest norm.
+    :math:`\mathbf{X}_b / s_b` of largest norm, ``longest_column`` (B,): the number of the column of largest norm.
     """
 
     core: Tensor
     scale: Tensor
     longest_row: Tensor
+    longest_column: Tensor
     shape: tuple[int, int]
     eps: float
 
@@ -46,26 +47,38 @@ def singular_values(matrices: Tensor) -> Tensor:
     return values.to(matrices.device)
 
 
-def thin_factor(x: Tensor) -> ThinFactor:
-    """Factorises (B, n, F) finite, nonzero matrices of any floating-point type, none of them empty."""
+def thin_factor(x: Tensor, order: int = 2) -> ThinFactor:
+    """Factorises (B, n, F) finite, nonzero matrices of any floating-point type, none of them empty.
+
+    The longest row and column are those of the largest norm of this ``order``: 1 or 2.
+    """
     tall = x if x.size(1) >= x.size(2) else x.mT
     low, high = x.flatten(1).aminmax(dim=1)
     scale = torch.maximum(low.double().abs(), high.double().abs())
-    core, row_norms = _reduce(tall, scale[:, None, None])
+    core, row_norms, column_norms = _reduce(tall, scale[:, None, None], order)
     longest = row_norms.argmax(dim=1)[:, None, None].expand(-1, 1, tall.size(2))
     longest_row = tall.gather(1, longest).squeeze(1).double() / scale[:, None]
-    return ThinFactor(core, scale, longest_row, (x.size(1), x.size(2)), torch.finfo(x.dtype).eps)
+    longest_column = column_norms.argmax(dim=1)
+    return ThinFactor(core, scale, longest_row, longest_column, (x.size(1), x.size(2)), torch.finfo(x.dtype).eps)
 
 
-def _reduce(tall: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Factors the rows piece by piece, then the stacked triangles: as stable as one factorisation of the whole."""
-    cores, norms = [], []
+def _reduce(tall: Tensor, scale: Tensor, order: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Factors the rows piece by piece, then the stacked triangles: as stable as one factorisation of the whole.
+
+    Also gives the norms of rows and of columns.
+    """
+    cores, rows, columns = [], [], []
     for piece in torch.split(tall, max(_PIECE, 4 * tall.size(2)), dim=1):
         scaled = piece.double() / scale
-        norms.append(torch.linalg.vector_norm(scaled, dim=2))
+        rows.append(torch.linalg.vector_norm(scaled, ord=order, dim=2))
+        if order == 1:
+            columns.append(scaled.abs().sum(dim=1))
         cores.append(_triangle(scaled))
     core = torch.cat(cores, dim=1)
-    return (core if len(cores) == 1 else _triangle(core)), torch.cat(norms, dim=1)
+    core = core if len(cores) == 1 else _triangle(core)
+    # lengths of columns are those of the core
+    column_norms = torch.stack(columns).sum(dim=0) if columns else torch.linalg.vector_norm(core, dim=1)
+    return core, torch.cat(rows, dim=1), column_norms
 
 
 def _triangle(x: Tensor) -> Tensor:
@@ -82,11 +95,12 @@ def per_graph(
     x: Tensor,
     batch: Tensor | None,
     zero: Sequence[float] = (float("nan"),),
+    order: int = 2,
 ) -> Tensor:
     """Applies ``metric`` to the rows of every graph; () or (G,) values, with a trailing dimension if it gives several.
 
     Graphs that hold NaN or infinity get NaN. Graphs of zeros, and those without entries, get ``zero``: as many numbers
-    as ``metric`` gives.
+    as ``metric`` gives. The ``order`` is that of `thin_factor`.
     """
     check_features(x, batch)
     columns = len(zero)
@@ -96,7 +110,7 @@ def per_graph(
         values[graphs[~finite]] = float("nan")
         chosen = finite & nonzero
         if bool(chosen.any()):
-            result = metric(thin_factor(block if bool(chosen.all()) else block[chosen]))
+            result = metric(thin_factor(block if bool(chosen.all()) else block[chosen], order))
             values[graphs[chosen]] = result.reshape(-1, columns).to(torch.float64)
     values = values.squeeze(1) if columns == 1 else values
     return values[0] if batch is None else values
@@ -201,7 +215,11 @@ def count_above(factor: ThinFactor, relative_tolerance: float | None = None) -> 
     return (values > relative_tolerance * values[:, :1]).sum(dim=1)
 
 
-def rank_one_distance(x: Tensor, batch: Tensor | None = None) -> Tensor:
+# Orders of the norms that choose the row and the column of the rank-one distance.
+CHOSEN_BY = {"l2": 2, "l1": 1}
+
+
+def rank_one_distance(x: Tensor, batch: Tensor | None = None, *, chosen_by: str = "l2") -> Tensor:
     r"""Rank-one distance (ROD) of the node states, in [0, 2): zero exactly if all nodes carry multiples of one signal.
 
     .. math:: \mathrm{ROD}(\mathbf{X}) = \left\| \frac{\mathbf{X}}{\|\mathbf{X}\|_*}
@@ -209,7 +227,8 @@ def rank_one_distance(x: Tensor, batch: Tensor | None = None) -> Tensor:
 
     where :math:`\|\cdot\|_*` is the nuclear norm (the sum of the singular values), :math:`\mathbf{u}` the column and
     :math:`\mathbf{v}` the row of :math:`\mathbf{X}` with the largest Euclidean norm (the first of equals), and
-    :math:`\sigma` the sign of :math:`\langle \mathbf{X}, \mathbf{u}\mathbf{v}^\top \rangle`.
+    :math:`\sigma` the sign of :math:`\langle \mathbf{X}, \mathbf{u}\mathbf{v}^\top \rangle`. With ``chosen_by="l1"``
+    it is the column and the row with the largest sum of magnitudes, as in the script of the paper's authors.
 
     The value does not depend on the scale of ``x``. It is computed in float64 whatever the type of ``x``, to within
     about 1e-15 times the square root of the smaller dimension. It is NaN where it does not exist: for a matrix of
@@ -223,7 +242,9 @@ def rank_one_distance(x: Tensor, batch: Tensor | None = None) -> Tensor:
         >>> rank_one_distance(x, torch.tensor([0, 0, 1, 1])).round(decimals=6)
         tensor([0., 1.], dtype=torch.float64)
     """
-    return per_graph(distance, x, batch)
+    if chosen_by not in CHOSEN_BY:
+        raise ValueError(f"`chosen_by` must be one of {list(CHOSEN_BY)}, got {chosen_by!r}")
+    return per_graph(distance, x, batch, order=CHOSEN_BY[chosen_by])
 
 
 def distance(factor: ThinFactor) -> Tensor:
@@ -232,8 +253,7 @@ def distance(factor: ThinFactor) -> Tensor:
     With :math:`\mathbf{X} = \mathbf{Q}\mathbf{C}` the column is :math:`\mathbf{u} = \mathbf{Q}\mathbf{c}`, where
     :math:`\mathbf{c}` is a column of :math:`\mathbf{C}`: the difference has the singular values of a small matrix.
     """
-    core, row = factor.core, factor.longest_row
-    longest = torch.linalg.vector_norm(core, dim=1).argmax(dim=1)
+    core, row, longest = factor.core, factor.longest_row, factor.longest_column
     column = core.gather(2, longest[:, None, None].expand(-1, core.size(1), 1)).squeeze(2)
     direction = _unit(column)[:, :, None] * _unit(row)[:, None, :]
     sign = torch.where((core * direction).sum(dim=(1, 2)) < 0, -1.0, 1.0)[:, None, None]

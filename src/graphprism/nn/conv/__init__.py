@@ -1,5 +1,6 @@
 """Layers: weights and one formula each."""
 
+from graphprism.nn.conv.degree_gat_conv import DegreeGATConv
 from graphprism.nn.conv.dir_conv import DirConv
 from graphprism.nn.conv.mrs_conv import MRSConv
 from graphprism.nn.conv.mrs_gat_conv import MRSGATConv
@@ -10,6 +11,7 @@ from graphprism.nn.conv.mrs_sage_conv import MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalWeight
 
 __all__ = [
+    "DegreeGATConv",
     "DirConv",
     "MRSConv",
     "MRSGATConv",

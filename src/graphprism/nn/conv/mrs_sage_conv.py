@@ -35,6 +35,8 @@ class MRSSAGEConv(torch.nn.Module):
         project: whether to pass the senders through a linear map and ReLU first.
         bias: whether to learn :math:`\mathbf{b}`.
         share_init: all relations start from the same matrix.
+        init: how matrices start: ``"kaiming_uniform"`` as those of PyG's layer, or ``"glorot"``, as in the network of
+            the paper's authors; the bias starts as that of PyG's layer.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,)
     -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried along.
@@ -51,8 +53,11 @@ class MRSSAGEConv(torch.nn.Module):
         project: bool = False,
         bias: bool = True,
         share_init: bool = False,
+        init: str = "kaiming_uniform",
     ) -> None:
         super().__init__()
+        if init not in ("kaiming_uniform", "glorot"):
+            raise ValueError(f'`init` must be "kaiming_uniform" or "glorot", got {init!r}')
         norms = {"mean": "mean", "sum": "none", "add": "none"}
         if aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
@@ -60,8 +65,8 @@ class MRSSAGEConv(torch.nn.Module):
         self.edge_norm, self.normalize = norms[aggr], normalize
         src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
         self.project = _SquareLinear(src) if project else None
-        self.lin = RelationalWeight(src, out_channels, num_relations, "kaiming_uniform", share_init)
-        self.lin_root = Linear(dst, out_channels, bias=False) if root_weight else None
+        self.lin = RelationalWeight(src, out_channels, num_relations, init, share_init)
+        self.lin_root = Linear(dst, out_channels, bias=False, weight_initializer=init) if root_weight else None
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
         self.reset_parameters()
 

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.nn import MLP, GCNConv, RGCNConv
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv import DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv import DegreeGATConv, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,14 @@ class LayerOptions:
         edge_dim: size of an edge feature; `None` for none, and where the convolution takes none.
         alpha: share of the nodes that a node points to, for directed convolutions.
         share_init: whether all relations start from the same weights.
+        weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution; SAGE only.
     """
 
     num_relations: int
     edge_dim: int | None
     alpha: float
     share_init: bool
+    weight_init: str | None = None
 
 
 Factory = Callable[[int, int, LayerOptions], torch.nn.Module]
@@ -80,6 +82,7 @@ class Convolution:
         edge_dim: int | None = None,
         alpha: float = 0.5,
         share_init: bool = False,
+        weight_init: str | None = None,
     ) -> torch.nn.Module:
         """Makes one layer; ``in_channels=-1`` takes the width from the first input.
 
@@ -90,7 +93,7 @@ class Convolution:
         )
         """
         edge_dim = edge_dim if self.takes_edge_attr else None
-        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, share_init)
+        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, share_init, weight_init)
         return self.factory(in_channels, out_channels, options)
 
 
@@ -104,11 +107,19 @@ def _gcn(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
 
 
 def _sage(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-    return MRSSAGEConv(i, o, options.num_relations, share_init=options.share_init)
+    return MRSSAGEConv(i, o, options.num_relations, share_init=options.share_init, init=_sage_init(options))
+
+
+def _sage_init(options: LayerOptions) -> str:
+    return "kaiming_uniform" if options.weight_init is None else options.weight_init
 
 
 def _gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
     return MRSGATConv(i, o, options.num_relations, heads=2, concat=False, share_init=options.share_init)
+
+
+def _degree_gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return DegreeGATConv(i, o, heads=2, concat=False)
 
 
 def _gin(num_maps: int) -> Factory:
@@ -137,7 +148,9 @@ def _both_directions(factory: Factory) -> Factory:
 def _dir_sage(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
     # the node itself has no direction: one weight for it, not one in each direction
     def layer() -> torch.nn.Module:
-        return MRSSAGEConv(i, o, options.num_relations, root_weight=False, share_init=options.share_init)
+        return MRSSAGEConv(
+            i, o, options.num_relations, root_weight=False, share_init=options.share_init, init=_sage_init(options)
+        )
 
     return DirConv(layer, options.alpha, root_weight=(i, o))
 
@@ -187,6 +200,8 @@ _ENTRIES = (
         has_batch_norm=True,
         partner="gated-gcn",
     ),
+    # a baseline of the paper's parameter table
+    Convolution("gat-degree", _degree_gat, takes_sparse=True),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),
     *_pair("dir-gcn", _both_directions(_gcn), _both_directions(_gcn), edge_norm="dir", directed=True),
     # a mean is taken in each direction, so no single coefficient per edge can be prepared

@@ -18,6 +18,7 @@ from graphprism._checks import check_positive
 from graphprism.nn.conv import DirConv, MRSGCNConv
 from graphprism.nn.conv.operands import batch_norm, is_watched, to_adj
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
+from graphprism.nn.models.deep_set import DeepSetPE
 from graphprism.ops import RelationalAdj, type_rows
 from graphprism.ops.dropout import dropout, keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
@@ -45,22 +46,30 @@ class GNN(torch.nn.Module):
         num_node_types: nodes carry a type in [0, ``num_node_types``) instead of features; several numbers for several
             columns of types, whose embeddings are added.
         num_edge_types: edges carry a type, or several, for convolutions with edge features (GatedGCN).
-        pe_channels: number of positional features that ``pe`` holds; they take the last channels of the encoding.
+        pe_channels: number of positional features; they take the last channels of the encoding.
+        pe_encoder: `None` where ``pe`` is taken as it is, (N, K); ``"deepset"`` where it holds the pairs of
+            `graphprism.transforms.LaplacianSpectrum`, (N, M, 2) for any M, which `DeepSetPE` encodes.
+        type_start: how tables of node types start: ``"normal"`` as PyTorch's embedding, ``"glorot"`` with Glorot's
+            uniform distribution, each column of types by itself.
         encode: whether an encoder precedes the first convolution.
         residual: whether to add a layer's input to its output, after ReLU, where both have the same width.
+        edge_residual: whether to do so for the states of edges alone, as the authors of the paper do in GatedGCN; with
+            ``residual`` it is done anyway.
         jk: `None` for the last state, ``"cat"`` or ``"max"`` to join the states of all layers.
         norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
         normalize: whether to scale the rows of every layer's output to length one.
         dropout: share of channels dropped in training.
         alpha: share of the nodes that a node points to, for directed convolutions.
         share_init: whether all relations of a layer start from the same weights.
+        weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution in all matrices of
+            (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
 
     Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
-    (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) -> (G, F_out), or (N, F_out) without
-    readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. A ``generator``, where it is given, decides what
-    dropout drops.
+    (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) or (N, M, 2) -> (G, F_out), or
+    (N, F_out) without readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. A ``generator``, where it is
+    given, decides what dropout drops, and the signs of eigenvectors.
 
     Example:
         >>> model = GNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
@@ -84,14 +93,18 @@ class GNN(torch.nn.Module):
         num_node_types: int | Sequence[int] | None = None,
         num_edge_types: int | Sequence[int] | None = None,
         pe_channels: int = 0,
+        pe_encoder: str | None = None,
+        type_start: str = "normal",
         encode: bool = True,
         residual: bool = False,
+        edge_residual: bool = False,
         jk: str | None = None,
         norm: str | None = None,
         normalize: bool = False,
         dropout: float = 0.0,
         alpha: float = 0.5,
         share_init: bool = False,
+        weight_init: str | None = None,
         readout: str | None = None,
     ) -> None:
         super().__init__()
@@ -100,13 +113,17 @@ class GNN(torch.nn.Module):
             raise ValueError(f"`pe_channels` must be in [0, {hidden_channels}), the width, got {pe_channels}")
         if jk not in (None, "cat", "max"):
             raise ValueError(f'`jk` must be None, "cat" or "max", got {jk!r}')
+        if pe_encoder not in (None, "deepset") or (pe_encoder and not pe_channels):
+            came = f"{pe_encoder!r} with {pe_channels} channels"
+            raise ValueError(f'`pe_encoder` must be None, or "deepset" with `pe_channels` of at least 1, got {came}')
         if not encode and (num_node_types or pe_channels):
             came = f"{num_node_types} and {pe_channels}"
             raise ValueError(f"`num_node_types` and `pe_channels` must be None and 0 without an encoder, got {came}")
         self.hidden_channels, self.pe_channels = hidden_channels, pe_channels
         self.residual, self.jk, self.normalize, self.dropout = residual, jk, normalize, dropout
+        self.edge_residual = residual or edge_residual
         encoded = hidden_channels - pe_channels
-        self.encoder = _encoder("x", in_channels, encoded, num_node_types) if encode else None
+        self.encoder = _encoder("x", in_channels, encoded, num_node_types, type_start) if encode else None
         headless = not encode and jk is None
         last = out_channels if headless else hidden_channels
         widths = [hidden_channels if encode else in_channels, *[hidden_channels] * (num_layers - 1), last]
@@ -116,6 +133,7 @@ class GNN(torch.nn.Module):
             "edge_dim": hidden_channels if num_edge_types else None,
             "alpha": alpha,
             "share_init": share_init,
+            "weight_init": weight_init,
         }
         layers = [
             known.make(i, o, **options) if isinstance(known, Convolution) else known(o) for i, o in pairwise(widths)
@@ -129,6 +147,7 @@ class GNN(torch.nn.Module):
         self.readout = None if readout is None else aggregation_resolver(readout)
         joined = hidden_channels * (num_layers if jk == "cat" else 1)
         self.head = None if headless else self.make_head(joined, out_channels)
+        self.pe_encoder = DeepSetPE(pe_channels) if pe_encoder else None
 
     def _describe(self, known: Convolution | Callable[[int], torch.nn.Module], num_relations: int) -> None:
         """Stores the properties that `forward` needs, without the factories of the table: models can be pickled."""
@@ -151,7 +170,7 @@ class GNN(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws new weights in every part."""
-        parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head)
+        parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head, self.pe_encoder)
         for part in parts:
             getattr(part, "reset_parameters", lambda: None)()
 
@@ -167,7 +186,7 @@ class GNN(torch.nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Runs the whole network; see the class for shapes."""
-        h = self._encode(x, pe)
+        h = self._encode(x, pe, generator)
         graph = self._graph(h, edge_index, edge_type, edge_weight)
         e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
         h = self._join(self.run_layers(h, e, graph, generator))
@@ -234,7 +253,7 @@ class GNN(torch.nn.Module):
             return conv(h, *args, edge_attr=e), e
         new, new_e = conv(h, *args, edge_attr=e, return_edge_attr=True)
         new_e = new_e.relu()
-        return new, new_e + e if self.residual and new_e.shape == e.shape else new_e
+        return new, new_e + e if self.edge_residual and new_e.shape == e.shape else new_e
 
     def _drop(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
         if generator is None:
@@ -246,8 +265,12 @@ class GNN(torch.nn.Module):
             return torch.cat(states, dim=-1)
         return states[-1] if self.jk is None else reduce(larger, states)
 
-    def _encode(self, x: Tensor, pe: Tensor | None) -> Tensor:
+    def _encode(self, x: Tensor, pe: Tensor | None, generator: torch.Generator | None) -> Tensor:
         h = x if self.encoder is None else self.encoder(x)
+        if self.pe_encoder is not None:
+            if pe is None or pe.dim() != 3 or pe.size(-1) != 2:
+                raise ValueError(f"`pe` must have shape [N, M, 2], got {None if pe is None else list(pe.shape)}")
+            pe = self.pe_encoder(pe, generator)
         if (pe is None) != (self.pe_channels == 0) or (pe is not None and pe.size(-1) != self.pe_channels):
             came = None if pe is None else list(pe.shape)
             raise ValueError(f"`pe` must have {self.pe_channels} channels (None for none), got {came}")
@@ -292,6 +315,7 @@ class TypeEncoder(torch.nn.Embedding):
         name: name of the input in errors.
         num_types: number of types of each column.
         channels: size of a row.
+        start: ``"normal"`` or ``"glorot"``; see `GNN`.
 
     Shapes: ``types`` (N,) for one column, or (N, C) -> (N, F)
 
@@ -302,12 +326,26 @@ class TypeEncoder(torch.nn.Embedding):
     """
 
     first: Tensor
+    start = "normal"
 
-    def __init__(self, name: str, num_types: Sequence[int], channels: int) -> None:
+    def __init__(self, name: str, num_types: Sequence[int], channels: int, start: str = "normal") -> None:
+        if start not in ("normal", "glorot"):
+            raise ValueError(f'`type_start` must be "normal" or "glorot", got {start!r}')
         super().__init__(sum(num_types), channels)
         self.name, self.num_types = name, tuple(num_types)
         first = [0, *accumulate(num_types)][:-1]
         self.register_buffer("first", torch.tensor(first), persistent=False)
+        if start != "normal":  # which the embedding has drawn
+            self.start = start
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new rows."""
+        if self.start == "normal":
+            super().reset_parameters()
+        else:
+            for table in self.weight.detach().split(self.num_types):
+                torch.nn.init.xavier_uniform_(table)
 
     def forward(self, types: Tensor | None) -> Tensor:
         """One row for each row of types."""
@@ -344,11 +382,13 @@ def _find(conv: str | Convolution | Callable[[int], torch.nn.Module]) -> Convolu
     return CONVOLUTIONS[conv]
 
 
-def _encoder(name: str, in_channels: int, channels: int, types: int | Sequence[int] | None) -> torch.nn.Module:
+def _encoder(
+    name: str, in_channels: int, channels: int, types: int | Sequence[int] | None, start: str = "normal"
+) -> torch.nn.Module:
     if types is None:
         linear: torch.nn.Module = Linear(in_channels, channels)
         return linear
-    return TypeEncoder(name, [types] if isinstance(types, int) else types, channels)
+    return TypeEncoder(name, [types] if isinstance(types, int) else types, channels, start)
 
 
 def _normalise(norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None) -> Tensor:

@@ -85,7 +85,8 @@ class TableDataset:
         self._x = _one_more(whole.x.to(dtype) if whole.x.is_floating_point() else whole.x).to(device)
         edges = _one_more(_by_entry(adj, whole.edge_attr, table)) if takes_edge_attr else None
         self._edge_attr = None if edges is None else edges.to(device)
-        self._pe = _one_more(positions(dataset, run.pe).to(dtype)).to(device) if run.pe else None
+        pe = positions(run, dataset)
+        self._pe = None if pe is None else _one_more(pe.to(dtype)).to(device)
         self._base = table.base.to(device)
         # rows with the same relations stand together where products can leave out what no row of a tile sends
         sends = _sends(adj) if CONVOLUTIONS[run.model].fusable else None
