@@ -3,6 +3,10 @@
 import errno
 import importlib
 import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -94,3 +98,46 @@ def test_try_lock_without_fcntl(tmp_path, monkeypatch):
 
 def test_sha256_of_text_is_that_of_its_bytes():
     assert sha256("é") == sha256("é".encode())
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from types import ModuleType
+package = ModuleType("graphprism")
+package.__path__ = [sys.argv[1]]
+sys.modules["graphprism"] = package  # without what its __init__ imports
+from graphprism._files import whole_file
+with whole_file(Path(sys.argv[2])) as file:
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(600)
+"""
+
+
+def _start_writer(path):
+    command = [sys.executable, "-c", WRITER, str(Path(files.__file__).parent), str(path)]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout.readline() == "writing\n"
+    return writer
+
+
+def test_write_whole_removes_the_temporary_file_of_a_killed_writer_and_no_other(tmp_path):
+    path = tmp_path / "a.json"
+    write_whole(path, "old")
+    with _start_writer(path) as killed, _start_writer(path) as living:
+        both = set(tmp_path.glob(".a.json.*.tmp"))
+        assert len(both) == 2
+        killed.send_signal(signal.SIGKILL)
+        killed.wait(60)
+        assert set(tmp_path.glob(".a.json.*.tmp")) == both
+        assert path.read_bytes() == b"old"
+        write_whole(path, "new")
+        (left,) = tmp_path.glob(".a.json.*.tmp")
+        assert f".{living.pid}-" in left.name
+        assert left.read_bytes() == b"half"
+        living.send_signal(signal.SIGKILL)
+        living.wait(60)
+    write_whole(path, "newer")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("a.json", b"newer")]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import hashlib
+import io
 import os
 import time
 import uuid
@@ -64,6 +66,71 @@ def not_writable(folder: Path, error: OSError, what: str = "checkpoints") -> OSE
     found = OSError(f"{folder}: cannot write {what} there ({why}); make room or name a folder that can be written")
     found.errno = error.errno  # set afterwards: given to OSError, it would become part of the sentence
     return found
+
+
+# What a file may unpack to, whatever its size, and how many times its size if that is more: text and numbers shrink to
+# a third or a tenth, a gigabyte of zeros to a thousandth.
+_UNPACKED_BYTES = 256 << 20
+_UNPACKED_TIMES = 100
+
+
+def check_unpacked(unpacked: int, packed: int) -> None:
+    """Raises `ValueError` where a compressed file of ``packed`` bytes unpacks to more than any data does.
+
+    >>> check_unpacked(1 << 40, 1 << 20)
+    Traceback (most recent call last):
+    ...
+    ValueError: a compressed file of 1,048,576 bytes must unpack to at most 268,435,456, got more
+    """
+    most = max(_UNPACKED_BYTES, _UNPACKED_TIMES * packed)
+    if unpacked > most:
+        raise ValueError(f"a compressed file of {packed:,} bytes must unpack to at most {most:,}, got more")
+
+
+class Gunzip(io.RawIOBase):
+    """The unpacked bytes of a gzip file; reading raises `ValueError` where there are more than `check_unpacked` allows.
+
+    Args:
+        file: The compressed file, at its beginning.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._packed = os.fstat(file.fileno()).st_size
+        file.seek(max(self._packed - 4, 0))
+        claimed = int.from_bytes(file.read(4), "little")
+        file.seek(0)
+        self._file = gzip.GzipFile(fileobj=file)
+        # A file that claims too much, which one that was cut off does by chance, is unpacked before anyone parses it.
+        if claimed > max(_UNPACKED_BYTES, _UNPACKED_TIMES * self._packed):
+            while self.read(1 << 20):
+                pass
+            self._file.rewind()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads into a buffer; see `io.RawIOBase`."""
+        count = self._file.readinto(buffer)
+        check_unpacked(self._file.tell(), self._packed)
+        return count
+
+    def tell(self) -> int:
+        """Bytes that were read, unpacked."""
+        return self._file.tell()
+
+
+def check_regular(path: Path) -> None:
+    """Raises `ValueError` where ``path`` is there and is no file: reading a pipe may wait for ever, a device never end.
+
+    >>> check_regular(Path("/dev/null"))
+    Traceback (most recent call last):
+    ...
+    ValueError: must be a file, got a pipe, a device or a folder
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError("must be a file, got a pipe, a device or a folder")
 
 
 def sha256(content: bytes | str) -> str:

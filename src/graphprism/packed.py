@@ -11,15 +11,19 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from graphprism._files import check_regular, check_unpacked
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
 _MOST_NODES = 1 << 48
+# Nodes that a file without features may have beside the ends of its edges: they cost it no bytes, and memory later.
+_SPARE_NODES = 10_000_000
 # What numpy and zipfile were seen to raise on changed bytes; a wrong size in a header asks for too much memory.
 _DAMAGE = (
     ValueError,
@@ -39,15 +43,29 @@ _DAMAGE = (
 
 def open_arrays(path: Path, keys: Iterable[str]) -> Arrays:
     """Those of ``keys`` that the file holds, read in full; nothing in the file is executed."""
+    check_regular(path)
     try:
         # Opened here: numpy leaves a file open that it finds to be no archive.
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in keys if key in file.files}
+        with path.open("rb") as raw:
+            if not zipfile.is_zipfile(raw):  # numpy would also read a single array
+                raise ValueError("it is no zip archive")
+            raw.seek(0)
+            arrays = _read_arrays(raw, keys, path.stat().st_size)
     except _DAMAGE as error:
         raise ValueError(f"the .npz file is damaged or holds no plain arrays ({error})") from error
     for key, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # a member that is no .npy file comes as its bytes
+            raise ValueError(f"`{key}` must be an array")
         check_booleans(f"`{key}`", array)
     return arrays
+
+
+def _read_arrays(raw: IO[bytes], keys: Iterable[str], size: int) -> Arrays:
+    with np.load(raw, allow_pickle=False) as file:
+        names = [key for key in keys if key in file.files]
+        members = {info.filename: info.file_size for info in file.zip.infolist()}
+        check_unpacked(sum(members.get(f"{key}.npy", members.get(key, 0)) for key in names), size)
+        return {key: file[key] for key in names}
 
 
 def graph_sizes(arrays: Arrays) -> tuple[Array, Array]:
@@ -65,9 +83,11 @@ def graph_sizes(arrays: Arrays) -> tuple[Array, Array]:
 
 
 def check_rows(key: str, array: Array, rows: int) -> None:
-    """Raises unless ``array`` holds numbers in so many rows."""
+    """Raises unless ``array`` holds numbers of at most 8 bytes in so many rows."""
     if array.ndim == 0 or len(array) != rows or array.dtype.kind not in "biuf":
         raise ValueError(f"`{key}` must hold numbers in {rows} rows, got shape {list(array.shape)}")
+    if array.dtype.itemsize > 8:
+        raise ValueError(f"`{key}` must hold numbers of at most 8 bytes, got {array.dtype}")
 
 
 def check_booleans(name: str, array: Array) -> None:
@@ -88,6 +108,9 @@ def _sizes(arrays: Arrays, num_edges: int) -> tuple[Array, Array]:
     # Sums of sizes that are too large would wrap around, and could come out right.
     if nodes.min() < 0 or nodes.max() > _MOST_NODES // nodes.size:
         raise ValueError(f"`num_nodes` must be whole numbers that fit into memory, got {nodes.min()} to {nodes.max()}")
+    if "x" not in arrays and nodes.sum() > 2 * num_edges + _SPARE_NODES:
+        most = f"at most {2 * num_edges + _SPARE_NODES} with {num_edges} edges and no `x`"
+        raise ValueError(f"`num_nodes` must add up to {most}, got {nodes.sum()}")
     if edges.min() < 0 or edges.max() > num_edges or edges.sum() != num_edges:
         raise ValueError(f"`num_edges` must add up to the {num_edges} edges there are, got {edges.sum()}")
     return nodes, edges

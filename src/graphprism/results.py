@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import Enum
-from typing import Any
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 # What a user may ask for: the kind of device, and the engine that trains.
 ACCELERATORS = ("auto", "cpu", "cuda")
@@ -37,10 +39,19 @@ class Score:
         """
         if not values:
             return None
-        mean = math.fsum(values) / len(values)
-        if len(values) == 1:
-            return cls(mean, None, 1)
-        return cls(mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)), len(values))
+        try:
+            mean, deviation = _mean_and_deviation(values)
+        except OverflowError:  # of runs that diverged: squares, or the sum, leave the range of floats
+            scale = max(map(abs, values))
+            mean, deviation = (scale * each for each in _mean_and_deviation([value / scale for value in values]))
+        return cls(mean, None if len(values) == 1 else deviation, len(values))
+
+
+def _mean_and_deviation(values: list[float]) -> tuple[float, float]:
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return mean, 0.0
+    return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 
 @dataclass(frozen=True)
@@ -104,12 +115,19 @@ class RunResult:
 
     @classmethod
     def from_json(cls, line: str) -> RunResult:
-        """Reads `to_json` back; columns of a later version are left out."""
-        values = json.loads(line)
+        """Reads `to_json` back; columns of a later version are left out.
+
+        Raises:
+            ValueError: It is no JSON, or a field is missing or not of its type.
+        """
+        values = parse_json(line)
         if not isinstance(values, dict):
             raise ValueError(f"a line of the ledger must be an object, got {type(values).__name__}")
-        known = {each.name for each in fields(cls)}
-        return cls(**{key: value for key, value in values.items() if key in known})
+        result = _checked(cls, values)
+        best, lengths = result.best_epoch, [len(values) for values in result.history.values() if values]
+        if best is not None and not 1 <= best <= min(lengths, default=best):
+            raise ValueError(f"`best_epoch` must be one of the {min(lengths, default=0)} epochs, got {best}")
+        return result
 
 
 def latest(results: Iterable[RunResult]) -> dict[str, RunResult]:
@@ -238,20 +256,38 @@ class TableResult:
 
     @classmethod
     def from_json(cls, text: str) -> TableResult:
-        """Reads `to_json` back; tables from before `CellStatus` as well."""
-        values = json.loads(text)
+        """Reads `to_json` back; tables from before `CellStatus` as well.
+
+        Raises:
+            ValueError: It is no JSON, or a field is missing or not of its type.
+        """
+        values = parse_json(text)
+        check_type("a table", values, dict[str, Any])
+        check_type("cells", values.get("cells"), list[Any])
         cells = tuple(_cell(each) for each in values["cells"])
-        lists = {key: tuple(values[key]) for key in ("rows", "columns", "notes")}
-        return cls(**{**values, **lists, "cells": cells})
+        lists = {key: _tuple(values.get(key)) for key in ("rows", "columns", "notes")}
+        return _checked(cls, {**values, **lists, "cells": cells})
 
 
-def _cell(values: Mapping[str, Any]) -> Cell:
-    scores = {key: None if values[key] is None else Score(**values[key]) for key in ("ours", "paper")}
+def _cell(values: Any) -> Cell:
+    check_type("a cell", values, dict[str, Any])
+    scores = {key: _score(values.get(key)) for key in ("ours", "paper")}
+    note = values.get("note", "")
+    check_type("note", note, str)
     if "status" in values:
-        status, note = CellStatus(values["status"]), values["note"]
+        status = CellStatus(values["status"])
     else:
-        status, note = CellStatus.from_note(values["note"], has_score=values["ours"] is not None)
-    return Cell(**{**values, **scores, "runs": tuple(values["runs"]), "status": status, "note": note})
+        status, note = CellStatus.from_note(note, has_score=scores["ours"] is not None)
+    return _checked(Cell, {**values, **scores, "runs": _tuple(values.get("runs")), "status": status, "note": note})
+
+
+def _score(values: Any) -> Score | None:
+    check_type("a score", values, dict[str, Any] | None)
+    return None if values is None else _checked(Score, values)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def finite(value: Any) -> Any:
@@ -261,3 +297,94 @@ def finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: finite(each) for key, each in value.items()}
     return [finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+# Deeper than any result; Python ends at about a thousand.
+_DEEPEST = 20
+# Whole numbers from here on have no float.
+_LARGEST = 1 << 1000
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: It is none, is nested too deeply, or holds text that has no UTF-8.
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"JSON must be nested at most {_DEEPEST} deep") from None
+    _check_plain(value, _DEEPEST)
+    if "\\u" in text:  # half a surrogate pair
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _check_plain(value: Any, left: int) -> None:
+    """Looks at the entries of long lists only by their types: most of a ledger are lists of floats."""
+    if left < 0:
+        raise ValueError(f"JSON must be nested at most {_DEEPEST} deep")
+    if type(value) is int and abs(value) >= _LARGEST:
+        raise ValueError(f"JSON must hold numbers below 1e301, got one of {value.bit_length()} bits")
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if not set(map(type, entries)) <= {float, str, bool, NoneType}:
+        for each in entries:
+            _check_plain(each, left - 1)
+
+
+def check_type(name: str, value: object, kind: Any) -> None:
+    """Raises `ValueError` unless ``value`` is of the type ``kind``; a whole number is a float, a bool is no number.
+
+    >>> check_type("layers", [1, None], list[int | None])
+    >>> check_type("layers", "8", int)
+    Traceback (most recent call last):
+    ...
+    ValueError: `layers` must be int, got '8'
+    """
+    if not _is_of(value, kind):
+        wanted = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+        raise ValueError(f"`{name}` must be {wanted}, got {repr(value)[:60]}")
+
+
+def _is_of(value: object, kind: Any) -> bool:
+    if isinstance(kind, UnionType):
+        return any(_is_of(value, each) for each in get_args(kind))
+    container, inner = get_origin(kind), get_args(kind)
+    if container is dict:
+        return isinstance(value, dict) and all(_is_of(each, inner[1]) for each in value.values())
+    if container is not None:  # a list, or a tuple of any length, of values without entries
+        return isinstance(value, container) and all(_is_type(found, inner[0]) for found in set(map(type, value)))
+    return _is_type(type(value), kind)
+
+
+def _is_type(found: type, kind: Any) -> bool:
+    if kind is Any:
+        return True
+    if isinstance(kind, UnionType):
+        return any(_is_type(found, each) for each in get_args(kind))
+    if kind in (int, float):
+        return found in (int, kind)
+    return issubclass(found, kind)
+
+
+@lru_cache
+def field_types(cls: Any) -> dict[str, Any]:
+    """Type of each field of a data class, by name."""
+    hints = get_type_hints(cls)
+    return {each.name: hints[each.name] for each in fields(cls)}
+
+
+_Data = TypeVar("_Data", bound="RunResult | TableResult | Cell | Score")
+
+
+def _checked(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
+    """An object of a data class; fields it does not know are left out."""
+    kinds = field_types(cast("Any", cls))
+    known = {name: value for name, value in values.items() if name in kinds}
+    for name, value in known.items():
+        check_type(name, value, kinds[name])
+    for each in fields(cls):
+        if each.name not in known and each.default is MISSING and each.default_factory is MISSING:
+            raise ValueError(f"`{each.name}` is missing")
+    return cls(**known)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from graphprism._files import write_whole
+from graphprism._files import check_regular, write_whole
 from graphprism._text import counted
 from graphprism.cli.arguments import exit_on_user_error
 from graphprism.experiments import Ledger
@@ -24,23 +24,26 @@ def read_tables(folder: Path) -> list[TableResult]:
 
 def read_figures(folder: Path) -> dict[str, str]:
     """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with the settings from the JSON beside it."""
-    paths = sorted(folder.glob("figure-*/figure-*.svg"))
+    paths = [path for path in sorted(folder.glob("figure-*/figure-*.svg")) if path.is_file()]
     return {_title(path): path.read_text("utf-8", errors="replace") for path in paths if path.stem == path.parent.name}
 
 
 def _table(path: Path) -> TableResult:
     try:
+        check_regular(path)
         return TableResult.from_json(path.read_text("utf-8"))
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path}: not a table; run its command again or remove the file") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: not a table ({error}); run its command again or remove the file") from error
 
 
 def _title(path: Path) -> str:
     name = path.stem.replace("-", " ").capitalize()
     try:
-        spec = json.loads(path.with_suffix(".json").read_text("utf-8"))["spec"]
+        beside = path.with_suffix(".json")
+        check_regular(beside)
+        spec = json.loads(beside.read_text("utf-8"))["spec"]
         return f"{name}: {spec['seeds']} seeds, {spec['layers']} layers, {spec['graphs']}, split by {spec['split']}"
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return name
 
 
@@ -67,6 +70,9 @@ def report(
         for path in sorted(asked_for):
             if not path.exists():
                 raise FileNotFoundError(f"{path}: there is no such file or folder")
+        for path, holds, kind in ((ledger, ledger.is_file(), "a file"), (tables, tables.is_dir(), "a folder")):
+            if path.exists() and not holds:
+                raise ValueError(f"{path}: must be {kind}, got something else")
         found, runs, figures = read_tables(tables), _read_runs(ledger), read_figures(tables.parent)
         write_whole(out, page(found, runs, figures), "the report")
     typer.echo(f"The report of {counted(runs, 'run')} and {counted(found, 'table')} is in {out}.")

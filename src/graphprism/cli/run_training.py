@@ -90,7 +90,9 @@ def _training(runs: Sequence[Run]) -> str:
     return f"{length}, {run.optimizer}, {rate}{decay}, {clip}, {run.precision}, {many}: {counted(runs, 'run')}."
 
 
-_NUMBERS = re.compile(r"(\d+)(?:\.\.(\d+))?")
+_NUMBERS = re.compile(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?")
+# More would take years; each is an object in memory before the first one starts.
+_MOST_RUNS = 100_000
 # Options with one or several values, and the fields of a run that they become.
 _SEVERAL = ("model", "lr", "seeds", "folds", "seed", "fold")
 
@@ -119,6 +121,9 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     models = [_known_model(name) for name in _parts("model", names)]
     rates = [default_lr] if asked is None else [_rate(text) for text in _parts("lr", asked)]
     folds, seeds = parse_numbers("folds", options["folds"]), parse_numbers("seeds", options["seeds"])
+    count = len(models) * len(rates) * len(folds) * len(seeds)
+    if count > _MOST_RUNS:
+        raise ValueError(f"models, rates, folds and seeds must make at most {_MOST_RUNS:,} runs, got {count:,}")
     return [
         Run(**shared, model=model, lr=lr, fold=fold, seed=seed)
         for model, lr, fold, seed in product(models, rates, folds, seeds)
@@ -146,8 +151,11 @@ def parse_numbers(name: str, text: str) -> list[int]:
     for part in _parts(name, text):
         found = _NUMBERS.fullmatch(part)
         if found is None or int(found[2] or found[1]) < int(found[1]):
-            raise ValueError(f"`{name}` must be such as 0, 0..8 or 0,1,5, got {text!r}")
-        seeds += range(int(found[1]), int(found[2] or found[1]) + 1)
+            raise ValueError(f"`{name}` must be such as 0, 0..8 or 0,1,5, got {text[:60]!r}")
+        part_of = range(int(found[1]), int(found[2] or found[1]) + 1)
+        if len(seeds) + len(part_of) > _MOST_RUNS:
+            raise ValueError(f"`{name}` must be at most {_MOST_RUNS:,} numbers, got {text[:60]!r}")
+        seeds += part_of
     return list(dict.fromkeys(seeds))
 
 

@@ -248,7 +248,7 @@ def read(path: str | Path, defaults: dict[str, Any] | None = None) -> PackedData
 def _parse(about: Array | None) -> dict[str, Any]:
     try:
         fields = json.loads(str(about))
-    except ValueError:
+    except (ValueError, RecursionError):  # text that is nested too deeply
         fields = None
     if not isinstance(fields, dict):
         raise ValueError("`about` must be JSON with name, level, task and metric")

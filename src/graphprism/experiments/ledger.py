@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from graphprism._files import claim, lock
-from graphprism.results import RunResult, latest
+from graphprism.results import RunResult, check_type, field_types, latest
 
 
 class Ledger:
@@ -74,12 +74,21 @@ class Ledger:
     def _parse(self, number: int, line: bytes) -> RunResult | None:
         try:
             result = RunResult.from_json(line.decode())
-            if not isinstance(result.key, str) or not isinstance(result.history, dict):
-                raise ValueError("a line of the ledger must have a key and a history")
-        except (ValueError, TypeError):
-            warnings.warn(f"{self.path}, line {number}: skipped, it does not hold a whole result", stacklevel=3)
+            _check_run(result.run)
+        except ValueError as error:
+            problem = f"skipped, it does not hold a whole result ({error})"
+            warnings.warn(f"{self.path}, line {number}: {problem}", stacklevel=3)
             return None
         return result
+
+
+def _check_run(run: Mapping[str, Any]) -> None:
+    """Checks the types of the fields that `Run` has; a run of another version may have fewer, and others."""
+    from graphprism.training.run import Run  # loads torch, which appending does not need
+
+    kinds = field_types(Run)
+    for name, value in run.items():
+        check_type(f"run.{name}", value, kinds.get(name, Any))
 
 
 def _append(file: IO[bytes], line: bytes) -> None:

@@ -12,6 +12,8 @@ from typing import BinaryIO, cast
 
 from torch import Tensor
 
+from graphprism._files import Gunzip
+
 
 @dataclass(frozen=True, eq=False)
 class FileGraph:
@@ -59,17 +61,29 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         raise GraphFileError(path, "is a folder, not a file")
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
+    if not path.is_file():
+        raise GraphFileError(path, "must be a file, got a pipe or a device")
     with path.open("rb") as raw:
         compressed = raw.read(2) == _GZIP
         raw.seek(0)
-        yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if compressed else raw
+        with _sentences(path, 1):
+            file = cast("BinaryIO", Gunzip(raw)) if compressed else raw
+        yield file
 
 
 def read_block(path: Path, file: BinaryIO, size: int, lines_so_far: int) -> bytes:
     """Up to ``size`` bytes, or the error of a damaged archive with the last line that could be read."""
-    try:
+    with _sentences(path, lines_so_far):
         return file.read(size)
+
+
+@contextmanager
+def _sentences(path: Path, lines_so_far: int) -> Iterator[None]:
+    try:
+        yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise GraphFileError(
             path, f"the compressed file is damaged or cut off ({error})", max(lines_so_far, 1)
         ) from error
+    except ValueError as error:
+        raise GraphFileError(path, str(error), max(lines_so_far, 1)) from error

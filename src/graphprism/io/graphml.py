@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 from xml.parsers import expat
@@ -13,6 +14,9 @@ from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_
 
 _NUMBERS = {"int", "long", "float", "double", "boolean"}
 _WORDS = {"true": 1.0, "false": 0.0}
+_LONGEST_NUMBER = 1000
+# Elements within elements; graphs within nodes, the deepest GraphML has, are not read.
+_DEEPEST = 100
 
 
 class _Key(NamedTuple):
@@ -42,6 +46,7 @@ class GraphMLHandler:
         self._values: dict[tuple[str, str], dict[int, float]] = {}
         self._path: list[str] = []
         self._text: list[str] = []
+        self._text_length = 0
         self._data_key = ""
         self._default_undirected = True
 
@@ -52,15 +57,18 @@ class GraphMLHandler:
             raise self.Problem(f"must be GraphML, got XML that begins with <{tag[:40]}>")
         if tag in self._NESTED:
             raise self.Problem(self._NESTED[tag])
+        if len(self._path) == _DEEPEST:
+            raise self.Problem(f"elements must be nested at most {_DEEPEST} deep")
         self._path.append(tag)
-        self._text = []
+        self._text, self._text_length = [], 0
         if tag in ("key", "graph", "node", "edge", "data"):
             getattr(self, f"_start_{tag}")(attributes)
 
     def characters(self, text: str) -> None:
         """Text between tags."""
-        if self._path and self._path[-1] in ("data", "default"):
-            self._text.append(text)
+        if self._path and self._path[-1] in ("data", "default") and self._text_length <= _LONGEST_NUMBER:
+            self._text.append(text[: _LONGEST_NUMBER + 1])
+            self._text_length += len(text)
 
     def end(self, _: str) -> None:
         """An element ends."""
@@ -86,6 +94,8 @@ class GraphMLHandler:
         return found
 
     def _number(self, text: str) -> float:
+        if len(text) > _LONGEST_NUMBER:
+            raise self.Problem(f"a number must have at most {_LONGEST_NUMBER} characters")
         try:
             return _WORDS[text.lower()] if text.lower() in _WORDS else float(text)
         except ValueError:
@@ -159,6 +169,7 @@ def _parsed(path: Path) -> GraphMLHandler:
     parser.StartElementHandler = handler.start
     parser.EndElementHandler = handler.end
     parser.CharacterDataHandler = handler.characters
+    parser.XmlDeclHandler = _check_encoding
     parser.StartDoctypeDeclHandler = _refuse_doctype
     parser.EntityDeclHandler = _refuse_doctype
     parser.buffer_text = True
@@ -182,6 +193,23 @@ class _Refused(Exception):
 
 def _refuse_doctype(*_: object) -> None:
     raise _Refused("document types and entities are not read, for safety; remove the <!DOCTYPE ...>")
+
+
+# Those that the parser knows itself; for others it takes a table of 256 characters from Python.
+_OWN_ENCODINGS = {"UTF-8", "UTF-16", "ISO-8859-1", "US-ASCII"}
+
+
+def _check_encoding(_version: object, encoding: str | None, _standalone: object) -> None:
+    if encoding is None or encoding.upper() in _OWN_ENCODINGS:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            known = len(bytes(range(256)).decode(encoding, "replace")) == 256
+    except (LookupError, ValueError, Warning):
+        known = False
+    if not known:
+        raise _Refused(f"must be in UTF-8, UTF-16 or an encoding of one byte a character, got {encoding[:40]!r}")
 
 
 def _edge_columns(handler: GraphMLHandler) -> tuple[Tensor | None, Tensor | None]:

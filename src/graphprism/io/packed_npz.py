@@ -53,6 +53,6 @@ def _rows(arrays: Arrays, key: str, rows: int) -> Tensor | None:
 def _name(about: str) -> str:
     try:
         fields = json.loads(about)
-    except ValueError:
+    except (ValueError, RecursionError):  # text that is nested too deeply
         return ""
     return str(fields.get("name", "")) if isinstance(fields, dict) else ""

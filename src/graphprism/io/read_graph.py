@@ -37,6 +37,13 @@ def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected
     [[0, 1], [1, 2]]
     """
     file = Path(path)
+    try:
+        return _read(file, labels, undirected)
+    except MemoryError:
+        raise GraphFileError(file, "must fit into memory, got a graph that needs more than there is") from None
+
+
+def _read(file: Path, labels: bool, undirected: bool) -> FileGraph:
     start = _first_bytes(file)
     if not start:
         raise GraphFileError(file, "is empty")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -61,9 +60,13 @@ def thinned(items: Sequence[int], count: int) -> list[int]:
     return [items[round(each * (len(items) - 1) / (count - 1))] for each in range(count)]
 
 
+# From here on a curve cannot be drawn: its deviation, and axes around it, leave the range of floats.
+_LARGEST = 1e300
+
+
 def _numbers(histories: Sequence[Sequence[float | None]], at: int) -> list[float]:
     here = (history[at] for history in histories if at < len(history))
-    return [value for value in here if value is not None and math.isfinite(value)]
+    return [value for value in here if value is not None and abs(value) < _LARGEST]
 
 
 SHOWN = 12

@@ -78,9 +78,18 @@ def _as_scores(relation: Tensor, split: Split, other: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(relation, split.num_relations).to(other.dtype)
 
 
+# Relations that get a name each; where there are more, nobody reads them and they fill the memory.
+_MOST_NAMES = 1 << 20
+
+
+def number_names(num_relations: int) -> tuple[str, ...] | None:
+    """The numbers of relations as their names; None where there are too many to name."""
+    return tuple(map(str, range(num_relations))) if num_relations <= _MOST_NAMES else None
+
+
 def _product_names(left: Split, right: Split) -> tuple[str, ...] | None:
     left_names, right_names = _names_or_numbers(left), _names_or_numbers(right)
-    if left_names is None or right_names is None:
+    if left_names is None or right_names is None or len(left_names) * len(right_names) > _MOST_NAMES:
         return None
     return tuple(f"{name},{other}" for other in right_names for name in left_names)
 
@@ -88,7 +97,7 @@ def _product_names(left: Split, right: Split) -> tuple[str, ...] | None:
 def _names_or_numbers(split: Split) -> tuple[str, ...] | None:
     if split.names is not None or split.num_relations is None:
         return split.names
-    return tuple(str(number) for number in range(split.num_relations))
+    return number_names(split.num_relations)
 
 
 # Without a known number of relations: what a 64-bit integer can hold.

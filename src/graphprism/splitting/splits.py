@@ -12,7 +12,7 @@ from torch import Tensor
 from graphprism._checks import check_positive, check_same_device, check_shape, check_tensor
 from graphprism.splitting.graph import GraphLike, attribute_of, edge_chunks, edges_of, num_nodes_of, parts_of
 from graphprism.splitting.orderings import FixedOrder, Ordering, order_values, resolve_ordering
-from graphprism.splitting.split import Split, checked_relations, checked_scores
+from graphprism.splitting.split import Split, checked_relations, checked_scores, number_names
 
 # (relative to the two values, relative to the largest value of the graph). In float64 far above the error of sums over
 # many neighbours and far below differences that mean something; with fewer digits there is less room between the two.
@@ -196,7 +196,7 @@ def by_attribute(name: str, num_relations: int | None = None) -> Split:
     if num_relations is None:
         return ByAttribute(None, None, name)
     check_positive("num_relations", num_relations)
-    return ByAttribute(num_relations, tuple(str(number) for number in range(num_relations)), name)
+    return ByAttribute(num_relations, number_names(num_relations), name)
 
 
 @dataclass(frozen=True, repr=False)

@@ -69,6 +69,8 @@ def load_parts(path: Path, run: Run, data: str) -> dict[str, Any]:
     Raises:
         CheckpointError: It is damaged or belongs to something else.
     """
+    if not path.is_file():
+        raise CheckpointError(path, "must be a file, got a pipe, a device or a folder")
     content = io.BytesIO(path.read_bytes())
     try:
         file = torch.load(content, map_location="cpu", weights_only=True)

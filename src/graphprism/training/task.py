@@ -114,7 +114,7 @@ class Task:
         """The task of a data set.
 
         Raises:
-            ValueError: Its level, target or metric is not known.
+            ValueError: Its level, target or metric is not known, or it has no graph to train on.
         """
         for name, value, known in (
             ("level", dataset.level, LEVELS),
@@ -125,6 +125,8 @@ class Task:
                 raise ValueError(f"`dataset.{name}` must be one of {list(known)}, got {value!r}")
         if dataset.level == "node" and (dataset.task, dataset.metric) != ("multiclass", "accuracy"):
             raise ValueError(f"`dataset` must have classes of nodes and their accuracy, got {dataset!r}")
+        if dataset.level == "graph" and not dataset.subset("train").numel():
+            raise ValueError(f"`dataset` must have a graph for training, got {dataset!r} without")
         return cls(dataset.level, dataset.task, dataset.metric)
 
     def check(self, run: Run) -> None:

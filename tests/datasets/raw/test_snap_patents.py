@@ -101,3 +101,23 @@ def test_missing_file_and_missing_scipy(tmp_path, raw, monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     with pytest.raises(ImportError, match="needs scipy: pip install scipy"):
         load("snap-patents", tmp_path)
+
+
+def test_a_file_that_ends_the_process_of_scipy(tmp_path, raw, monkeypatch):
+    write_patents(raw)
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(sys.modules[snap_patents.__module__], "_LOAD", crash)
+    with pytest.raises(DatasetFileError, match=r"it is no whole \.mat file of version 5 \(reading it ends the process"):
+        load("snap-patents", tmp_path)
+
+
+def test_features_that_point_beyond_the_matrix(tmp_path, raw):
+    from scipy.io import loadmat, savemat
+    from scipy.sparse import csc_matrix
+
+    matrix = csc_matrix(features().astype(np.float64))
+    matrix.indices[0] = 1 << 20
+    content = {**loadmat(write_patents(raw)), "node_feat": matrix}
+    savemat(raw / "snap_patents.mat", {key: value for key, value in content.items() if not key.startswith("__")})
+    with pytest.raises(DatasetFileError, match="`node_feat` must be a whole sparse matrix"):
+        snap_patents("snap-patents", raw)

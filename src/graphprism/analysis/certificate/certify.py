@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_shape, check_tensor
+from graphprism._checks import check_integer, check_range, check_shape, check_tensor
 from graphprism.analysis.certificate.certificate import Certificate, LayerCertificate, RelationCertificate
 from graphprism.analysis.certificate.cycles import cycle_among, ergodic_among, nodes_after_peeling
 from graphprism.analysis.certificate.directions import (
@@ -331,12 +331,13 @@ def _relations(
     check_shape("edge_type", edge_type, [one.edge_index.size(1), *["R"] * (edge_type.dim() == 2)])
     if edge_type.dim() == 2:
         num_relations = edge_type.size(1)
-    elif num_relations is None and default is not None:
-        num_relations = default
-    elif num_relations is None:
-        num_relations = int(edge_type.max()) + 1 if edge_type.numel() else 1
-        far = num_relations > max(_MOST_UNUSED, edge_type.numel()) and not edge_type.is_floating_point()
-        if far and int(edge_type.min()) >= 0:
+    else:
+        num_relations = default if num_relations is None else num_relations
+        check_integer("edge_type", edge_type)
+        check_range("edge_type", edge_type, num_relations)
+        if num_relations is None:
+            num_relations = int(edge_type.max()) + 1 if edge_type.numel() else 1
+        if num_relations > max(_MOST_UNUSED, edge_type.numel()):
             occurring, edge_type = torch.unique(edge_type, return_inverse=True)
             return edge_type, tuple(str(relation) for relation in occurring.tolist())
     if names is None or len(names) != num_relations:

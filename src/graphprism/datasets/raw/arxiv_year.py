@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphprism._files import Gunzip
 from graphprism.datasets.known import DATASETS
 from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import DatasetFileError
@@ -67,8 +68,8 @@ def arxiv_year(name: str, folder: Path) -> PackedDataset:
 def _table(path: Path, columns: int | None, dtype: Any, rows: int | None = None) -> Array:
     """A .csv.gz file of numbers without a header, in a known shape."""
     try:
-        with gzip.open(path, "rt", encoding="ascii") as file:
-            table = np.loadtxt(file, dtype, delimiter=",", ndmin=2)
+        with path.open("rb") as file, io.TextIOWrapper(io.BufferedReader(Gunzip(file)), "ascii") as text:
+            table = np.loadtxt(text, dtype, delimiter=",", ndmin=2)
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise DatasetFileError(path, f"it is no whole table of numbers ({error})") from error
     if len(table) == 0 or table.shape[1] != (columns or table.shape[1]) or len(table) != (rows or len(table)):

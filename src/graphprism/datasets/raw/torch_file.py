@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from graphprism._files import check_regular
 from graphprism.datasets.raw.pickled_numbers import Storage, named_storage, plain
 from graphprism.datasets.raw.plain_pickle import PlainPickle
 
@@ -34,6 +35,7 @@ def read_pickle(path: Path) -> Any:
     Raises:
         ValueError: It is damaged, or holds anything beside these; nothing of its choice was called.
     """
+    check_regular(path)
     return parse_pickle(path.read_bytes())
 
 
@@ -51,6 +53,7 @@ def read_torch_file(path: Path) -> Any:
     Raises:
         ValueError: It is damaged, or holds anything beside these; nothing of its choice was called.
     """
+    check_regular(path)
     content = path.read_bytes()
     try:
         if content.startswith(b"PK"):
