@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
 
 # Pairs (node, relation) for one entry from which on rows of active pairs alone are faster, and the number of pairs
-# below which it does not matter. Measured on one core of a busy machine, 10^4 nodes, 10^5 edges, 16 channels, forward
-# and backward, all pairs and active pairs: GCN 54 and 52 ms at 2 pairs an entry, 86 and 63 ms at 4, 279 and 70 ms at 8;
-# GAT 409 and 241, 518 and 268, 1320 and 240 ms. Sorting the pairs, once per graph, takes another 80 ms.
+# below which it is slower. CPU time on one core, 10^4 nodes, 10^5 edges, 16 channels, forward and backward, all pairs
+# and active pairs: GCN 11 and 18 ms at 2 pairs an entry, 17 and 12 ms at 4, 42 and 12 ms at 8; GAT 70 and 31, 117 and
+# 44, 377 and 47 ms. Sorting the pairs, once per graph, takes another 20 to 30 ms. Of 8,000 pairs: GAT 1.8 and 1.8 ms.
 _PAIRS_PER_ENTRY = 4
 _FEWEST_PAIRS = 1 << 14
 # Numbers of pairs that relations are padded to, so that those of one size are one batched product: 1, 2, 3, 4, 6, 8,
