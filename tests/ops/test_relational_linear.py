@@ -32,7 +32,7 @@ def test_every_form_equals_the_reference(name, soft, channels):
     assert_implementations_agree({name: run(name) for name in BACKENDS}, *inputs.values())
 
 
-@pytest.mark.parametrize("impl", ["csr", "scatter"])
+@pytest.mark.parametrize("impl", ["csr", "scatter", "pairs"])
 @pytest.mark.parametrize("soft", [False, True])
 def test_first_and_second_derivatives(impl, soft):
     graph = random_graph(6, 12)
@@ -108,7 +108,7 @@ def test_empty_pairs_are_left_out_where_it_pays():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("impl", ["csr", "scatter"])
+@pytest.mark.parametrize("impl", ["csr", "scatter", "pairs"])
 def test_lower_precisions(dtype, impl):
     adj = make_adj("random", dtype=dtype)
     x, weight = normal(30, 16, dtype=dtype), normal(3, 16, 16, dtype=dtype)

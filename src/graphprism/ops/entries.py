@@ -51,7 +51,7 @@ class _EntrySum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
         ctx.adj = adj
-        return adj.incoming.sum_nodes(adj.incoming.order, None, rows)
+        return adj.by_receiver.sum_nodes(adj.by_receiver.order, None, rows)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:

@@ -1,4 +1,4 @@
-"""Messages with one weight matrix per relation, summed at the receiver; the ``csr`` backend is in `linear_csr`."""
+"""Messages with a weight matrix per relation, summed at the receiver; backends in `linear_csr` and `pair_rows`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from graphprism._checks import check_same_device, check_shape
 from graphprism.ops.aggregate import aggregate_scatter, relational_sum, sum_scatter
 from graphprism.ops.backends import Backends
 from graphprism.ops.linear_csr import csr, relational_transform, transform_first
+from graphprism.ops.pair_rows import active_pairs_pay, pair_linear
 
 if TYPE_CHECKING:
     from graphprism.ops.prepared_graph import PreparedGraph
@@ -39,7 +40,7 @@ def scatter(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
     return h.flatten(1) @ weight.flatten(0, 1)
 
 
-BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr)
+BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr, pairs=pair_linear)
 
 
 def relational_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, *, impl: str | None = None) -> Tensor:
@@ -75,6 +76,8 @@ def dispatch_linear(x: Tensor, adj: RelationalAdj, weight: Tensor, impl: str | N
     check_shape("weight", weight, [adj.num_relations, "F_in", "F_out"])
     check_shape("x", x, [adj.size[0], weight.size(1)])
     check_same_device("x", x, "adj", adj.edge_index)
+    if impl is None and active_pairs_pay(adj):
+        impl = "pairs"
     backend = BACKENDS.choose(impl, x.device)
     device = x.device.type
     if not torch.is_autocast_enabled(device):

@@ -22,6 +22,16 @@ from graphprism.ops.edge_norm import edge_norm
 from graphprism.ops.edge_softmax import dispatch_softmax
 from graphprism.ops.entries import dispatch_entry_sum
 from graphprism.ops.linear import dispatch_linear
+from graphprism.ops.pair_rows import PairRows, active_pairs_pay
+
+# What does not depend on the weights of the edges, and what becomes of it where all edges are reversed.
+_REVERSED = {
+    "entries": "entries",
+    "incoming": "outgoing",
+    "outgoing": "incoming",
+    "sender_pairs": "receiver_pairs",
+    "receiver_pairs": "sender_pairs",
+}
 
 
 class RelationalAdj:
@@ -180,6 +190,39 @@ class RelationalAdj:
         return csr
 
     @property
+    def by_receiver(self) -> Csr:
+        """Entries sorted by receiving node; their order within a node is not specified."""
+        return self.sender_graph.incoming if active_pairs_pay(self) else self.incoming
+
+    @property
+    def sender_pairs(self) -> PairRows:
+        """A row for every pair (sending node, relation) that occurs."""
+        return self._pairs("sender_pairs", self.src, self.size[0])
+
+    @property
+    def receiver_pairs(self) -> PairRows:
+        """A row for every pair (receiving node, relation) that occurs."""
+        return self._pairs("receiver_pairs", self.dst, self.size[1])
+
+    def _pairs(self, key: str, node: Tensor, num_nodes: int) -> PairRows:
+        if key not in self._cache:
+            relation = torch.zeros_like(node) if self.relation is None else self.relation
+            self._cache[key] = PairRows.build(node, relation, num_nodes)
+        pairs: PairRows = self._cache[key]
+        return pairs
+
+    @property
+    def sender_graph(self) -> RelationalAdj:
+        """The same entries without weights, in one relation: from the rows of `sender_pairs` to the receivers."""
+        if "sender_graph" not in self._cache:
+            rows = self.sender_pairs
+            edges = torch.stack([rows.entry_row, self.dst.long()])
+            size = (rows.relation_row.numel(), self.size[1])
+            self._cache["sender_graph"] = RelationalAdj(edges, num_nodes=size)
+        graph: RelationalAdj = self._cache["sender_graph"]
+        return graph
+
+    @property
     def place_in_incoming(self) -> Tensor:
         """(K,) where `incoming` has put every entry."""
         if "place" not in self._cache:
@@ -207,8 +250,12 @@ class RelationalAdj:
         return adj
 
     def prepare(self) -> RelationalAdj:
-        """Builds both directions now, for instance in a data loader's worker, and returns itself."""
-        _ = self.incoming, self.outgoing
+        """Builds now what products need, for instance in a data loader's worker, and returns itself."""
+        if active_pairs_pay(self):
+            self.sender_graph.prepare()
+            self.sender_pairs.nodes.prepare()
+        else:
+            _ = self.incoming, self.outgoing
         return self
 
     def values(self, order: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor | None:
@@ -229,7 +276,7 @@ class RelationalAdj:
         other = copy.copy(self)
         other.edge_weight = edge_weight
         other._check_weight()
-        other._cache = {key: self._cache[key] for key in ("entries", "incoming", "outgoing") if key in self._cache}
+        other._cache = {key: self._cache[key] for key in (*_REVERSED, "sender_graph") if key in self._cache}
         return other
 
     def normalized(self, kind: str, dtype: torch.dtype | None = None) -> RelationalAdj:
@@ -253,8 +300,7 @@ class RelationalAdj:
             other.edge_index, other.size = self.edge_index.flip(0), (self.size[1], self.size[0])
             if not torch.compiler.is_compiling():
                 self.prepare()
-            swap = {"incoming": "outgoing", "outgoing": "incoming", "entries": "entries"}
-            other._cache = {swap[key]: self._cache[key] for key in swap if key in self._cache}
+            other._cache = {other_key: self._cache[key] for key, other_key in _REVERSED.items() if key in self._cache}
             other._cache["values"] = self._cache.setdefault("values", {})  # weights and orders are the same
             self._cache["transpose"] = other
         transposed: RelationalAdj = self._cache["transpose"]

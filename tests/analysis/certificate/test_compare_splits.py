@@ -1,3 +1,4 @@
+import importlib
 import io
 
 import pytest
@@ -15,6 +16,26 @@ def test_each_split_as_by_itself():
     assert comparison.names == ("degree", "by_direction()", "random")
     for name, split in zip(comparison.names, ["degree", by_direction(), "random"], strict=True):
         assert comparison[name] == certify(PATH, split)
+
+
+def test_splits_that_agree_on_every_edge_share_a_certificate(monkeypatch):
+    certified = []
+    module = importlib.import_module("graphprism.analysis.certificate.certify")
+    plain = module.certify_relation
+    monkeypatch.setattr(module, "certify_relation", lambda *a: certified.append(a[0]) or plain(*a))
+    triangle = Graph(torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]]), 3)
+    splits = {"degree": "degree", "core": "core", "random": "random", "reversed": by_order("core", "degree")}
+    comparison = compare_splits(triangle, splits)
+    assert len(certified) == 2 * 3  # ties alone, three times, and a random order
+    for name, split in splits.items():
+        assert comparison[name] == certify(triangle, split)
+
+
+def test_splits_that_agree_but_name_relations_otherwise_keep_their_names():
+    one_way = Graph(torch.tensor([[0, 1], [1, 2]]), 3)
+    comparison = compare_splits(one_way, {"order": by_order(torch.arange(3)), "direction": by_direction()})
+    for name, split in (("order", by_order(torch.arange(3))), ("direction", by_direction())):
+        assert comparison[name] == certify(one_way, split)
 
 
 def test_names_of_a_mapping_and_options():

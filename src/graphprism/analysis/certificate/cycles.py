@@ -172,9 +172,13 @@ def ergodic_among(graph: Adjacency, batch: Integers, num_graphs: int) -> Bools:
     ergodic &= ~_holds_any(batch, num_graphs, ~reached)
     if not ergodic.any():
         return ergodic
-    backward = adjacency(graph.target, graph.source, graph.num_nodes)
-    ergodic &= ~_holds_any(batch, num_graphs, ~_reach(backward, starts)[0])
+    # The period first: it spares bipartite graphs, such as trees and grids, the second walk.
     ergodic &= _periods(graph, depth, batch, num_graphs) == 1
+    if not ergodic.any():
+        return ergodic
+    backward = adjacency(graph.target, graph.source, graph.num_nodes)
+    if not np.array_equal(backward.target, graph.target) or not np.array_equal(backward.pointer, graph.pointer):
+        ergodic &= ~_holds_any(batch, num_graphs, ~_reach(backward, starts)[0])
     return ergodic
 
 

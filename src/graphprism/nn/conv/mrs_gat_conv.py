@@ -20,6 +20,7 @@ from graphprism.nn.conv.operands import (
 )
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
+from graphprism.ops.pair_rows import receiver_products, sender_rows
 
 
 class MRSGATConv(torch.nn.Module):
@@ -108,19 +109,25 @@ class MRSGATConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        h_src = self._heads(self.lin.transform(x_src))  # (N, R, H, F)
-        h_dst = h_src if self.lin_dst is None else self._heads(self.lin_dst.transform(x_dst))
-        logit = at_senders((h_src * self.att_src).sum(dim=-1), adj)  # (K, H)
-        logit = logit + at_receivers((h_dst * self.att_dst).sum(dim=-1), adj)
+        h_src, graph = sender_rows(x_src, adj, self.lin(x_src))
+        h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
+        logit = at_senders((h_src * self.att_src).sum(dim=-1), graph)  # (K, H)
+        logit = logit + self._receiver_logit(x_dst, adj, h_src if graph is adj else None)
         logit = logit + self._edge_logit(edge_attr, adj)
         alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, self.negative_slope), adj)
         alpha = torch.nn.functional.dropout(alpha, self.dropout, self.training)
-        out = relational_sum(h_src, adj, alpha)  # (N, H, F)
+        out = relational_sum(h_src, graph, alpha)  # (N, H, F)
         out = out.flatten(1) if self.concat else out.mean(dim=1)
         return out if self.bias is None else out + self.bias
 
-    def _heads(self, h: Tensor) -> Tensor:
-        return h.view(-1, self.num_relations, self.heads, self.out_channels)
+    def _receiver_logit(self, x_dst: Tensor, adj: Prepared, h_src: Tensor | None) -> Tensor:
+        """What the receiver adds to the logit of every entry, (K, H); ``h_src`` (N, R, H, F) of all pairs."""
+        if h_src is None:  # nothing but the logit needs the rows of receivers: their matrix shrinks to a vector
+            weight = (self.lin if self.lin_dst is None else self.lin_dst)(x_dst)
+            heads = weight.unflatten(-1, (self.heads, self.out_channels))
+            return receiver_products(x_dst, adj, torch.einsum("rihf,hf->rih", heads, self.att_dst[0]))
+        h_dst = h_src if self.lin_dst is None else self.lin_dst.transform(x_dst).view(-1, *h_src.shape[1:])
+        return at_receivers((h_dst * self.att_dst).sum(dim=-1), adj)
 
     def _edge_logit(self, edge_attr: Tensor | None, adj: Prepared) -> Tensor | float:
         check_edge_attr(edge_attr, self.lin_edge is not None)

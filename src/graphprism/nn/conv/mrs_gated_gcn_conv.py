@@ -20,7 +20,16 @@ from graphprism.nn.conv.operands import (
     to_adj,
 )
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, index_sum
+from graphprism.ops import (
+    Coefficients,
+    RelationalAdj,
+    at_receivers,
+    at_senders,
+    entry_sum,
+    index_sum,
+    relational_transform,
+)
+from graphprism.ops.pair_rows import sender_rows
 
 
 class MRSGatedGCNConv(torch.nn.Module):
@@ -177,14 +186,23 @@ class _RelationalMap(torch.nn.Module):
 
     def forward(self, x: Tensor, adj: Prepared) -> Tensor:
         was_lazy = isinstance(self.lin.weight, UninitializedParameter)
-        h = self.lin.transform(x)
+        weight = self.lin(x)
         if was_lazy:  # the range of the bias depends on the size that is known only now
             self._reset_bias()
-        h = h + self.bias  # (N, R, F)
+        shared, graph = self.lin.num_relations == 1, adj
+        if shared:
+            h = relational_transform(x, weight) + self.bias  # (N, 1, F)
+        else:
+            h, graph = sender_rows(x, adj, weight, self.bias)  # (N, R, F)
         if not _is_soft(adj):
-            return at_senders(h[:, 0] if self.lin.num_relations == 1 else h, adj)
-        source = adj.edge_index[0]
-        return torch.einsum("er,erf->ef", adj.scores.to(h.dtype), h[source]) if self.by_score else h[:, 0][source]
+            return at_senders(h[:, 0] if shared else h, graph)
+        source, edge = adj.edge_index[0], adj.entry_edge
+        if not self.by_score:
+            return h[:, 0][source]
+        if graph is adj or edge is None:
+            return torch.einsum("er,erf->ef", adj.scores.to(h.dtype), h[source])
+        score = adj.scores[edge, adj.relation].to(h.dtype)
+        return index_sum(score[:, None] * at_senders(h, graph), edge, adj.num_edges)
 
 
 def _is_soft(adj: Prepared) -> TypeGuard[RelationalAdj]:

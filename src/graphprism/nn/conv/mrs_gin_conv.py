@@ -19,7 +19,8 @@ class MRSGINConv(torch.nn.Module):
 
     where :math:`h_r` is the network of relation :math:`r` and :math:`w_{ji}` is ``edge_weight``, else one. One relation
     is PyG's ``GINConv``. With more, equal networks are the plain layer only if they are linear: the sum over relations
-    stands outside of :math:`h`.
+    stands outside of :math:`h`. Every network sees every node, so that time and memory grow with N R, where those of
+    the other layers grow with the edges.
 
     Args:
         nn: makes one network, ``lambda: MLP([64, 64, 64])`` for instance; called once for every relation.
@@ -72,10 +73,11 @@ class MRSGINConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        neighbours = relational_aggregate(x_src, adj)  # (..., N, R, F)
+        # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
+        neighbours = relational_aggregate(x_src, adj).unbind(dim=-2)  # R times (..., N, F)
         out = 0
-        for r, network in enumerate(self.nns):
-            out = out + network((1 + self.eps[r]) * x_dst + neighbours[..., r, :])
+        for eps, network, received in zip(self.eps, self.nns, neighbours, strict=True):
+            out = out + network((1 + eps) * x_dst + received)
         return torch.as_tensor(out)
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
