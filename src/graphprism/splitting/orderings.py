@@ -10,13 +10,16 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import (
+    check_choice,
     check_integer,
     check_no_nan,
     check_positive,
     check_range,
     check_same_device,
     check_shape,
+    check_share,
     check_tensor,
+    check_whole,
 )
 from graphprism.splitting.graph import (
     Adjacency,
@@ -43,8 +46,7 @@ def degree(graph: GraphLike, kind: str = "out") -> Tensor:
     >>> degree(Graph(torch.tensor([[0, 0, 1], [1, 2, 2]]), num_nodes=3)).tolist()
     [2, 1, 0]
     """
-    if kind not in _KINDS:
-        raise ValueError(f"`kind` must be one of {list(_KINDS)}, got {kind!r}")
+    check_choice("kind", kind, _KINDS)
     edge_index, num_nodes = edges_of(graph), num_nodes_of(graph)
     if kind == "total":
         leaving, entering = (torch.bincount(end, minlength=num_nodes) for end in edge_index)
@@ -59,6 +61,7 @@ def random(graph: GraphLike, seed: int = 0) -> Tensor:
     every machine and in every call, and another one for another graph. No random-number generator is touched. Unlike
     all other orderings it depends on the numbering of the nodes (not on that of the edges). Shapes: (N,) long
     """
+    check_whole("seed", seed, least=-(1 << 63))
     parts = parts_of(graph)
     local = parts.local()
     key = _graph_keys(edges_of(graph), parts, local, seed).index_select(0, parts.number)
@@ -118,8 +121,7 @@ def ppr(graph: GraphLike, steps: int = 15, restart: float = 0.1) -> Tensor:
     :math:`j` to :math:`i`, with exactly one loop at every node, and :math:`d_i = \sum_j A_{ij}`. Shapes: (N,) float64
     """
     check_positive("steps", steps)
-    if not 0 <= restart <= 1:
-        raise ValueError(f"`restart` must be in [0, 1], got {restart}")
+    check_share("restart", restart)
     edge_index, num_nodes = edges_of(graph), num_nodes_of(graph)
     loop = edge_index[0] == edge_index[1]
     if bool(loop.any()):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from graphprism._checks import check_type
 from graphprism.datasets import PackedDataset
 from graphprism.training.run import ORIGIN, Run
 
@@ -113,6 +114,7 @@ class Task:
         Raises:
             ValueError: Its level, target or metric is not known.
         """
+        check_type("dataset", dataset, PackedDataset, "a PackedDataset")
         for name, value, known in (
             ("level", dataset.level, LEVELS),
             ("task", dataset.task, tuple(LOSSES)),
@@ -126,6 +128,7 @@ class Task:
 
     def check(self, run: Run) -> None:
         """Raises `ValueError` where a run sets a field that has no effect at this level, or lacks one that it needs."""
+        check_type("run", run, Run, "a Run")
         for name in _UNUSED[self.level]:
             if getattr(run, name) != ORIGIN[name]:
                 raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_function, check_optional_whole, check_positive, check_type
 from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult
@@ -81,6 +82,9 @@ def train(
     """
     task = Task.of(dataset)
     task.check(run)
+    check_positive("devices", devices)
+    check_positive("nodes", nodes)
+    _check_outputs(folder, on_epoch)
     if task.level == "node":
         if devices * nodes != 1:
             raise ValueError(f"`devices` must be 1 for targets of nodes, got {devices * nodes}")
@@ -97,6 +101,13 @@ def train(
         kept = Path(folder) / run.key / "checkpoint.pt" if folder is not None and epochs else None
         raise Diverged(run, result.extra["diverged_epoch"], result.extra["diverged_step"], kept, result)
     return result
+
+
+def _check_outputs(folder: object, on_epoch: object) -> None:
+    if folder is not None:
+        check_type("folder", folder, (str, os.PathLike), "None or a path")
+    if on_epoch is not None:
+        check_function("on_epoch", on_epoch, "None or a function of an EpochReport")
 
 
 def lockstep_key(run: Run) -> str:
@@ -146,8 +157,12 @@ def train_lockstep(
     ['finished', 'finished', 'finished']
     """
     task, device = Task.of(dataset), torch.device(device_type(accelerator))
-    check_positive("at_once", 1 if at_once is None else at_once)
+    check_optional_whole("at_once", at_once)
+    _check_outputs(folder, on_epoch)
+    if not isinstance(runs, Sequence) or not runs:
+        raise ValueError(f"`runs` must be a list of at least one Run, got {runs!r}")
     for run in runs:
+        check_type("runs", run, Run, "a list of Runs")
         task.check(run)
     has_hubs = task.level == "graph" and most_neighbours(dataset) > _MOST_SLOTS
     found: dict[str, RunResult] = {}

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_shape, check_tensor
+from graphprism._checks import check_positive, check_shape, check_share, check_tensor
 from graphprism.analysis.certificate.certificate import Certificate, RelationCertificate
 from graphprism.analysis.certificate.cycles import cycle_among, ergodic_among, nodes_after_peeling
 from graphprism.analysis.certificate.directions import (
@@ -185,6 +185,7 @@ def certify_batch(
     tolerance: float,
 ) -> Certificate:
     """`certify` on graphs that are joined already."""
+    check_share("tolerance", tolerance, below_one=True)
     edge_type, names = _relations(one, split, num_relations)
     weight = getattr(one.graph, "edge_weight", None) if edge_weight is None else edge_weight
     if weight is not None:
@@ -209,6 +210,8 @@ def certify_batch(
 
 def _relations(one: OneBatch, split: Any, num_relations: int | None) -> tuple[Tensor, tuple[str, ...]]:
     """The relation (E,) or the scores (E, R) of each edge, and the names of the relations."""
+    if num_relations is not None:
+        check_positive("num_relations", num_relations)
     names, edge_type = None, getattr(one.graph, "edge_type", None)
     if split is not None:
         resolved = resolve_split(split)

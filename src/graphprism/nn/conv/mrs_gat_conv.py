@@ -7,8 +7,17 @@ from torch import Tensor
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
-from graphprism._checks import check_positive
-from graphprism.nn.conv.operands import Nodes, Prepared, check_edge_attr, split_nodes, to_adj, zeros_parameter
+from graphprism._checks import check_finite_number, check_optional_whole, check_positive, check_share
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_edge_attr,
+    check_features,
+    pair_of_channels,
+    split_nodes,
+    to_adj,
+    zeros_parameter,
+)
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import at_receivers, at_senders, edge_softmax, relational_sum
 
@@ -60,11 +69,15 @@ class MRSGATConv(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_positive("heads", heads)
+        check_positive("out_channels", out_channels)
+        check_share("dropout", dropout)
+        check_finite_number("negative_slope", negative_slope)
+        check_optional_whole("edge_dim", edge_dim)
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.heads, self.concat, self.negative_slope, self.dropout = heads, concat, negative_slope, dropout
         self.edge_dim = edge_dim
         pair = isinstance(in_channels, tuple)
-        src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+        src, dst = pair_of_channels(in_channels)
         self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", share_init)
         # receivers of another kind need a map of their own; otherwise both ends share theirs, as in PyG
         self.lin_dst = (
@@ -99,6 +112,9 @@ class MRSGATConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
+        check_features(x, self.lin, self.lin_dst)
+        if self.lin_dst is None and x_dst is not x_src:
+            raise ValueError("`in_channels` must be a pair for a layer that is called with a pair, got one number")
         h_src = self._heads(self.lin.transform(x_src))  # (N, R, H, F)
         h_dst = h_src if self.lin_dst is None else self._heads(self.lin_dst.transform(x_dst))
         logit = at_senders((h_src * self.att_src).sum(dim=-1), adj)  # (K, H)
@@ -114,7 +130,7 @@ class MRSGATConv(torch.nn.Module):
         return h.view(-1, self.num_relations, self.heads, self.out_channels)
 
     def _edge_logit(self, edge_attr: Tensor | None, adj: Prepared) -> Tensor | float:
-        check_edge_attr(edge_attr, self.lin_edge is not None)
+        check_edge_attr(edge_attr, self.lin_edge, adj)
         if edge_attr is None or self.lin_edge is None or self.att_edge is None:
             return 0.0
         logit: Tensor = (self.lin_edge(edge_attr).view(-1, self.heads, self.out_channels) * self.att_edge).sum(dim=-1)

@@ -7,7 +7,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from graphprism.nn.conv.operands import Nodes, Prepared, one_for_each_relation, split_nodes, to_adj
+from graphprism._checks import check_finite_number
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_features,
+    input_map,
+    one_for_each_relation,
+    split_nodes,
+    to_adj,
+)
 from graphprism.ops import relational_aggregate
 
 
@@ -44,6 +53,7 @@ class MRSGINConv(torch.nn.Module):
         share_init: bool = False,
     ) -> None:
         super().__init__()
+        check_finite_number("eps", eps)
         self.num_relations, self.initial_eps, self.share_init = num_relations, eps, share_init
         self.nns = one_for_each_relation("nn", nn, num_relations, share_init)
         eps_of_all = torch.full((num_relations,), float(eps))
@@ -72,6 +82,7 @@ class MRSGINConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
+        check_features(x, *[input_map(self.nns[0])] * 2, leading=True)
         neighbours = relational_aggregate(x_src, adj)  # (..., N, R, F)
         out = 0
         for r, network in enumerate(self.nns):

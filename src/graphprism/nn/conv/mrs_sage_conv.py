@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj
+from graphprism._checks import check_positive
+from graphprism.nn.conv.operands import Nodes, Prepared, check_features, pair_of_channels, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import relational_linear
 
@@ -54,11 +55,12 @@ class MRSSAGEConv(torch.nn.Module):
     ) -> None:
         super().__init__()
         norms = {"mean": "mean", "sum": "none", "add": "none"}
-        if aggr not in norms:
+        if not isinstance(aggr, str) or aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.edge_norm, self.normalize = norms[aggr], normalize
-        src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+        src, dst = pair_of_channels(in_channels)
+        check_positive("out_channels", out_channels)
         self.project = _SquareLinear(src) if project else None
         self.lin = RelationalWeight(src, out_channels, num_relations, "kaiming_uniform", share_init)
         self.lin_root = Linear(dst, out_channels, bias=False) if root_weight else None
@@ -87,6 +89,7 @@ class MRSSAGEConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
+        check_features(x, self.project or self.lin, self.lin_root, leading=True)
         if adj.edge_weight is None and self.edge_norm != "none":
             adj = adj.normalized(self.edge_norm, x_src.dtype)
         message = x_src if self.project is None else self.project(x_src).relu()
