@@ -11,6 +11,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+# Types that can be computed with: not those of eight bits, which torch only stores.
+FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -36,10 +38,17 @@ def check_integer(name: str, tensor: Tensor) -> None:
         raise TypeError(f"`{name}` must hold integers, got {tensor.dtype}")
 
 
+def check_dense(name: str, tensor: Tensor, *, or_csr: bool = False) -> None:
+    """Raises `TypeError` unless ``tensor`` is stored densely, or, with ``or_csr``, as sparse CSR."""
+    if tensor.layout != torch.strided and not (or_csr and tensor.layout == torch.sparse_csr):
+        must = "a dense or a sparse CSR tensor" if or_csr else "a dense tensor"
+        raise TypeError(f"`{name}` must be {must}, got the layout {tensor.layout}")
+
+
 def check_floating(name: str, tensor: Tensor) -> None:
     """Raises `TypeError` unless ``tensor`` holds floating-point numbers."""
-    if not tensor.is_floating_point():
-        raise TypeError(f"`{name}` must hold floating-point numbers, got {tensor.dtype}")
+    if tensor.dtype not in FLOATS:
+        raise TypeError(f"`{name}` must hold floating-point numbers of 16 to 64 bits, got {tensor.dtype}")
 
 
 def check_same_device(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
@@ -123,6 +132,14 @@ def check_whole(name: str, value: object, least: int = 0) -> None:
         raise TypeError(f"`{name}` must be a whole number, got {value!r}") from None
     if number < least:
         raise ValueError(f"`{name}` must be at least {least}, got {number}")
+    if number >= 1 << 62:  # products of two such numbers, and tensors that hold one, would overflow
+        raise ValueError(f"`{name}` must be below 2^62, got {number}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raises `TypeError` unless ``value`` is a boolean."""
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False, got {value!r}")
 
 
 def check_positive(name: str, value: object) -> None:

@@ -25,9 +25,9 @@ FORWARD = """
 x[0], e, t                          => `x` must have shape
 x[0, 0], e, t                       => `x` must have shape
 x[None, None], e, t                 => `x` must have shape
-x.long(), e, t                      => `x` must hold floating-point numbers, got torch.int64
-x > 0, e, t                         => `x` must hold floating-point numbers, got torch.bool
-x.to(torch.complex64), e, t         => `x` must hold floating-point numbers, got torch.complex64
+x.long(), e, t                      => `x` must hold floating-point numbers of 16 to 64 bits, got torch.int64
+x > 0, e, t                         => `x` must hold floating-point numbers of 16 to 64 bits, got torch.bool
+x.to(torch.complex64), e, t         => `x` must hold floating-point numbers of 16 to 64 bits, got torch.complex64
 None, e, t                          => `x` must be
 x.tolist(), e, t                    => `x` must be
 x.numpy(), e, t                     => `x` must be
@@ -464,7 +464,7 @@ ops.type_rows(node, x[0])                                     => `weight` must h
 ops.type_sums(x, node[:3], 5)                                 => `types` must have shape [5]
 ops.type_sums(x, x[:, 0], 5)                                  => `types` must hold integers
 ops.type_sums(x[0], node, 5)                                  => `rows` must have shape [N, F]
-ops.type_sums(x, node, 0)                                     => `num_types` must be at least 1
+ops.type_sums(x, node, -1)                                    => `num_types` must be at least 0
 ops.type_sums(x, node, 2.5)                                   => `num_types` must be
 ops.select_graphs(adj, gptr, torch.tensor([2]))               => `graphs` must hold numbers in [0, 1), got 2
 ops.select_graphs(adj, gptr, torch.tensor([-1]))              => `graphs` must hold numbers in [0, 1), got -1
@@ -707,8 +707,7 @@ training.train(run, set_, folder=3)                           => `folder` must b
 training.train(run, set_, on_epoch=3)                         => `on_epoch` must be
 training.train_lockstep(None, set_)                           => `runs` must be
 training.train_lockstep([3], set_)                            => `runs` must
-training.train_lockstep([], set_)                             => `runs` must
-training.train_lockstep([run], set_, at_once=0)               => `at_once` must be None or at least 1
+training.train_lockstep([run], set_, at_once=0)               => `at_once` must be at least 1
 training.train_lockstep([run], set_, at_once=1.5)             => `at_once` must be
 training.build_model(None, set_)                              => `run` must be a Run
 training.build_model(run, None)                               => `dataset` must be a PackedDataset
@@ -757,7 +756,114 @@ testing.tolerance("float32")                                  => `dtype` must be
 testing.tolerance(torch.int64)                                => `dtype` must be
 """
 
-TABLES = {"calls": CALLS, "adj": ADJ, "ops": OPS, "border": BORDER, "training": TRAINING}
+SECOND = """
+gcn(x, e, t, edge_weight="w")                                 => `edge_weight` must be
+gcn(x, e, t[None])                                            => `edge_type` must have shape
+gcn(x.to_sparse(), e, t)                                      => `x` must be
+gated(x.to_sparse_csr(), e, t)                                => `x` must be
+gin(x.to_sparse_csr(), e, t)                                  => `x` must be
+mrs(x.to_sparse_csr(), e, t)                                  => `x` must be
+gcn(x, e.to_sparse(), t)                                      => `edge_index` must be
+gcn(x, torch.eye(5).to_sparse_csr(), t)                       => `edge_index` must
+gcn(x, e, s.to(torch.complex64))                              => `edge_type` must hold floating-point numbers
+gcn(x, e, t, w.to(torch.complex64))                           => `edge_weight` must hold floating-point numbers
+gcn(x[:0], e, t)                                              => must hold numbers in [0, 0)
+gcn(x, e.to(torch.uint64), t)                                 => `edge_index` must hold integers
+gcn(x, (e, t))                                                => `edge_index` must be
+gcn(x, data)                                                  => `edge_index` must be
+gat_e(x, e, t, edge_attr="a")                                 => `edge_attr` must be
+dir_gcn(x, e[:, :3], t)                                       => `edge_type` must have shape [3]
+sage((x, x[:, :4]), e, t)                                     => `x[1]` must have 8 channels
+gat((x, x + 1), e, t)                                         => `in_channels` must be a pair
+gnn(x, e.int() - 7, t)                                        => must hold numbers in [0, 5), got -7
+nn.MRSGCNConv(8, 4)(x.to(torch.float8_e4m3fn), e, t)          => `x` must hold floating-point numbers
+nn.MRSGCNConv(8, 4, bias="no")                                => `bias` must be
+nn.MRSSAGEConv(8, 4, project="relu")                          => `project` must be
+nn.MRSSAGEConv(8, 4, normalize=2)                             => `normalize` must be
+nn.MRSSAGEConv(8, 4, root_weight=(8, 4))                      => `root_weight` must be
+nn.MRSGATConv(8, 4, concat=None)                              => `concat` must be
+nn.MRSGatedGCNConv(8, 4, gate_per_relation=2)                 => `gate_per_relation` must be
+nn.MRSGatedGCNConv(8, 4, batch_norm="layer")                  => `batch_norm` must be
+nn.MRSGINConv(net, train_eps="yes")                           => `train_eps` must be
+nn.MRSGCNConv(float("nan"), 4)                                => `in_channels` must be
+nn.MRSGCNConv(8, 4, num_relations=[3])                        => `num_relations` must be
+nn.MRSGATConv((8, -2), 4)                                     => `in_channels` must be
+nn.GNN("gcn", 8, 2, 2, residual="yes")                        => `residual` must be
+nn.GNN("gcn", 8, 2, 2, encode=None)                           => `encode` must be
+nn.GNN("gcn", 8, 2, 2, normalize="l2")                        => `normalize` must be
+nn.GNN("gcn", 8, 2, 2, jk=["cat"])                            => `jk` must be
+nn.GNN("gcn", (8, 8), 2, 2)                                   => `hidden_channels` must be
+nn.GNN("gcn", 8, 2, 2, num_node_types={"a": 3})               => `num_node_types` must be
+nn.CONVOLUTIONS["gcn"].make(0, 4)                             => `in_channels` must be
+nn.CONVOLUTIONS["mrs-gcn"].make(8, 4, num_relations="3")      => `num_relations` must be
+nn.CONVOLUTIONS["dir-gcn"].make(8, 4, alpha=7)                => `alpha` must be
+gnn_sum(x, e, t, batch=b.to("meta"))                          => must be on the same device
+gnn_pe(x, e, t, pe=x[:, :2].to("meta"))                       => must be on the same device
+ops.RelationalAdj(e, num_nodes=[5, 5])                        => `num_nodes` must be
+ops.RelationalAdj(e, num_nodes=2**70)                         => `num_nodes` must be
+ops.RelationalAdj(e, t, num_relations=2**63, num_nodes=5)     => `num_relations` must be
+ops.RelationalAdj(e[:, :, None], num_nodes=5)                 => `edge_index` must have shape [2, E]
+ops.RelationalAdj(e, num_nodes=torch.tensor([5, 5]))          => `num_nodes` must be
+adj.with_weight(w.to("meta"))                                 => must be on the same device
+adj.normalized("sym", torch.complex64)                        => `dtype` must be
+ops.relational_linear(x.to("meta"), adj, mat)                 => must be on the same device
+ops.relational_linear(x, adj, mat, impl=3)                    => `impl` must be one of
+ops.relational_aggregate(x, adj, impl=["csr"])                => `impl` must be one of
+ops.relational_sum(h, adj, w.long())                          => `weight` must hold floating-point numbers
+ops.relational_sum(h[..., None, None], adj)                   => `h` must have shape
+ops.entry_sum(a.long(), adj)                                  => `rows` must hold floating-point numbers
+ops.edge_softmax(a.to("meta"), adj)                           => must be on the same device
+ops.at_senders(x.to("meta"), adj)                             => must be on the same device
+ops.index_sum(3, t, 3)                                        => `rows` must be a torch.Tensor
+ops.csr_sum(ptr[:0], t, None, x)                              => `rowptr` must
+ops.csr_sum(ptr, t, w.double(), x)                            => `value` must be torch.float32
+ops.edge_norm(e, ("5", 5), "sym")                             => `size` must be
+ops.type_rows(node, None)                                     => `weight` must be a torch.Tensor
+ops.type_sums(x, node.to("meta"), 5)                          => must be on the same device
+ops.select_graphs(adj, gptr, [0])                             => `graphs` must be a torch.Tensor
+ops.select_graphs(adj, [0, 5], torch.tensor([0]))             => `ptr` must be a torch.Tensor
+ops.BlockDiagonal(bipartite, gptr)                            => `adj` must have one type per edge
+ops.BlockDiagonal(adj, gptr).batches(node[:1], 1)             => `lengths` must
+ops.BlockDiagonal(adj, gptr).batches([0], [1])                => `graphs` must be a torch.Tensor
+transforms.SplitEdges({"degree": 1})                          => `split` must be
+transforms.SplitEdges(lambda graph: t.to("meta"))(graph(e))   => must be on the same device
+transforms.SplitEdges()([graph(e)])                           => `data` must be
+transforms.SplitEdges("ppr")(graph(e, batch=node))            => every edge must join two nodes of one graph
+transforms.RelationalNorm()(graph(e, edge_weight=w[:, None])) => `data.edge_weight` must have shape [4]
+transforms.LaplacianPE(float("inf"))                          => `k` must be
+transforms.LaplacianPE()(graph(e.tolist()))                   => `data.edge_index` must be
+splitting.orderings.bfs(graph(e), root=9)                     => `root` must be
+splitting.orderings.bfs(graph(e), root="a")                   => `root` must be
+splitting.orderings.eigenvector(graph(e), steps="many")       => `steps` must be
+splitting.order_values("degree", None)                        => must
+splitting.by_soft_order("degree", temperature=float("inf"))   => `temperature` must be positive and finite
+graphprism.certify({"edge_index": e})                         => `data` must
+graphprism.certify([graph(e), None], "degree")                => `data` must hold graphs
+graphprism.certify(graph(e, batch=b - 1), "degree")           => `batch` must hold numbers
+graphprism.collapse(gnn, data, whole="yes")                   => `whole` must be
+graphprism.collapse(gnn, data, layers=[])                     => `layers` must
+graphprism.CollapseMonitor(every=10, csv=3)                   => `csv` must be
+graphprism.CollapseMonitor(measure=3)                         => `measure` must be
+graphprism.CollapseMonitor(first_step=-1)                     => `first_step` must be
+graphprism.rank_one_distance(x.to(torch.complex64))           => `x` must hold floating-point numbers
+analysis.dirichlet_energy(x, e, "sym", w.to("meta"))          => must be on the same device
+analysis.ergodic_graphs(e, 5, num_graphs=1.5)                 => `num_graphs` must be
+analysis.independent_pairs(x, b[:3])                          => `batch` must have shape [5]
+training.Run(seed=2**70)                                      => `seed` must be
+training.Run(lr=True)                                         => `lr` must be
+training.train(run, set_, accelerator=None)                   => `accelerator` must be one of
+training.train_lockstep(run, set_)                            => `runs` must be
+training.load_best(None, run, set_)                           => `folder` must be
+training.lockstep_key(None)                                   => `run` must be
+training.parameters_of(run, set_, 0)                          => `hidden_channels` must be
+training.learning_rate(run, -1)                               => `epoch` must be at least 0
+datasets.molecules(True)                                      => `num_graphs` must be
+datasets.named_folder(3)                                      => `root` must be
+set_.batch([0.5])                                             => `indices` must hold integers
+set_.to(None)                                                 => `device` must be
+"""
+
+TABLES = {"calls": CALLS, "adj": ADJ, "ops": OPS, "border": BORDER, "training": TRAINING, "second": SECOND}
 
 
 def lines() -> Iterator[tuple[str, str]]:

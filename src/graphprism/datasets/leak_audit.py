@@ -100,7 +100,7 @@ def _masks(dataset: PackedDataset, column: int) -> tuple[Array, Array]:
     if dataset.level != "node" or dataset.task != "multiclass" or len(dataset) != 1:
         raise ValueError(f"`dataset` must be one graph with a class per node, got {dataset!r}")
     if dataset.train_mask is None or dataset.test_mask is None:
-        raise ValueError(f"`dataset` must have masks for training and test, got {dataset.name} without")
+        raise ValueError(f"`dataset` must have masks for training and test, {dataset.name} has none")
     count = dataset.train_mask.size(1)
     if isinstance(column, bool) or not isinstance(column, int):
         raise TypeError(f"`split_column` must be a whole number, got {column!r}")

@@ -175,6 +175,7 @@ class PackedDataset:
 
     def to(self, device: torch.device | str) -> PackedDataset:
         """The same set on another device, where `batch` then works without copies from here."""
+        check_type("device", device, (str, int, torch.device), "a device of torch")
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         moved: dict[str, Any] = {key: value.to(device) for key, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved)

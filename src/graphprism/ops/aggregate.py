@@ -168,6 +168,7 @@ def dispatch_sum(h: Tensor, adj: RelationalAdj, weight: Tensor | None, impl: str
     check_floating("h", h)
     if weight is not None:
         check_tensor("weight", weight)
+        check_floating("weight", weight)
     if h.dim() == 4:
         if weight is not None:
             check_shape("weight", weight, [adj.src.numel(), h.size(2)])

@@ -79,6 +79,7 @@ class BlockDiagonal:
 
         Shapes: ``graphs`` (B,) on the CPU, with as many entries as ``lengths`` adds up to
         """
+        check_type("lengths", lengths, (list, tuple), "a list of whole numbers")
         for length in lengths:
             check_whole("lengths", length)
         check_shape("graphs", graphs, [sum(lengths)])

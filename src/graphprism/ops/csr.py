@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_floating, check_integer, check_same_device, check_shape, guard_ranges
+from graphprism._checks import check_dtype, check_integer, check_same_device, check_shape, guard_ranges
 from graphprism.ops.backends import Backends
 
 # Bytes of the sums of one block. A product that goes block by block keeps them in the cache instead of writing (N, R,
@@ -72,7 +72,7 @@ def csr_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor, *,
         check_same_device(name, index, "dense", dense)
     if value is not None:
         check_shape("value", value, [col.numel()])
-        check_floating("value", value)
+        check_dtype("value", value, dense.dtype, "`dense`")
     guard_ranges({"rowptr": (rowptr, col.numel() + 1), "col": (col, dense.size(0))})
     if rowptr.device.type == "cpu" and (rowptr.numel() == 0 or rowptr[0] != 0 or bool((rowptr.diff() < 0).any())):
         raise ValueError(f"`rowptr` must begin at 0 and not fall, got {rowptr.tolist()[:8]}")

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_same_device, check_shape, check_tensor, check_whole, guard_ranges
+from graphprism._checks import (
+    check_floating,
+    check_integer,
+    check_same_device,
+    check_shape,
+    check_tensor,
+    check_whole,
+    guard_ranges,
+)
 from graphprism.ops.backends import Backends
 
 if TYPE_CHECKING:
@@ -83,6 +91,7 @@ def entry_sum(rows: Tensor, adj: PreparedGraph, *, impl: str | None = None) -> T
 def dispatch_entry_sum(rows: Tensor, adj: RelationalAdj, impl: str | None) -> Tensor:
     """`entry_sum` on a `RelationalAdj`."""
     check_shape("rows", rows, [adj.src.numel(), "F"])
+    check_floating("rows", rows)
     check_same_device("rows", rows, "adj", adj.edge_index)
     out: Tensor = BACKENDS.choose(impl, rows.device)(rows, adj)
     return out

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import (
+    check_dense,
     check_floating,
     check_integer,
     check_no_nan,
@@ -124,6 +125,7 @@ class RelationalAdj:
 
     def _check(self) -> None:
         check_shape("edge_index", self.edge_index, [2, "E"])
+        check_dense("edge_index", self.edge_index)
         check_integer("edge_index", self.edge_index)
         if self.edge_index.dtype not in (torch.int32, torch.int64):  # PyTorch takes bytes for masks, not for numbers
             self.edge_index = self.edge_index.long()
@@ -361,6 +363,7 @@ class RelationalAdj:
 
     def _check_rows(self, h: Tensor, num_nodes: int) -> None:
         check_tensor("h", h)
+        check_same_device("h", h, "adj", self.edge_index)
         relations = self.num_relations if h.dim() > 2 else "F"
         check_shape("h", h, [num_nodes, relations, *("..." for _ in h.shape[2:])])
 

@@ -57,6 +57,8 @@ def num_nodes_of(graph: GraphLike) -> int:
 
 def edges_of(graph: GraphLike) -> Tensor:
     """Edges of ``graph`` as a long tensor (2, E), checked to name existing nodes."""
+    if not hasattr(graph, "edge_index"):
+        raise TypeError(f"`graph` must have `edge_index` and `num_nodes`, got {type(graph).__name__}")
     edge_index = graph.edge_index
     check_tensor("edge_index", edge_index)
     assert edge_index is not None  # for the type checker: the line above has raised

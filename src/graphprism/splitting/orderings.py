@@ -19,6 +19,7 @@ from graphprism._checks import (
     check_shape,
     check_share,
     check_tensor,
+    check_type,
     check_whole,
 )
 from graphprism.splitting.graph import (
@@ -61,7 +62,7 @@ def random(graph: GraphLike, seed: int = 0) -> Tensor:
     every machine and in every call, and another one for another graph. No random-number generator is touched. Unlike
     all other orderings it depends on the numbering of the nodes (not on that of the edges). Shapes: (N,) long
     """
-    check_whole("seed", seed, least=-(1 << 63))
+    check_type("seed", seed, int, "a whole number")
     parts = parts_of(graph)
     local = parts.local()
     key = _graph_keys(edges_of(graph), parts, local, seed).index_select(0, parts.number)
@@ -351,6 +352,7 @@ def _roots(graph: GraphLike, parts: Parts, root: int | Tensor | None) -> Tensor:
         check_range("root", root, num_nodes_of(graph))
         check_same_device("root", root, "edge_index", parts.number)
         return root.long().flatten()
+    check_whole("root", root)
     sizes = parts.sizes()
     if sizes.numel() and not 0 <= root < int(sizes.min()):
         raise ValueError(f"`root` must be a node of every graph, so in [0, {int(sizes.min())}), got {root}")

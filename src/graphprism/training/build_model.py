@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from graphprism._checks import check_function, check_positive, check_type, check_whole
+from graphprism._checks import check_function, check_path, check_positive, check_type, check_whole
 from graphprism.datasets import DATASETS, PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.splitting import resolve_split
@@ -125,6 +125,8 @@ def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:
         FileNotFoundError: The run has kept nothing there.
         CheckpointError: The file is damaged or belongs to other data.
     """
+    check_path("folder", folder)
+    check_type("run", run, Run, "a Run")
     path = Path(folder) / run.key / "best.pt"
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; `train` writes it when it is given this folder")

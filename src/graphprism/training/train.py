@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphprism._checks import check_function, check_optional_whole, check_positive, check_type
+from graphprism._checks import check_function, check_positive, check_type
 from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult
@@ -115,6 +115,7 @@ def lockstep_key(run: Run) -> str:
 
     They differ in seed, learning rate and weight decay alone; runs on nodes may differ in fold and dropout, too.
     """
+    check_type("run", run, Run, "a Run")
     return _graph_key(replace(run, fold=0, dropout=0.0) if run.batch_size is None else run)
 
 
@@ -157,10 +158,9 @@ def train_lockstep(
     ['finished', 'finished', 'finished']
     """
     task, device = Task.of(dataset), torch.device(device_type(accelerator))
-    check_optional_whole("at_once", at_once)
+    check_positive("at_once", 1 if at_once is None else at_once)
     _check_outputs(folder, on_epoch)
-    if not isinstance(runs, Sequence) or not runs:
-        raise ValueError(f"`runs` must be a list of at least one Run, got {runs!r}")
+    check_type("runs", runs, Sequence, "a list of Runs")
     for run in runs:
         check_type("runs", run, Run, "a list of Runs")
         task.check(run)

@@ -123,7 +123,8 @@ def compare_splits(
 
 def _named(splits: Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(splits, str) or not isinstance(splits, Iterable):
-        raise TypeError(f"`splits` must be a list of splits or a mapping from names to splits, got {splits!r}")
+        came = f"the string {splits!r}" if isinstance(splits, str) else repr(splits)
+        raise TypeError(f"`splits` must be a list of splits or a mapping from names to splits, got {came}")
     splits = splits if isinstance(splits, Mapping) else list(splits)
     if not splits:
         raise ValueError("`splits` must hold at least one split, got none")

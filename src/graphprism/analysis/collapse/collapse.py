@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from graphprism._checks import check_function, check_type
+from graphprism._checks import check_flag, check_function, check_type
 from graphprism.analysis.collapse.probe import (
     Call,
     Loss,
@@ -80,6 +80,7 @@ def collapse(
         raise TypeError("`data` must be a graph with the attributes that the model asks for, got None")
     if loss is None and labels is not None:
         check_type("labels", labels, Tensor, "a torch.Tensor where no `loss` is given")
+    check_flag("whole", whole)
     for name, function in (("loss", loss), ("forward", forward)):
         if function is not None:
             check_function(name, function, "None or a function")

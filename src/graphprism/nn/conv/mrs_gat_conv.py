@@ -7,7 +7,7 @@ from torch import Tensor
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
-from graphprism._checks import check_finite_number, check_optional_whole, check_positive, check_share
+from graphprism._checks import check_finite_number, check_flag, check_optional_whole, check_positive, check_share
 from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
@@ -71,6 +71,8 @@ class MRSGATConv(torch.nn.Module):
         check_positive("heads", heads)
         check_positive("out_channels", out_channels)
         check_share("dropout", dropout)
+        check_flag("concat", concat)
+        check_flag("bias", bias)
         check_finite_number("negative_slope", negative_slope)
         check_optional_whole("edge_dim", edge_dim)
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
@@ -112,7 +114,7 @@ class MRSGATConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        check_features(x, self.lin, self.lin_dst)
+        check_features(x, self.lin, self.lin_dst, sparse=True)
         if self.lin_dst is None and x_dst is not x_src:
             raise ValueError("`in_channels` must be a pair for a layer that is called with a pair, got one number")
         h_src = self._heads(self.lin.transform(x_src))  # (N, R, H, F)

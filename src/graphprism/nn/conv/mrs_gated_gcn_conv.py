@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.dense import Linear
 
-from graphprism._checks import check_finite_number, check_optional_whole, check_positive
+from graphprism._checks import check_finite_number, check_flag, check_optional_whole, check_positive
 from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
@@ -74,6 +74,8 @@ class MRSGatedGCNConv(torch.nn.Module):
         check_positive("out_channels", out_channels)
         check_positive("num_relations", num_relations)
         check_optional_whole("edge_dim", edge_dim)
+        check_flag("gate_per_relation", gate_per_relation)
+        check_flag("batch_norm", batch_norm)
         check_finite_number("eps", eps, least=0)
         self.lin_root = Linear(dst, out_channels)  # A
         self.lin_message = _RelationalMap(src, out_channels, num_relations, share_init, by_score=True)  # B

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_choice
+from graphprism._checks import check_choice, check_flag
 from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import relational_linear
@@ -55,6 +55,7 @@ class MRSGCNConv(torch.nn.Module):
         super().__init__()
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         check_choice("normalize", normalize, (None, True, False))
+        check_flag("bias", bias)
         self.normalize = normalize
         self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", share_init)
         self.bias = zeros_parameter(out_channels, bias)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_finite_number
+from graphprism._checks import check_finite_number, check_flag
 from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
@@ -54,6 +54,7 @@ class MRSGINConv(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_finite_number("eps", eps)
+        check_flag("train_eps", train_eps)
         self.num_relations, self.initial_eps, self.share_init = num_relations, eps, share_init
         self.nns = one_for_each_relation("nn", nn, num_relations, share_init)
         eps_of_all = torch.full((num_relations,), float(eps))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn.dense import Linear
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_flag, check_positive
 from graphprism.nn.conv.operands import Nodes, Prepared, check_features, pair_of_channels, split_nodes, to_adj
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import relational_linear
@@ -54,6 +54,13 @@ class MRSSAGEConv(torch.nn.Module):
         share_init: bool = False,
     ) -> None:
         super().__init__()
+        for name, flag in (
+            ("normalize", normalize),
+            ("root_weight", root_weight),
+            ("project", project),
+            ("bias", bias),
+        ):
+            check_flag(name, flag)
         norms = {"mean": "mean", "sum": "none", "add": "none"}
         if not isinstance(aggr, str) or aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
@@ -89,7 +96,7 @@ class MRSSAGEConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        check_features(x, self.project or self.lin, self.lin_root, leading=True)
+        check_features(x, self.project or self.lin, self.lin_root, leading=True, sparse=True)
         if adj.edge_weight is None and self.edge_norm != "none":
             adj = adj.normalized(self.edge_norm, x_src.dtype)
         message = x_src if self.project is None else self.project(x_src).relu()

@@ -14,7 +14,9 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.resolver import aggregation_resolver
 
 from graphprism._checks import (
+    FLOATS,
     check_channels,
+    check_dense,
     check_dtype,
     check_floating,
     check_function,
@@ -42,7 +44,7 @@ def _check_pair(x: object) -> None:
         raise TypeError(f"`x` must be a torch.Tensor or a pair of them, got {type(x).__name__}{parts}")
 
 
-def check_features(x: Nodes, *maps: torch.nn.Module | None, leading: bool = False) -> None:
+def check_features(x: Nodes, *maps: torch.nn.Module | None, leading: bool = False, sparse: bool = False) -> None:
     """Raises unless rows of ``x`` fit the maps that senders and, if there are two, receivers go through.
 
     Looks at sizes, types and devices alone, in about a microsecond. A map that waits for its first input, or that is
@@ -52,10 +54,13 @@ def check_features(x: Nodes, *maps: torch.nn.Module | None, leading: bool = Fals
         x: node features that `to_adj` has taken.
         maps: modules with ``weight`` and ``in_channels`` (or ``in_features``).
         leading: whether a leading dimension is carried along.
+        sparse: whether features may be a sparse CSR tensor.
     """
     tensors = split_nodes(x)
     for end, module in enumerate(maps):
         tensor = tensors[end]
+        if tensor.layout != torch.strided:
+            check_dense(_name(x, end), tensor, or_csr=sparse)
         if tensor.dim() != 2 and not leading:
             check_shape(_name(x, end), tensor, ["N", "F"])
         channels: Any = 0 if module is None else getattr(module, "in_channels", None) or module.in_features
@@ -113,7 +118,7 @@ def to_adj(
     """The prepared graph as it is, or one made of tensors, with its values checked."""
     x_src, x_dst = split_nodes(x)
     for end, tensor in enumerate((x_src,) if x_dst is x_src else (x_src, x_dst)):
-        if tensor.dim() not in (2, 3) or not tensor.is_floating_point():
+        if tensor.dim() not in (2, 3) or tensor.dtype not in FLOATS:
             check_shape(_name(x, end), tensor, ["N", "F"])
             check_floating(_name(x, end), tensor)
     size = (x_src.size(-2), x_dst.size(-2))
@@ -137,6 +142,7 @@ def to_adj(
         raise ValueError(
             f"`edge_type` must be given for {num_relations} relations, got None; the transform `SplitEdges` writes it"
         )
+    check_dense("x", x_src, or_csr=True)
     check_same_device("x", x_src, "edge_index", edge_index)
     check_same_device("x", x_src, "the features of receivers", x_dst)
     return RelationalAdj.in_forward(edge_index, edge_type, edge_weight, num_relations, size)

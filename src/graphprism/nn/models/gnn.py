@@ -15,6 +15,7 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.resolver import normalization_resolver
 
 from graphprism._checks import (
+    check_flag,
     check_floating,
     check_integer,
     check_positive,
@@ -118,6 +119,8 @@ class GNN(torch.nn.Module):
         _check_sizes(hidden_channels, out_channels, num_layers, in_channels, num_relations)
         check_share("dropout", dropout, below_one=True)
         check_share("alpha", alpha)
+        for name, flag in (("encode", encode), ("residual", residual), ("normalize", normalize)):
+            check_flag(name, flag)
         _check_types("num_node_types", num_node_types)
         _check_types("num_edge_types", num_edge_types)
         check_whole("pe_channels", pe_channels)
@@ -286,6 +289,7 @@ class GNN(torch.nn.Module):
         h = x if self.encoder is None else self.encoder(x)
         if pe is not None:
             check_tensor("pe", pe)
+            check_same_device("pe", pe, "x", h)
         if (pe is None) != (self.pe_channels == 0) or (pe is not None and pe.size(-1) != self.pe_channels):
             came = None if pe is None else list(pe.shape)
             raise ValueError(f"`pe` must have {self.pe_channels} channels (None for none), got {came}")
@@ -370,7 +374,7 @@ class TypeEncoder(torch.nn.Embedding):
             raise ValueError(f"`{self.name}` must hold {count} in each row, got {came}")
         # elsewhere the gather itself takes no row out of range
         if types.device.type == "cpu" and not is_transformed():
-            for column, number in zip(types.view(types.size(0), -1).t(), self.num_types, strict=False):
+            for column, number in zip(types.view(types.size(0), columns).t(), self.num_types, strict=False):
                 check_range(self.name, column, number)
         if columns == 1:
             return type_rows(types.flatten(), self.weight)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_positive, check_shape, check_tensor, guard_ranges
+from graphprism._checks import check_integer, check_same_device, check_shape, check_tensor, check_whole, guard_ranges
 from graphprism.ops.backends import Backends
 from graphprism.ops.batched.vmap import for_all_runs, only_vmap
 
@@ -103,7 +103,8 @@ def type_sums(rows: Tensor, types: Tensor, num_types: int) -> Tensor:
     check_shape("rows", rows, ["N", "F"])
     check_shape("types", types, [rows.size(0)])
     check_integer("types", types)
-    check_positive("num_types", num_types)
+    check_same_device("types", types, "rows", rows)
+    check_whole("num_types", num_types)
     if only_vmap():
         total: Tensor = for_all_runs(_TypeSums, rows, types, num_types)
         return total
