@@ -40,7 +40,8 @@ class MRSConv(torch.nn.Module):
         share_init: all relations start from the same message function.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
-    ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`.
+    ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
+    relations the edges of each are picked out, which waits for a GPU.
 
     Example:
         >>> class Difference(torch.nn.Module):

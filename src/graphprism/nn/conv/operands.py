@@ -115,7 +115,10 @@ def to_adj(
     edge_weight: Tensor | None,
     num_relations: int,
 ) -> Prepared:
-    """The prepared graph as it is, or one made of tensors, with its values checked."""
+    """The prepared graph as it is, or one made of tensors; a CUDA device is not waited for.
+
+    Numbers out of range raise on the CPU and fail an assertion on a CUDA device, see `RelationalAdj.in_forward`.
+    """
     x_src, x_dst = split_nodes(x)
     for end, tensor in enumerate((x_src,) if x_dst is x_src else (x_src, x_dst)):
         if tensor.dim() not in (2, 3) or tensor.dtype not in FLOATS:
