@@ -121,7 +121,7 @@ def to_adj(
     """
     x_src, x_dst = split_nodes(x)
     for end, tensor in enumerate((x_src,) if x_dst is x_src else (x_src, x_dst)):
-        if tensor.dim() not in (2, 3) or tensor.dtype not in FLOATS:
+        if tensor.dtype not in FLOATS or not 2 <= tensor.dim() <= 3:
             check_shape(_name(x, end), tensor, ["N", "F"])
             check_floating(_name(x, end), tensor)
     size = (x_src.size(-2), x_dst.size(-2))
@@ -138,7 +138,7 @@ def to_adj(
             raise ValueError(f"`adj` must have {num_relations} relations, got {edge_index.num_relations}")
         if edge_index.size != size:
             raise ValueError(f"`adj` must join {size[0]} to {size[1]} nodes as `x` does, got {edge_index.size}")
-        if isinstance(edge_index, RelationalAdj) and edge_index.device != x_src.device:
+        if isinstance(edge_index, RelationalAdj) and edge_index.edge_index.device != x_src.device:
             check_same_device("x", x_src, "adj", edge_index.edge_index)
         return edge_index
     if edge_type is None and num_relations > 1:
