@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import operator
+import os
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Real
 
 import torch
 from torch import Tensor
 
+# Types that can be computed with: not those of eight bits, which torch only stores.
+FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -32,10 +38,17 @@ def check_integer(name: str, tensor: Tensor) -> None:
         raise TypeError(f"`{name}` must hold integers, got {tensor.dtype}")
 
 
+def check_dense(name: str, tensor: Tensor, *, or_csr: bool = False) -> None:
+    """Raises `TypeError` unless ``tensor`` is stored densely, or, with ``or_csr``, as sparse CSR."""
+    if tensor.layout != torch.strided and not (or_csr and tensor.layout == torch.sparse_csr):
+        must = "a dense or a sparse CSR tensor" if or_csr else "a dense tensor"
+        raise TypeError(f"`{name}` must be {must}, got the layout {tensor.layout}")
+
+
 def check_floating(name: str, tensor: Tensor) -> None:
     """Raises `TypeError` unless ``tensor`` holds floating-point numbers."""
-    if not tensor.is_floating_point():
-        raise TypeError(f"`{name}` must hold floating-point numbers, got {tensor.dtype}")
+    if tensor.dtype not in FLOATS:
+        raise TypeError(f"`{name}` must hold floating-point numbers of 16 to 64 bits, got {tensor.dtype}")
 
 
 def check_same_device(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
@@ -73,7 +86,131 @@ def check_no_nan(name: str, tensor: Tensor) -> None:
         raise ValueError(f"`{name}` must not hold NaN, got {count} NaN among {tensor.numel()} values")
 
 
-def check_positive(name: str, value: int) -> None:
-    """Raises `ValueError` unless ``value`` is at least one."""
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1, got {value}")
+def guard_ranges(wanted: Mapping[str, tuple[Tensor, int]]) -> None:
+    """`check_ranges` for a hot path: the same error on the CPU; on a CUDA device an assertion, without a sync.
+
+    The assertion is a kernel in the current stream, also in a stream that is captured. If it fails, the CUDA context
+    ends before any later kernel of the stream starts, so that nothing is read or written at a number out of range; the
+    error shows at the next sync. Compiled code has no values to look at: the operations that it consists of check
+    their own indices.
+    """
+    if torch.compiler.is_compiling():
+        return
+    filled = {name: (tensor, stop) for name, (tensor, stop) in wanted.items() if tensor.numel() > 0}
+    if any(tensor.is_meta for tensor, _ in filled.values()):
+        return
+    if not any(tensor.is_cuda for tensor, _ in filled.values()):
+        check_ranges(filled)
+        return
+    for name, (tensor, stop) in filled.items():
+        low, high = torch.aminmax(tensor)
+        # a number that the type cannot hold is below no entry of that type
+        holds = low >= 0 if stop > torch.iinfo(tensor.dtype).max else (low >= 0) & (high < stop)
+        torch._assert_async(holds, f"`{name}` must hold numbers in [0, {stop})")
+
+
+def check_channels(name: str, tensor: Tensor, channels: int) -> None:
+    """Raises `ValueError` unless the last dimension of ``tensor`` is ``channels``."""
+    if tensor.dim() == 0 or tensor.size(-1) != channels:
+        came = tensor.size(-1) if tensor.dim() else "a scalar"
+        raise ValueError(f"`{name}` must have {channels} channels, got {came} in shape {list(tensor.shape)}")
+
+
+def check_dtype(name: str, tensor: Tensor, dtype: torch.dtype, owner: str) -> None:
+    """Raises `TypeError` unless ``tensor`` has the type of ``owner``; autocast makes both equal by itself."""
+    if tensor.dtype != dtype and not torch.is_autocast_enabled(tensor.device.type):
+        raise TypeError(f"`{name}` must be {dtype} as {owner}, got {tensor.dtype}")
+
+
+def check_whole(name: str, value: object, least: int = 0) -> None:
+    """Raises unless ``value`` is a whole number of any integer type, and at least ``least``."""
+    if isinstance(value, bool):
+        raise TypeError(f"`{name}` must be a whole number, got {value}")
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"`{name}` must be a whole number, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"`{name}` must be at least {least}, got {number}")
+    if number >= 1 << 62:  # products of two such numbers, and tensors that hold one, would overflow
+        raise ValueError(f"`{name}` must be below 2^62, got {number}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raises `TypeError` unless ``value`` is a boolean."""
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False, got {value!r}")
+
+
+def check_positive(name: str, value: object) -> None:
+    """Raises unless ``value`` is a whole number of at least one."""
+    check_whole(name, value, least=1)
+
+
+def check_number(name: str, value: object, must: str = "a finite number") -> float:
+    """Raises `TypeError` unless ``value`` is a real number; returns it."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"`{name}` must be {must}, got {value!r}")
+    return float(value)
+
+
+def check_finite_number(name: str, value: object, least: float | None = None) -> None:
+    """Raises unless ``value`` is a finite real number, and at least ``least``."""
+    must = "a finite number" if least is None else f"a finite number of at least {least:g}"
+    number = check_number(name, value, must)
+    if not math.isfinite(number):
+        raise ValueError(f"`{name}` must be {must}, got {value!r}")
+    if least is not None and number < least:
+        raise ValueError(f"`{name}` must be at least {least:g}, got {value!r}")
+
+
+def check_share(name: str, value: object, *, below_one: bool = False) -> None:
+    """Raises unless ``value`` is a number in [0, 1], or in [0, 1) with ``below_one``."""
+    must = "in [0, 1)" if below_one else "in [0, 1]"
+    number = check_number(name, value, must)
+    if not 0 <= number <= 1 or (below_one and number == 1):
+        raise ValueError(f"`{name}` must be {must}, got {value!r}")
+
+
+def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
+    """Raises `ValueError` unless ``value`` is one of ``allowed``, also where it has no hash."""
+    # a tuple: a dictionary would ask a list for its hash
+    if not any(type(value) is type(each) and value == each for each in tuple(allowed)):
+        raise ValueError(f"`{name}` must be one of {list(allowed)}, got {value!r}")
+
+
+def check_type(name: str, value: object, kind: type | tuple[type, ...], must: str) -> None:
+    """Raises `TypeError` unless ``value`` is of ``kind``, which ``must`` describes."""
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` must be {must}, got {type(value).__name__}")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raises `TypeError` unless ``value`` is a name or a path."""
+    check_type(name, value, (str, os.PathLike), "a name or a path")
+
+
+def check_function(name: str, value: object, must: str) -> None:
+    """Raises `TypeError` unless ``value`` can be called."""
+    if not callable(value):
+        raise TypeError(f"`{name}` must be {must}, got {value!r}")
+
+
+def check_optional_whole(name: str, value: object, least: int = 1) -> None:
+    """Raises unless ``value`` is `None` or a whole number of at least ``least``."""
+    try:
+        if value is not None:
+            check_whole(name, value, least)
+    except TypeError:
+        raise TypeError(f"`{name}` must be None or a whole number, got {value!r}") from None
+    except ValueError:
+        raise ValueError(f"`{name}` must be None or at least {least}, got {value!r}") from None
+
+
+def check_sizes(name: str, value: object) -> tuple[int, int]:
+    """Two numbers of nodes, (sources, targets); raises unless both are whole numbers that are not negative."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"`{name}` must be a pair of whole numbers, got {value!r}")
+    for each in value:
+        check_whole(name, each)
+    return operator.index(value[0]), operator.index(value[1])

@@ -31,7 +31,7 @@ def make(edges=EDGES, types=TYPES, weight=None, num_relations=2, num_nodes=3):
         (
             {"types": torch.ones(4, 2).long()},
             TypeError,
-            "`edge_type` must hold floating-point numbers, got torch.int64",
+            "`edge_type` must hold floating-point numbers of 16 to 64 bits, got torch.int64",
         ),
         ({"types": TYPES.to("meta")}, ValueError, "`edge_type` and `edge_index` must be on the same device"),
         ({"types": None}, ValueError, "`edge_type` must be given for 2 relations, got None"),

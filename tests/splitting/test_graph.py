@@ -32,8 +32,8 @@ def test_bad_edges(edge_index, error, message):
 @pytest.mark.parametrize(
     ("num_nodes", "error", "message"),
     [
-        (None, TypeError, "`num_nodes` must be an integer, got NoneType"),
-        (2.5, TypeError, "`num_nodes` must be an integer, got float"),
+        (None, TypeError, "`num_nodes` must be a whole number, got None"),
+        (2.5, TypeError, "`num_nodes` must be a whole number, got 2.5"),
         (-1, ValueError, "`num_nodes` must be at least 0, got -1"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from graphprism._checks import check_type
 from graphprism.datasets.packed_dataset import PackedDataset
 
 Array = npt.NDArray[Any]
@@ -95,6 +96,7 @@ def _distinct(edge_index: Array, num_nodes: int) -> tuple[Array, Array]:
 
 
 def _masks(dataset: PackedDataset, column: int) -> tuple[Array, Array]:
+    check_type("dataset", dataset, PackedDataset, "a PackedDataset")
     if dataset.level != "node" or dataset.task != "multiclass" or len(dataset) != 1:
         raise ValueError(f"`dataset` must be one graph with a class per node, got {dataset!r}")
     if dataset.train_mask is None or dataset.test_mask is None:

@@ -14,6 +14,7 @@ import torch_geometric.datasets
 from torch import Tensor
 from torch_geometric.data import Data
 
+from graphprism._checks import check_choice, check_path
 from graphprism.datasets.known import DATASETS, KnownDataset
 from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import MASKS, SPLITS, PackedDataset, pack_nodes
@@ -33,6 +34,8 @@ def from_raw(name: str, folder: Path) -> PackedDataset:
         FileNotFoundError: A raw file is not there; the message says where it is published and where to put it.
         DatasetFileError: A raw file is damaged.
     """
+    check_choice("name", name, [each for each, known in DATASETS.items() if known.files])
+    check_path("folder", folder)
     load = {"arxiv-year": arxiv_year, "snap-patents": snap_patents}.get(name, heterophilous)
     return load(name, folder / "raw" / name)
 
@@ -50,6 +53,8 @@ def from_pyg(name: str, folder: Path) -> PackedDataset:
         OSError: PyG could not fetch its files.
         DatasetFileError: A file is damaged, or holds anything but numbers.
     """
+    check_choice("name", name, DATASETS)
+    check_path("folder", folder)
     known = DATASETS[name]
     root = folder / "pyg" / known.loader
     try:
@@ -140,6 +145,7 @@ def load(name: str | Path, root: str | Path | None = None) -> PackedDataset:
     >>> load("molecules").subset("train").numel()
     10000
     """
+    check_path("name", name)
     if name == "molecules":
         return molecules()
     if str(name).endswith(".npz"):
@@ -149,6 +155,7 @@ def load(name: str | Path, root: str | Path | None = None) -> PackedDataset:
 
 def packed_path(name: str, root: str | Path | None = None) -> Path:
     """The packed file of a name, made first where there is none."""
+    check_path("name", name)
     folder = data_folder(root)
     path = folder / f"{name}.npz"
     if path.is_file():
@@ -176,6 +183,8 @@ def data_folder(root: str | Path | None = None) -> Path:
 
 def named_folder(root: str | Path | None = None) -> Path | None:
     """``root``, else the folder that the environment names, else None."""
+    if root is not None:
+        check_path("root", root)
     named = root or os.environ.get(DATA_VARIABLE)
     return Path(named) if named else None
 

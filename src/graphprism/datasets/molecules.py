@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from graphprism._checks import check_positive, check_whole
 from graphprism.datasets.packed_dataset import PackedDataset
 from graphprism.packed import Array
 
@@ -90,8 +91,8 @@ def molecules(num_graphs: int = 12_000, seed: int = 0) -> PackedDataset:
     >>> [dataset.subset(name).numel() for name in ("train", "val", "test")]
     [10, 1, 1]
     """
-    if num_graphs < 1:
-        raise ValueError(f"`num_graphs` must be at least 1, got {num_graphs}")
+    check_positive("num_graphs", num_graphs)
+    check_whole("seed", seed)
     made = [_molecule(np.random.default_rng([seed, number])) for number in range(num_graphs)]
     node_ptr = _pointer([types.size for types, _, _ in made])
     edge_ptr = _pointer([order.size for _, _, order in made])

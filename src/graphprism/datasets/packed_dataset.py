@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from graphprism._checks import check_integer, check_no_nan, check_range, check_shape
+from graphprism._checks import check_integer, check_no_nan, check_range, check_shape, check_type
 from graphprism.datasets.known import KnownDataset
 
 
@@ -174,12 +175,14 @@ class PackedDataset:
 
     def to(self, device: torch.device | str) -> PackedDataset:
         """The same set on another device, where `batch` then works without copies from here."""
+        check_type("device", device, (str, int, torch.device), "a device of torch")
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         moved: dict[str, Any] = {key: value.to(device) for key, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved)
 
     def _chosen(self, indices: Sequence[int] | Tensor) -> Tensor:
         """Numbers of graphs, (n,), from numbers or from a mask (G,)."""
+        check_type("indices", indices, (Tensor, Sequence, np.ndarray), "numbers of graphs or a mask")
         found = torch.as_tensor(indices, device=self.node_ptr.device)
         if found.dtype == torch.bool:
             check_shape("indices", found, [len(self)])

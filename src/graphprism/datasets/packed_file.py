@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_path, check_type
 from graphprism._files import whole_file
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
@@ -208,6 +209,8 @@ def save(dataset: PackedDataset, path: str | Path) -> None:
         ValueError: The set does not hold what a packed file must hold; nothing is written.
         OSError: It cannot be written.
     """
+    check_type("dataset", dataset, PackedDataset, "a PackedDataset")
+    check_path("path", path)
     arrays, about = _to_arrays(dataset)
     check_arrays(arrays, about)
     about["sha256"] = _checksum(arrays, about)
@@ -226,6 +229,7 @@ def read(path: str | Path, defaults: dict[str, Any] | None = None) -> PackedData
         FileNotFoundError: There is no such file.
         DatasetFileError: The file is damaged or does not hold a data set.
     """
+    check_path("path", path)
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file")

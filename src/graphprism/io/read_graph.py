@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from graphprism._checks import check_path
 from graphprism.io.edge_list import read_edge_list
 from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
 from graphprism.io.graphml import read_graphml
@@ -36,6 +37,7 @@ def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected
     ...     read_graph(file).edge_index.tolist()
     [[0, 1], [1, 2]]
     """
+    check_path("path", path)
     file = Path(path)
     try:
         return _read(file, labels, undirected)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_same_device, check_shape
+from graphprism._checks import check_floating, check_same_device, check_shape, check_tensor
 from graphprism.ops.backends import Backends
-from graphprism.ops.entries import entry_dot, index_sum
+from graphprism.ops.entries import check_graph, entry_dot, trusted_index_sum
 
 if TYPE_CHECKING:
     from graphprism.ops.prepared_graph import PreparedGraph
@@ -37,7 +37,7 @@ def aggregate_scatter(x: Tensor, adj: RelationalAdj, weight: Tensor | None) -> T
     message = x.index_select(0, adj.src)
     if weight is not None:
         message = weight[:, None].to(x.dtype) * message
-    total = index_sum(message, adj.pair_dst, adj.size[1] * adj.num_relations)
+    total = trusted_index_sum(message, adj.pair_dst, adj.size[1] * adj.num_relations)
     return total.view(adj.size[1], adj.num_relations, x.size(1))
 
 
@@ -83,11 +83,14 @@ def relational_aggregate(x: Tensor, adj: PreparedGraph, *, impl: str | None = No
         >>> relational_aggregate(torch.tensor([[1.0], [10.0], [100.0]]), adj)[2].flatten().tolist()
         [1.0, 10.0]
     """
+    check_graph(adj)
     return adj.relational_aggregate(x, impl)
 
 
 def dispatch_aggregate(x: Tensor, adj: RelationalAdj, impl: str | None) -> Tensor:
     """`relational_aggregate` on a `RelationalAdj`."""
+    check_tensor("x", x)
+    check_floating("x", x)
     if x.dim() == 3:
         return torch.stack([dispatch_aggregate(signal, adj, impl) for signal in x])
     check_shape("x", x, [adj.size[0], "F"])
@@ -114,7 +117,7 @@ def sum_scatter(h: Tensor, adj: RelationalAdj, weight: Tensor | None) -> Tensor:
     message = h.flatten(0, 1).index_select(0, adj.pair_src)
     if weight is not None:
         message = weight[:, None].to(h.dtype) * message
-    return index_sum(message, adj.dst, adj.size[1])
+    return trusted_index_sum(message, adj.dst, adj.size[1])
 
 
 def sum_csr(h: Tensor, adj: RelationalAdj, weight: Tensor | None) -> Tensor:
@@ -155,12 +158,20 @@ def relational_sum(h: Tensor, adj: PreparedGraph, weight: Tensor | None = None, 
 
     Shapes: ``h`` (N_src, R, F) -> (N_dst, F)
     """
+    check_graph(adj)
     return adj.relational_sum(h, weight, impl)
 
 
 def dispatch_sum(h: Tensor, adj: RelationalAdj, weight: Tensor | None, impl: str | None) -> Tensor:
     """`relational_sum` on a `RelationalAdj`."""
+    check_tensor("h", h)
+    check_floating("h", h)
+    if weight is not None:
+        check_tensor("weight", weight)
+        check_floating("weight", weight)
     if h.dim() == 4:
+        if weight is not None:
+            check_shape("weight", weight, [adj.src.numel(), h.size(2)])
         heads = range(h.size(2))
         parts = [dispatch_sum(h[:, :, k], adj, None if weight is None else weight[:, k], impl) for k in heads]
         return torch.stack(parts, dim=1)

@@ -54,7 +54,7 @@ class Backends(Collection[str]):
             fits: Says of the module of the kernels whether they take the call; by default they take all.
         """
         if impl is not None:
-            return self._load(impl)
+            return self._load(impl if isinstance(impl, str) else repr(impl))
         if "scatter" in self._backends and is_transformed():
             return self._load("scatter")
         return self._load("triton" if self.kernel_fits(device, fits) else self._automatic)

@@ -9,7 +9,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_range, check_shape
+from graphprism._checks import check_integer, check_range, check_shape, check_type, check_whole
 from graphprism.ops.csr import Csr
 from graphprism.ops.relational_adj import RelationalAdj
 
@@ -57,9 +57,9 @@ class BlockDiagonal:
     """
 
     def __init__(self, adj: RelationalAdj, ptr: Tensor) -> None:
-        check_shape("ptr", ptr, ["G + 1"])
+        _check_blocks(adj, ptr)
         if adj.is_soft or adj.size[0] != adj.size[1]:
-            raise ValueError("`adj` must have one type per edge and as many sources as targets to be cut into graphs")
+            raise ValueError(f"`adj` must have one type per edge and as many sources as targets, got {adj!r}")
         self.num_relations, self.device = adj.num_relations, adj.device
         incoming, outgoing = adj.incoming, adj.outgoing
         self._order = order = incoming.order.long()
@@ -79,7 +79,11 @@ class BlockDiagonal:
 
         Shapes: ``graphs`` (B,) on the CPU, with as many entries as ``lengths`` adds up to
         """
+        check_type("lengths", lengths, (list, tuple), "a list of whole numbers")
+        for length in lengths:
+            check_whole("lengths", length)
         check_shape("graphs", graphs, [sum(lengths)])
+        check_integer("graphs", graphs)
         check_range("graphs", graphs, self._node_ptr.numel() - 1)
         bounds = torch.tensor([0, *accumulate(lengths)])
         nodes, entries = (_Ranges(ptr, graphs, bounds) for ptr in (self._node_ptr, self._entry_ptr))
@@ -145,6 +149,17 @@ class BlockDiagonal:
         return found
 
 
+def _check_blocks(adj: object, ptr: Tensor) -> None:
+    """Raises unless ``ptr`` cuts the nodes of ``adj`` into ranges; a host-device sync."""
+    check_type("adj", adj, RelationalAdj, "a RelationalAdj")
+    assert isinstance(adj, RelationalAdj)  # for the type checker: the line above has raised
+    check_shape("ptr", ptr, ["G + 1"])
+    check_integer("ptr", ptr)
+    if ptr.numel() == 0 or ptr[0] != 0 or ptr[-1] != adj.size[0] or bool((ptr.diff() < 0).any()):
+        came = ptr.tolist() if ptr.numel() < 5 else f"{ptr[:3].tolist()} ... {int(ptr[-1])}"
+        raise ValueError(f"`ptr` must grow from 0 to {adj.size[0]}, the number of nodes, got {came}")
+
+
 class _Ranges:
     """Ranges ``ptr[g]`` to ``ptr[g + 1] - 1`` of the graphs chosen, one after another, numbered anew in every batch."""
 
@@ -197,12 +212,12 @@ def select_graphs(adj: RelationalAdj, ptr: Tensor, graphs: Tensor) -> Relational
         >>> select_graphs(adj, torch.tensor([0, 2, 3]), torch.tensor([1, 1, 0])).edge_index.tolist()
         [[0, 1, 3, 2], [0, 1, 2, 3]]
     """
-    check_shape("ptr", ptr, ["G + 1"])
+    _check_blocks(adj, ptr)
     check_shape("graphs", graphs, ["B"])
     check_integer("graphs", graphs)
     check_range("graphs", graphs, ptr.numel() - 1)
     if adj.is_soft or adj.size[0] != adj.size[1]:
-        raise ValueError("`adj` must have one type per edge and as many sources as targets to be cut into graphs")
+        raise ValueError(f"`adj` must have one type per edge and as many sources as targets, got {adj!r}")
     num_relations, incoming, outgoing = adj.num_relations, adj.incoming, adj.outgoing
     # the entries of graph g are one range, and the same range whether sorted by receiver or by sender
     entry_ptr = incoming.rowptr[ptr * num_relations].long()

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_dtype, check_integer, check_same_device, check_shape, guard_ranges
 from graphprism.ops.backends import Backends
 
 # Bytes of the sums of one block. A product that goes block by block keeps them in the cache instead of writing (N, R,
@@ -59,10 +60,29 @@ def csr_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor, *,
     r"""Computes :math:`\mathbf{y}_i = \sum_{k = p_i}^{p_{i+1} - 1} v_k \, \mathbf{x}_{c_k}`, without autograd.
 
     Here :math:`p` is ``rowptr``, :math:`c` is ``col``, :math:`v` is ``value`` (ones if `None`) and :math:`\mathbf{x}`
-    is ``dense``. The numbers in ``rowptr`` and ``col`` are trusted: `RelationalAdj` has checked them.
+    is ``dense``. Numbers in ``rowptr`` and ``col`` must be in range; see `guard_ranges` for what happens otherwise.
 
     Shapes: ``rowptr`` (M + 1,), ``col`` (K,), ``value`` (K,), ``dense`` (N, F) -> (M, F)
     """
+    check_shape("dense", dense, ["N", "F"])
+    check_shape("rowptr", rowptr, ["M + 1"])
+    check_shape("col", col, ["K"])
+    for name, index in (("rowptr", rowptr), ("col", col)):
+        check_integer(name, index)
+        check_same_device(name, index, "dense", dense)
+    if value is not None:
+        check_shape("value", value, [col.numel()])
+        check_dtype("value", value, dense.dtype, "`dense`")
+    guard_ranges({"rowptr": (rowptr, col.numel() + 1), "col": (col, dense.size(0))})
+    if rowptr.device.type == "cpu" and (rowptr.numel() == 0 or rowptr[0] != 0 or bool((rowptr.diff() < 0).any())):
+        raise ValueError(f"`rowptr` must begin at 0 and not fall, got {rowptr.tolist()[:8]}")
+    return trusted_csr_sum(rowptr, col, value, dense, impl=impl)
+
+
+def trusted_csr_sum(
+    rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor, *, impl: str | None = None
+) -> Tensor:
+    """`csr_sum` of numbers that a `RelationalAdj` has checked."""
     out: Tensor = BACKENDS.choose(impl, dense.device, lambda _: _fills_gpu(col, dense))(rowptr, col, value, dense)
     return out
 
@@ -83,12 +103,12 @@ def span_sum(
     """
     if BACKENDS.kernel_fits(dense.device, lambda _: _fills_gpu(col, dense)):
         if ("segments", key) not in cache:
-            cache["segments", key] = Segments.cut(rowptr)
+            cache["segments", key] = Segments.cut(rowptr, span[1] - span[0])
         out: Tensor = BACKENDS.kernels.csr_sum(cache["segments", key], col, value, dense, rowptr.numel() - 1)
         return out
     first, last = span
     part = None if value is None else value[first:last]
-    return csr_sum(rowptr - first if first else rowptr, col[first:last], part, dense)
+    return trusted_csr_sum(rowptr - first if first else rowptr, col[first:last], part, dense)
 
 
 def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
@@ -98,12 +118,15 @@ def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Segments:
-    """Pieces of rows: the first piece of every row in order, then all further pieces, those of one row side by side.
+    """Pieces of rows: the first piece of every row in order, then H further pieces, those of one row side by side.
+
+    H is the most that the entries could need, so that nobody has to count: unused pieces are empty.
 
     Attributes:
-        begin, end: (V,) the entries of every piece.
-        hub: (H,) the rows that have further pieces.
-        hub_begin, hub_end: (H,) the further pieces of each of them, counted from the first further piece.
+        begin, end: (M + H,) the entries of every piece.
+        hub: (H,) the row of every further piece.
+        hub_begin, hub_end: (H,) at the first further piece of a row all of them, counted from the first of any row;
+            empty elsewhere.
     """
 
     begin: Tensor
@@ -113,21 +136,25 @@ class Segments:
     hub_end: Tensor
 
     @staticmethod
-    def cut(rowptr: Tensor) -> Segments:
-        """Cuts every row; waits for the device, so it is done once."""
+    def cut(rowptr: Tensor, num_entries: int) -> Segments:
+        """Cuts every row of a structure of at most ``num_entries`` entries, without a host-device sync."""
         begin, end = rowptr[:-1], rowptr[1:]
-        further = ((end - begin - 1).clamp(min=0) // _LONGEST_SEGMENT).long()
-        hub = further.nonzero().view(-1)
-        count = further[hub]
-        hub_ptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
-        piece = torch.arange(int(hub_ptr[-1]), device=rowptr.device) - torch.repeat_interleave(hub_ptr[:-1], count) + 1
-        start = torch.repeat_interleave(begin[hub], count) + (piece * _LONGEST_SEGMENT).to(rowptr.dtype)
-        stop = torch.minimum(start + _LONGEST_SEGMENT, torch.repeat_interleave(end[hub], count))
-        first_end = torch.minimum(end, begin + _LONGEST_SEGMENT)
-        pieces = hub_ptr.to(rowptr.dtype)
-        return Segments(
-            torch.cat([begin, start]), torch.cat([first_end, stop]), hub, pieces[:-1].clone(), pieces[1:].clone()
+        further = (end - begin - 1).clamp(min=0) // _LONGEST_SEGMENT  # (M,)
+        most = num_entries // _LONGEST_SEGMENT if begin.numel() else 0
+        past = further.cumsum(0)  # further pieces of all rows up to each
+        piece = torch.arange(most, device=rowptr.device)
+        row = torch.searchsorted(past, piece, right=True)
+        used, row = row < begin.numel(), row.clamp(max=max(0, begin.numel() - 1))
+        number = piece - (past - further)[row] + 1
+        start = begin[row] + number * _LONGEST_SEGMENT
+        stop = torch.minimum(start + _LONGEST_SEGMENT, end[row])
+        first = used & (number == 1)
+        start, stop, hub_begin, hub_end = (
+            torch.where(chosen, place, 0).to(rowptr.dtype)
+            for chosen, place in ((used, start), (used, stop), (first, piece), (first, piece + further[row]))
         )
+        first_end = torch.minimum(end, begin + _LONGEST_SEGMENT)
+        return Segments(torch.cat([begin, start]), torch.cat([first_end, stop]), row, hub_begin, hub_end)
 
 
 @dataclass(frozen=True)
@@ -221,10 +248,17 @@ class Csr:
     def sums_by_block(self, value: Tensor | None, dense: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yields blocks of nodes with the sums of ``dense[self.col]``, relations side by side: (n, R * F)."""
         step, width = self.nodes_per_block(dense), self.num_relations * dense.size(1)
-        for (begin, first), (end, last) in self.blocks(step):
+        for (begin, first), (end, last) in self._spans(step, dense):
             rowptr = self.rowptr[begin * self.num_relations : end * self.num_relations + 1]
             h = span_sum(self.cache, rowptr, (first, last), self.col, value, dense, (step, begin))
             yield slice(begin, end), h.view(end - begin, width)
+
+    def _spans(self, step: int, dense: Tensor) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """`blocks`; with all entries in each where the kernel finds them by itself, which needs no sync."""
+        if not BACKENDS.kernel_fits(dense.device, lambda _: _fills_gpu(self.col, dense)):
+            return self.blocks(step)
+        nodes = [*range(0, self.num_rows, step), self.num_rows]
+        return [((begin, 0), (end, self.col.numel())) for begin, end in pairwise(nodes)]
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Csr:
         """The same structure on another device."""

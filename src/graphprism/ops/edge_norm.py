@@ -8,6 +8,15 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from graphprism._checks import (
+    check_floating,
+    check_integer,
+    check_same_device,
+    check_shape,
+    check_sizes,
+    guard_ranges,
+)
+
 
 def edge_norm(
     edge_index: Tensor,
@@ -27,8 +36,30 @@ def edge_norm(
 
     Shapes: ``edge_index`` (2, E), ``edge_weight`` (E,) -> (E,)
     """
-    if kind not in EDGE_NORMS:
+    check_norm(kind, dtype)
+    check_shape("edge_index", edge_index, [2, "E"])
+    check_integer("edge_index", edge_index)
+    size = check_sizes("size", size)
+    if edge_weight is not None:
+        check_shape("edge_weight", edge_weight, [edge_index.size(1)])
+        check_floating("edge_weight", edge_weight)
+        check_same_device("edge_weight", edge_weight, "edge_index", edge_index)
+    guard_ranges({f"edge_index[{end}]": (edge_index[end], size[end]) for end in (0, 1)})
+    return trusted_norm(edge_index, size, kind, edge_weight, dtype)
+
+
+def check_norm(kind: object, dtype: object = None) -> None:
+    """Raises unless ``kind`` is a norm of edges and ``dtype`` a type that its coefficients can have."""
+    if not isinstance(kind, str) or kind not in EDGE_NORMS:
         raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)} (a norm of edges), got {kind!r}")
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"`dtype` must be a floating-point type of torch, got {dtype!r}")
+
+
+def trusted_norm(
+    edge_index: Tensor, size: tuple[int, int], kind: str, edge_weight: Tensor | None, dtype: torch.dtype | None
+) -> Tensor:
+    """`edge_norm` of edges that a `RelationalAdj` has checked."""
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
     dtype = dtype or edge_weight.dtype

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_shape
+from graphprism._checks import check_floating, check_shape
 from graphprism.ops.backends import is_transformed
+from graphprism.ops.entries import check_graph
 
 if TYPE_CHECKING:
     from graphprism.ops.prepared_graph import PreparedGraph
@@ -27,6 +28,7 @@ def edge_softmax(logit: Tensor, adj: PreparedGraph) -> Tensor:
 
     Shapes: ``logit`` (K, H) -> (K, H)
     """
+    check_graph(adj)
     return adj.edge_softmax(logit)
 
 
@@ -35,6 +37,7 @@ def dispatch_softmax(logit: Tensor, adj: RelationalAdj) -> Tensor:
     weight = adj.weight
     check_not_negative(weight)
     check_shape("logit", logit, [adj.src.numel(), "H"])
+    check_floating("logit", logit)
     counted = logit.detach()
     if weight is not None:
         weight = weight.to(logit.dtype)[:, None]

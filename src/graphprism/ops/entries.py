@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_same_device, check_shape
+from graphprism._checks import (
+    check_floating,
+    check_integer,
+    check_same_device,
+    check_shape,
+    check_tensor,
+    check_whole,
+    guard_ranges,
+)
 from graphprism.ops.backends import Backends
 
 if TYPE_CHECKING:
@@ -20,13 +28,21 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16  # rows gathered at once, so that the gathered copies stay small beside the matrices
 
 
+def check_graph(adj: object) -> None:
+    """Raises `TypeError` unless ``adj`` is a prepared graph."""
+    if not hasattr(adj, "relational_linear"):
+        raise TypeError(f"`adj` must be a RelationalAdj or another prepared graph, got {type(adj).__name__}")
+
+
 def at_senders(h: Tensor, adj: PreparedGraph) -> Tensor:
     """What the sending node holds for the relation of the entry: (N, R, ...) -> (K, ...); for all, (N, F) -> (K, F)."""
+    check_graph(adj)
     return adj.at_senders(h)
 
 
 def at_receivers(h: Tensor, adj: PreparedGraph) -> Tensor:
     """The same of the receiving node."""
+    check_graph(adj)
     return adj.at_receivers(h)
 
 
@@ -38,7 +54,7 @@ def reference(rows: Tensor, adj: RelationalAdj) -> Tensor:
 
 def scatter(rows: Tensor, adj: RelationalAdj) -> Tensor:
     """`entry_sum` by ``index_add``."""
-    return index_sum(rows, adj.dst, adj.size[1])
+    return trusted_index_sum(rows, adj.dst, adj.size[1])
 
 
 def csr(rows: Tensor, adj: RelationalAdj) -> Tensor:
@@ -68,12 +84,14 @@ def entry_sum(rows: Tensor, adj: PreparedGraph, *, impl: str | None = None) -> T
 
     Shapes: ``rows`` (K, F) -> (N_dst, F)
     """
+    check_graph(adj)
     return adj.entry_sum(rows, impl)
 
 
 def dispatch_entry_sum(rows: Tensor, adj: RelationalAdj, impl: str | None) -> Tensor:
     """`entry_sum` on a `RelationalAdj`."""
     check_shape("rows", rows, [adj.src.numel(), "F"])
+    check_floating("rows", rows)
     check_same_device("rows", rows, "adj", adj.edge_index)
     out: Tensor = BACKENDS.choose(impl, rows.device)(rows, adj)
     return out
@@ -95,5 +113,16 @@ def index_sum(rows: Tensor, index: Tensor, size: int) -> Tensor:
 
     Shapes: ``rows`` (K, ...), ``index`` (K,) -> (size, ...)
     """
+    check_tensor("rows", rows)
+    check_shape("index", index, [rows.size(0) if rows.dim() else "K"])
+    check_integer("index", index)
+    check_same_device("index", index, "rows", rows)
+    check_whole("size", size)
+    guard_ranges({"index": (index, size)})
+    return trusted_index_sum(rows, index, size)
+
+
+def trusted_index_sum(rows: Tensor, index: Tensor, size: int) -> Tensor:
+    """`index_sum` with an index that a `RelationalAdj` has checked."""
     wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
     return wide.new_zeros(size, *rows.shape[1:]).index_add(0, index, wide).to(rows.dtype)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_same_device, check_shape
+from graphprism._checks import FLOATS, check_dtype, check_floating, check_same_device, check_shape, check_tensor
 from graphprism.ops.aggregate import aggregate_scatter, relational_sum, sum_scatter
 from graphprism.ops.backends import Backends
+from graphprism.ops.entries import check_graph
 from graphprism.ops.linear_csr import csr, relational_transform, transform_first
 from graphprism.ops.pair_rows import active_pairs_pay, pair_linear
 
@@ -62,6 +63,10 @@ def relational_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, *, impl: st
         >>> relational_linear(torch.tensor([[1.0], [2.0], [3.0]]), adj, weight).flatten().tolist()
         [0.0, 0.0, 210.0]
     """
+    if not (isinstance(x, Tensor) and isinstance(weight, Tensor) and hasattr(adj, "relational_linear")):
+        check_tensor("x", x)
+        check_tensor("weight", weight)
+        check_graph(adj)
     if x.layout == torch.sparse_csr:  # features of the first layer, which want no gradient
         from graphprism.ops.sparse_features import sparse_transform  # builds a `RelationalAdj`, which imports this
 
@@ -75,15 +80,22 @@ def dispatch_linear(x: Tensor, adj: RelationalAdj, weight: Tensor, impl: str | N
         return torch.stack([dispatch_linear(signal, adj, weight, impl) for signal in x])
     check_shape("weight", weight, [adj.num_relations, "F_in", "F_out"])
     check_shape("x", x, [adj.size[0], weight.size(1)])
-    check_same_device("x", x, "adj", adj.edge_index)
+    # compared here before a check is called: this is the hot path of every layer
+    if x.dtype != weight.dtype or x.dtype not in FLOATS:
+        check_floating("x", x)
+        check_dtype("x", x, weight.dtype, "`weight`")
+    device = x.device
+    if device != adj.edge_index.device or device != weight.device:
+        check_same_device("x", x, "adj", adj.edge_index)
+        check_same_device("x", x, "weight", weight)
     if impl is None and active_pairs_pay(adj):
         impl = "pairs"
-    backend = BACKENDS.choose(impl, x.device)
-    device = x.device.type
-    if not torch.is_autocast_enabled(device):
+    backend = BACKENDS.choose(impl, device)
+    kind = device.type
+    if not torch.is_autocast_enabled(kind):
         out: Tensor = backend(x, adj, weight)
         return out
-    dtype = torch.get_autocast_dtype(device)
-    with torch.autocast(device, enabled=False):
+    dtype = torch.get_autocast_dtype(kind)
+    with torch.autocast(kind, enabled=False):
         mixed: Tensor = backend(x.to(dtype), adj, weight.to(dtype))
     return mixed

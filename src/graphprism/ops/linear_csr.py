@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_channels, check_dtype, check_shape, check_tensor
 from graphprism.ops.aggregate import aggregate_csr
 from graphprism.ops.backends import Backends
 from graphprism.ops.csr import Csr
@@ -53,7 +54,11 @@ def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
 
     Shapes: ``x`` (N, F_in), ``weight`` (R, F_in, F_out) -> (N, R, F_out)
     """
+    check_tensor("x", x)
+    check_shape("weight", weight, ["R", "F_in", "F_out"])
     num_relations, in_channels, out_channels = weight.shape
+    check_channels("x", x, in_channels)
+    check_dtype("x", x, weight.dtype, "`weight`")
     flat = x @ weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
     # sizes in full: -1 is ambiguous where there are no channels
     return flat.view(math.prod(x.shape[:-1]), num_relations, out_channels)
@@ -270,18 +275,20 @@ BACKWARD = Backends(
 def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the forward pass."""
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
-    fused = FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
+    # a graph for one pass takes no backend that has to ask the device about the graph first
+    fused = not adj.one_pass and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
     if not (before and out_channels < in_channels):  # else gathering less is worth more than multiplying less
         if fused:
             return "triton"
-        if skip_empty_pairs(csr, in_channels, out_channels):
+        if not adj.one_pass and skip_empty_pairs(csr, in_channels, out_channels):
             return "active_pairs"
     return "weights_first" if before else "all_pairs"
 
 
 def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the backward pass."""
-    if BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
+    if not adj.one_pass and BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
         return "triton"
-    return "active_pairs" if skip_empty_pairs(adj.outgoing, *weight.shape[1:]) else "all_pairs"
+    skips = not adj.one_pass and skip_empty_pairs(adj.outgoing, *weight.shape[1:])
+    return "active_pairs" if skips else "all_pairs"

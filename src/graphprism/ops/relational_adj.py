@@ -9,16 +9,22 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import (
+    check_dense,
     check_floating,
     check_integer,
+    check_no_nan,
     check_positive,
     check_ranges,
     check_same_device,
     check_shape,
+    check_sizes,
+    check_tensor,
+    check_whole,
+    guard_ranges,
 )
 from graphprism.ops.aggregate import dispatch_aggregate, dispatch_sum
 from graphprism.ops.csr import Csr
-from graphprism.ops.edge_norm import edge_norm
+from graphprism.ops.edge_norm import check_norm, trusted_norm
 from graphprism.ops.edge_softmax import dispatch_softmax
 from graphprism.ops.entries import dispatch_entry_sum
 from graphprism.ops.linear import dispatch_linear
@@ -42,7 +48,8 @@ class RelationalAdj:
     input is said here, once, so that layers need not look at values again.
 
     An *entry* is an edge in one relation. With hard types entries are the edges; with soft types an edge has one entry
-    for every relation in which its score is not zero (for every relation if the scores want a gradient).
+    for every relation in which its score is not zero (for every relation if the scores want a gradient, and in a layer
+    that is called with tensors on a CUDA device).
 
     Args:
         edge_index: (2, E) integers, source and target of every edge.
@@ -67,14 +74,68 @@ class RelationalAdj:
         num_relations: int | None = None,
         num_nodes: int | tuple[int, int],
     ) -> None:
-        self.size: tuple[int, int] = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+        self._hold(edge_index, edge_type, edge_weight, num_relations, num_nodes)
+        if _may_look_at_values(self.edge_index):
+            check_ranges(self._ranges())
+            for name, tensor in (("edge_type", edge_type), ("edge_weight", edge_weight)):
+                if tensor is not None:
+                    check_no_nan(name, tensor)
+        else:
+            guard_ranges(self._ranges())
+
+    @classmethod
+    def in_forward(
+        cls,
+        edge_index: Tensor,
+        edge_type: Tensor | None,
+        edge_weight: Tensor | None,
+        num_relations: int,
+        size: tuple[int, int],
+    ) -> RelationalAdj:
+        """The graph of tensors that a layer was called with, used for one pass and not prepared for more.
+
+        On the CPU numbers out of range raise, as in the constructor. On a CUDA device they fail an assertion there, and
+        nothing waits for the device: not here, and not in the choice of a backend (see ``one_pass``).
+        """
+        adj = cls.__new__(cls)
+        adj._hold(edge_index, edge_type, edge_weight, num_relations, size)
+        adj.one_pass = adj.edge_index.is_cuda
+        guard_ranges(adj._ranges())
+        return adj
+
+    # Whether structures that only pay after several passes, and need a host-device sync, are left out.
+    one_pass = False
+
+    def _hold(
+        self,
+        edge_index: Tensor,
+        edge_type: Tensor | None,
+        edge_weight: Tensor | None,
+        num_relations: int | None,
+        num_nodes: int | tuple[int, int],
+    ) -> None:
+        """Stores the arguments after a look at sizes, types and devices, not at values."""
+        if isinstance(num_nodes, tuple):
+            self.size: tuple[int, int] = check_sizes("num_nodes", num_nodes)
+        else:
+            check_whole("num_nodes", num_nodes)
+            self.size = (int(num_nodes), int(num_nodes))
         self.num_relations = _count_relations(edge_type, num_relations)
         self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
         self._check()
         self._cache: dict[Any, Any] = {}  # what is built on demand; shared by nothing
 
+    def _ranges(self) -> dict[str, tuple[Tensor, int]]:
+        """Index tensors by name, with the number that all of theirs are below."""
+        (src, dst), types = self.size, self.edge_type
+        ends = {"edge_index[0]": (self.edge_index[0], src), "edge_index[1]": (self.edge_index[1], dst)}
+        if self.edge_index.is_cuda and src == dst:  # half of the launches
+            ends = {"edge_index": (self.edge_index, src)}
+        return ends if types is None or self.is_soft else {**ends, "edge_type": (types, self.num_relations)}
+
     def _check(self) -> None:
         check_shape("edge_index", self.edge_index, [2, "E"])
+        check_dense("edge_index", self.edge_index)
         check_integer("edge_index", self.edge_index)
         if self.edge_index.dtype not in (torch.int32, torch.int64):  # PyTorch takes bytes for masks, not for numbers
             self.edge_index = self.edge_index.long()
@@ -84,10 +145,6 @@ class RelationalAdj:
             check_same_device("edge_type", types, "edge_index", self.edge_index)
             (check_floating if self.is_soft else check_integer)("edge_type", types)
         self._check_weight()
-        if _may_look_at_values(self.edge_index):
-            ends = {f"edge_index[{end}]": (self.edge_index[end], self.size[end]) for end in (0, 1)}
-            hard = {} if types is None or self.is_soft else {"edge_type": (types, self.num_relations)}
-            check_ranges({**ends, **hard})
 
     def _check_weight(self) -> None:
         if self.edge_weight is not None:
@@ -142,14 +199,17 @@ class RelationalAdj:
     @property
     def scores(self) -> Tensor:
         """(E, R) how much of every edge is in every relation, where types are soft."""
-        if self.edge_type is None:
-            raise RuntimeError("scores exist only where edge types are soft")
+        if self.edge_type is None or not self.is_soft:
+            raise ValueError(f"`scores` must be read where edge types are soft, got {self!r} without soft types")
         return self.edge_type
 
     def _soft_entries(self) -> tuple[Tensor, Tensor]:
         if "entries" not in self._cache:
-            keep = torch.ones_like(self.scores, dtype=torch.bool) if self.scores.requires_grad else self.scores != 0
-            edge, relation = keep.nonzero(as_tuple=True)
+            if self.scores.requires_grad or self.one_pass:  # every score is an entry: their number needs no sync
+                place = torch.arange(self.scores.numel(), device=self.device)
+                edge, relation = place // self.num_relations, place % self.num_relations
+            else:
+                edge, relation = self.scores.nonzero(as_tuple=True)
             self._cache["entries"] = (edge, relation)
         entries: tuple[Tensor, Tensor] = self._cache["entries"]
         return entries
@@ -281,14 +341,15 @@ class RelationalAdj:
 
     def normalized(self, kind: str, dtype: torch.dtype | None = None) -> RelationalAdj:
         """The same edges weighted by `edge_norm`; computed once for each kind and dtype."""
-        key = ("norm", kind, dtype)
+        key = ("norm", kind, dtype) if isinstance(kind, str) else None
         wants_gradient = self.edge_weight is not None and self.edge_weight.requires_grad
         if key in self._cache:
             cached: RelationalAdj = self._cache[key]
             return cached
+        check_norm(kind, dtype)
         if not torch.compiler.is_compiling():
             self.prepare()  # so that all kinds share what is sorted
-        other = self.with_weight(edge_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
+        other = self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
         if not wants_gradient:  # a graph of gradients must not outlive its backward pass
             self._cache[key] = other
         return other
@@ -338,15 +399,23 @@ class RelationalAdj:
 
     def at_senders(self, h: Tensor) -> Tensor:
         """See `graphprism.ops.at_senders`."""
+        self._check_rows(h, self.size[0])
         return h[self.src] if h.dim() == 2 else h.flatten(0, 1)[self.pair_src]
 
     def at_receivers(self, h: Tensor) -> Tensor:
         """See `graphprism.ops.at_receivers`."""
+        self._check_rows(h, self.size[1])
         return h[self.dst] if h.dim() == 2 else h.flatten(0, 1)[self.pair_dst]
+
+    def _check_rows(self, h: Tensor, num_nodes: int) -> None:
+        check_tensor("h", h)
+        check_same_device("h", h, "adj", self.edge_index)
+        relations = self.num_relations if h.dim() > 2 else "F"
+        check_shape("h", h, [num_nodes, relations, *("..." for _ in h.shape[2:])])
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> RelationalAdj:
         """The same graph on another device, with everything that is sorted already."""
-        target = torch.device(device)
+        target = _device(device)
         if target.type == self.device.type and target.index in (None, self.device.index):
             return self
         other = copy.copy(self)
@@ -366,6 +435,8 @@ class RelationalAdj:
 
 
 def _count_relations(edge_type: Tensor | None, num_relations: int | None) -> int:
+    if edge_type is not None:
+        check_tensor("edge_type", edge_type)
     if num_relations is None and edge_type is not None:
         if edge_type.dim() != 2:
             raise ValueError("`num_relations` must be given with a 1-D `edge_type`, got None: a relation may be empty")
@@ -377,8 +448,15 @@ def _count_relations(edge_type: Tensor | None, num_relations: int | None) -> int
     return num_relations
 
 
+def _device(device: object) -> torch.device:
+    try:
+        return torch.device(device)  # type: ignore[call-overload,no-any-return]
+    except (RuntimeError, TypeError):
+        raise ValueError(f"`device` must be a device of torch, got {device!r}") from None
+
+
 def _may_look_at_values(tensor: Tensor) -> bool:
-    # a compiled graph has no values yet, and a captured stream may not wait for them
-    if torch.compiler.is_compiling():
+    # a compiled graph has no values yet, a captured stream may not wait for them, and `meta` holds none
+    if torch.compiler.is_compiling() or tensor.is_meta:
         return False
     return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())

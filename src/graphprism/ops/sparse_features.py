@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_shape
+from graphprism._checks import check_channels, check_shape
 from graphprism.ops.aggregate import relational_aggregate
 from graphprism.ops.relational_adj import RelationalAdj
 
@@ -22,7 +22,9 @@ def sparse_transform(x: Tensor, weight: Tensor) -> Tensor:
 
     Shapes: ``x`` (N, F_in) in CSR, ``weight`` (R, F_in, F_out) -> (N, R, F_out)
     """
+    check_shape("weight", weight, ["R", "F_in", "F_out"])
     num_relations, in_channels, out_channels = weight.shape
+    check_channels("x", x, in_channels)
     flat = weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
     return relational_aggregate(flat, _graph_of(x)).view(x.size(0), num_relations, out_channels)
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_range, check_same_device, check_shape, check_tensor
+from graphprism._checks import check_integer, check_range, check_same_device, check_shape, check_tensor, check_whole
 
 # 2^22 edges: temporaries of 32 MB a piece, so that 10^8 edges need little more than their input and their result.
 _EDGES_PER_CHUNK = 1 << 22
@@ -51,18 +51,14 @@ class Graph:
 
 def num_nodes_of(graph: GraphLike) -> int:
     """Number of nodes of ``graph``, checked to be a whole number that is not negative."""
-    value = graph.num_nodes
-    try:
-        count = operator.index(value)  # type: ignore[arg-type]  # a number of any integer type, or the error below
-    except TypeError:
-        raise TypeError(f"`num_nodes` must be an integer, got {type(value).__name__}") from None
-    if count < 0:
-        raise ValueError(f"`num_nodes` must be at least 0, got {count}")
-    return count
+    check_whole("num_nodes", graph.num_nodes)
+    return operator.index(graph.num_nodes)  # type: ignore[arg-type]  # checked above
 
 
 def edges_of(graph: GraphLike) -> Tensor:
     """Edges of ``graph`` as a long tensor (2, E), checked to name existing nodes."""
+    if not hasattr(graph, "edge_index"):
+        raise TypeError(f"`graph` must have `edge_index` and `num_nodes`, got {type(graph).__name__}")
     edge_index = graph.edge_index
     check_tensor("edge_index", edge_index)
     assert edge_index is not None  # for the type checker: the line above has raised

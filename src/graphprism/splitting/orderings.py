@@ -10,13 +10,17 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import (
+    check_choice,
     check_integer,
     check_no_nan,
     check_positive,
     check_range,
     check_same_device,
     check_shape,
+    check_share,
     check_tensor,
+    check_type,
+    check_whole,
 )
 from graphprism.splitting.graph import (
     Adjacency,
@@ -43,8 +47,7 @@ def degree(graph: GraphLike, kind: str = "out") -> Tensor:
     >>> degree(Graph(torch.tensor([[0, 0, 1], [1, 2, 2]]), num_nodes=3)).tolist()
     [2, 1, 0]
     """
-    if kind not in _KINDS:
-        raise ValueError(f"`kind` must be one of {list(_KINDS)}, got {kind!r}")
+    check_choice("kind", kind, _KINDS)
     edge_index, num_nodes = edges_of(graph), num_nodes_of(graph)
     if kind == "total":
         leaving, entering = (torch.bincount(end, minlength=num_nodes) for end in edge_index)
@@ -59,6 +62,7 @@ def random(graph: GraphLike, seed: int = 0) -> Tensor:
     every machine and in every call, and another one for another graph. No random-number generator is touched. Unlike
     all other orderings it depends on the numbering of the nodes (not on that of the edges). Shapes: (N,) long
     """
+    check_type("seed", seed, int, "a whole number")
     parts = parts_of(graph)
     local = parts.local()
     key = _graph_keys(edges_of(graph), parts, local, seed).index_select(0, parts.number)
@@ -118,8 +122,7 @@ def ppr(graph: GraphLike, steps: int = 15, restart: float = 0.1) -> Tensor:
     :math:`j` to :math:`i`, with exactly one loop at every node, and :math:`d_i = \sum_j A_{ij}`. Shapes: (N,) float64
     """
     check_positive("steps", steps)
-    if not 0 <= restart <= 1:
-        raise ValueError(f"`restart` must be in [0, 1], got {restart}")
+    check_share("restart", restart)
     edge_index, num_nodes = edges_of(graph), num_nodes_of(graph)
     loop = edge_index[0] == edge_index[1]
     if bool(loop.any()):
@@ -349,6 +352,7 @@ def _roots(graph: GraphLike, parts: Parts, root: int | Tensor | None) -> Tensor:
         check_range("root", root, num_nodes_of(graph))
         check_same_device("root", root, "edge_index", parts.number)
         return root.long().flatten()
+    check_whole("root", root)
     sizes = parts.sizes()
     if sizes.numel() and not 0 <= root < int(sizes.min()):
         raise ValueError(f"`root` must be a node of every graph, so in [0, {int(sizes.min())}), got {root}")

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_positive, check_same_device, check_shape, check_tensor
+from graphprism._checks import (
+    check_number,
+    check_positive,
+    check_same_device,
+    check_shape,
+    check_share,
+    check_tensor,
+    check_type,
+)
 from graphprism.splitting.graph import GraphLike, attribute_of, edge_chunks, edges_of, num_nodes_of, parts_of
 from graphprism.splitting.orderings import FixedOrder, Ordering, order_values, resolve_ordering
 from graphprism.splitting.split import Split, checked_relations, checked_scores, number_names
@@ -92,8 +100,8 @@ def by_order(*orderings: str | Tensor | Ordering, tolerance: float | None = None
     """
     if not orderings:
         raise ValueError("`by_order` must be given at least one ordering, got none")
-    if tolerance is not None and not 0 <= tolerance < 1:
-        raise ValueError(f"`tolerance` must be in [0, 1), got {tolerance}")
+    if tolerance is not None:
+        check_share("tolerance", tolerance, below_one=True)
     return ByOrder(3, ORDER_NAMES, tuple(checked_ordering(ordering) for ordering in orderings), tolerance)
 
 
@@ -147,7 +155,7 @@ def by_soft_order(ordering: str | Tensor | Ordering, temperature: float = 1.0) -
     and sum to one; as :math:`T \to 0` they become ``by_order(ordering)``, whose ties are ties here for every
     :math:`T`. Gradients reach an ordering that has them. Shapes: (E, 3) of the default floating type
     """
-    if not (math.isfinite(temperature) and temperature > 0):
+    if not (math.isfinite(check_number("temperature", temperature, "positive and finite")) and temperature > 0):
         raise ValueError(f"`temperature` must be positive and finite, got {temperature}")
     return BySoftOrder(3, ORDER_NAMES, checked_ordering(ordering), temperature)
 
@@ -193,6 +201,7 @@ def by_attribute(name: str, num_relations: int | None = None) -> Split:
     >>> by_attribute("edge_attr", num_relations=3)(bonds).tolist()
     [2, 0]
     """
+    check_type("name", name, str, "the name of an edge attribute")
     if num_relations is None:
         return ByAttribute(None, None, name)
     check_positive("num_relations", num_relations)
@@ -270,6 +279,7 @@ def by_function(
     if not callable(f):
         raise TypeError(f"`f` must be a function of a graph, got {type(f).__name__}")
     if names is not None:
+        check_type("names", names, (list, tuple), "a list of names, one for each relation")
         num_relations = len(names) if num_relations is None else num_relations
         if len(names) != num_relations:
             raise ValueError(f"`names` must have one entry for each of {num_relations} relations, got {len(names)}")

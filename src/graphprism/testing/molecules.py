@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_positive, check_whole
 from graphprism.datasets.molecules import RING_SIZES, grow
 from graphprism.splitting import Graph
 
@@ -15,6 +16,8 @@ def molecule(seed: int, num_nodes: int = 23) -> Graph:
     Rings of five and six atoms and single atoms are attached to random atoms that have fewer than three neighbours,
     until ``num_nodes`` is reached.
     """
+    check_whole("seed", seed)
+    check_positive("num_nodes", num_nodes)
     generator = torch.Generator().manual_seed(seed)
 
     def draw(stop: int) -> int:

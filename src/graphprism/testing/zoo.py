@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_choice, check_whole
 from graphprism.splitting import Graph
 from graphprism.testing.molecules import molecule
 
@@ -29,6 +30,8 @@ def graph_zoo() -> dict[str, Graph]:
 
 def random_graph(num_nodes: int, num_edges: int, seed: int = 0) -> Graph:
     """Edges drawn one by one with replacement: loops and multi-edges included."""
+    check_whole("num_nodes", num_nodes, least=1)
+    check_whole("num_edges", num_edges)
     generator = torch.Generator().manual_seed(seed)
     return Graph(torch.randint(num_nodes, (2, num_edges), generator=generator), num_nodes)
 
@@ -46,4 +49,5 @@ TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
     """The keywords that `torch.testing.assert_close` takes; relative and absolute alike, for values near one."""
+    check_choice("dtype", dtype, TOLERANCES)
     return {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}

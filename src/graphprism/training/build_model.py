@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from graphprism._checks import check_function, check_path, check_positive, check_type, check_whole
 from graphprism.datasets import DATASETS, PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.splitting import resolve_split
@@ -31,6 +32,9 @@ def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> in
     >>> fit_width(500_000, lambda d: 8 * (d * d + d) + 32 * d + d + 1)  # GCN of eight layers on ZINC
     247
     """
+    check_whole("budget", budget)
+    check_positive("smallest", smallest)
+    check_function("count", count, "a function of the width")
     if count(smallest) > budget:
         least = f"a width of {smallest}, which takes {count(smallest):,} parameters"
         raise ValueError(f"`budget` must allow {least}, got {budget:,}")
@@ -53,6 +57,8 @@ def build_model(run: Run, dataset: PackedDataset) -> GNN:
     >>> sum(weight.numel() for weight in build_model(Run(model="gcn", layers=8), molecules(10)).parameters())
     497212
     """
+    check_type("run", run, Run, "a Run")
+    check_type("dataset", dataset, PackedDataset, "a PackedDataset")
     width = width_of(run, dataset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
@@ -140,6 +146,8 @@ def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:
         FileNotFoundError: The run has kept nothing there.
         CheckpointError: The file is damaged or belongs to other data.
     """
+    check_path("folder", folder)
+    check_type("run", run, Run, "a Run")
     path = Path(folder) / run.key / "best.pt"
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; `train` writes it when it is given this folder")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_whole
 from graphprism.training.engine import RunState
 from graphprism.training.run import Run
 
@@ -67,6 +68,8 @@ def epoch_order(seed: int, epoch: int, n: int) -> Tensor:
     >>> epoch_order(0, 0, 5).tolist() == epoch_order(0, 0, 5).tolist()
     True
     """
+    for name, value in (("seed", seed), ("epoch", epoch), ("n", n)):
+        check_whole(name, value)
     generator = torch.Generator().manual_seed(mixed_seed("order", seed, epoch))
     return torch.randperm(n, generator=generator)
 

@@ -12,10 +12,12 @@ from torch import Tensor
 from torch_geometric.data import Batch
 from torch_geometric.nn import MeanAggregation, SumAggregation
 
+from graphprism._checks import check_type
 from graphprism.datasets import PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
-from graphprism.ops import Batches, BlockDiagonal, RelationalAdj, csr_sum
+from graphprism.ops import Batches, BlockDiagonal, RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.csr import trusted_csr_sum
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
@@ -113,6 +115,8 @@ class PreparedDataset:
     """
 
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device | str = "cpu") -> None:
+        check_type("run", run, Run, "a Run")
+        check_type("dataset", dataset, PackedDataset, "a PackedDataset")
         self.dataset = dataset
         dtype = torch.float64 if run.precision == "float64" else torch.float32
         whole = dataset.batch(torch.arange(len(dataset)))
@@ -259,7 +263,7 @@ class _RunSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, ptr: Tensor, owner: Tensor) -> Tensor:
         ctx.save_for_backward(owner)
-        return csr_sum(ptr, torch.arange(h.size(0), device=h.device), None, h)
+        return trusted_csr_sum(ptr, torch.arange(h.size(0), device=h.device), None, h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:

@@ -9,6 +9,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
+from graphprism._checks import check_positive
 from graphprism.datasets import PackedDataset
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.results import ACCELERATORS
@@ -49,8 +50,7 @@ def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
 def device_type(accelerator: str, devices: int = 1, nodes: int = 1) -> str:
     """``"cpu"`` or ``"cuda"``, checked to be there."""
     for name, value in (("devices", devices), ("nodes", nodes)):
-        if value < 1:
-            raise ValueError(f"`{name}` must be at least 1, got {value}")
+        check_positive(name, value)
     if accelerator not in (*ACCELERATORS, "gpu"):  # what Lightning calls the devices of CUDA
         raise ValueError(f"`accelerator` must be one of {', '.join(ACCELERATORS)}, got {accelerator!r}")
     found = torch.cuda.device_count()

@@ -8,6 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from graphprism._checks import (
+    check_choice,
+    check_finite_number,
+    check_optional_whole,
+    check_share,
+    check_type,
+    check_whole,
+)
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training.schedule import SCHEDULES
 
@@ -116,18 +124,27 @@ class Run:
             ("schedule", tuple(SCHEDULES)),
             ("precision", PRECISIONS),
         ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"`{name}` must be one of {list(allowed)}, got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), allowed)
+        for name in ("dataset", "split"):
+            check_type(name, getattr(self, name), str, "a name")
+        if self.norm is not None:
+            check_type("norm", self.norm, str, "None or a name")
+        for each in fields(self):
+            if isinstance(each.default, bool):
+                check_type(each.name, getattr(self, each.name), bool, "True or False")
         for name in ("layers", "epochs", "budget"):
-            _check(name, getattr(self, name) >= 1, "at least 1", getattr(self, name))
+            check_whole(name, getattr(self, name), least=1)
         for name in ("width", "batch_size", "patience"):
-            value = getattr(self, name)
-            _check(name, value is None or value >= 1, "None or at least 1", value)
-        for name in ("pe", "warmup", "weight_decay", "clip", "seed", "fold"):
-            _check(name, getattr(self, name) >= 0, "at least 0", getattr(self, name))
-        _check("lr", self.lr > 0, "above 0", self.lr)
-        _check("alpha", 0 <= self.alpha <= 1, "in [0, 1]", self.alpha)
-        _check("dropout", 0 <= self.dropout < 1, "in [0, 1)", self.dropout)
+            check_optional_whole(name, getattr(self, name))
+        for name in ("pe", "warmup", "seed", "fold"):
+            check_whole(name, getattr(self, name))
+        for name in ("weight_decay", "clip"):
+            check_finite_number(name, getattr(self, name), least=0)
+        check_finite_number("lr", self.lr)
+        if self.lr <= 0:
+            raise ValueError(f"`lr` must be above 0, got {self.lr!r}")
+        check_share("alpha", self.alpha)
+        check_share("dropout", self.dropout, below_one=True)
 
     @property
     def key(self) -> str:
@@ -165,7 +182,9 @@ class Run:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
         """Reads `to_dict` back; a field that did not exist yet has its origin, an unknown name is an error."""
-        unknown = sorted(set(values) - set(ORIGIN))
+        if not isinstance(values, Mapping):
+            raise TypeError(f"a run must be a mapping of fields to values, got {type(values).__name__}")
+        unknown = sorted(map(str, set(values) - set(ORIGIN)))
         if unknown:
             raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
         return cls(**{**ORIGIN, **values})
@@ -185,8 +204,3 @@ def run_key(values: Mapping[str, Any]) -> str:
     """
     told = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _check(name: str, holds: bool, must: str, value: object) -> None:
-    if not holds:
-        raise ValueError(f"`{name}` must be {must}, got {value!r}")

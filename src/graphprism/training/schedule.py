@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from graphprism._checks import check_whole
+
 if TYPE_CHECKING:
     from graphprism.training.run import Run
 
@@ -35,6 +37,9 @@ def learning_rate(run: Run, epoch: int) -> float:
     >>> [round(learning_rate(Run(lr=1.0, warmup=2, epochs=6), epoch), 3) for epoch in range(6)]
     [0.0, 0.5, 1.0, 0.854, 0.5, 0.146]
     """
+    if not hasattr(run, "warmup"):  # `Run` imports this file
+        raise TypeError(f"`run` must be a Run, got {type(run).__name__}")
+    check_whole("epoch", epoch)
     if epoch < run.warmup:
         return run.lr * max(_FIRST_FACTOR, epoch / run.warmup)
     share = (epoch - run.warmup) / max(1, run.epochs - run.warmup)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from graphprism._checks import check_type
 from graphprism.datasets import PackedDataset
 from graphprism.training.run import ORIGIN, Run
 
@@ -116,6 +117,7 @@ class Task:
         Raises:
             ValueError: Its level, target or metric is not known, or it has no graph to train on.
         """
+        check_type("dataset", dataset, PackedDataset, "a PackedDataset")
         for name, value, known in (
             ("level", dataset.level, LEVELS),
             ("task", dataset.task, tuple(LOSSES)),
@@ -131,6 +133,7 @@ class Task:
 
     def check(self, run: Run) -> None:
         """Raises `ValueError` where a run sets a field that has no effect at this level, or lacks one that it needs."""
+        check_type("run", run, Run, "a Run")
         for name in _UNUSED[self.level]:
             if getattr(run, name) != ORIGIN[name]:
                 raise ValueError(

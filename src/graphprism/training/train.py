@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_function, check_positive, check_type
 from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult
@@ -81,6 +82,9 @@ def train(
     """
     task = Task.of(dataset)
     task.check(run)
+    check_positive("devices", devices)
+    check_positive("nodes", nodes)
+    _check_outputs(folder, on_epoch)
     if task.level == "node":
         if devices * nodes != 1:
             raise ValueError(f"`devices` must be 1 for targets of nodes, got {devices * nodes}")
@@ -99,11 +103,19 @@ def train(
     return result
 
 
+def _check_outputs(folder: object, on_epoch: object) -> None:
+    if folder is not None:
+        check_type("folder", folder, (str, os.PathLike), "None or a path")
+    if on_epoch is not None:
+        check_function("on_epoch", on_epoch, "None or a function of an EpochReport")
+
+
 def lockstep_key(run: Run) -> str:
     """Runs with the same key can be trained together.
 
     They differ in seed, learning rate and weight decay alone; runs on nodes may differ in fold and dropout, too.
     """
+    check_type("run", run, Run, "a Run")
     return _graph_key(replace(run, fold=0, dropout=0.0) if run.batch_size is None else run)
 
 
@@ -147,7 +159,10 @@ def train_lockstep(
     """
     task, device = Task.of(dataset), torch.device(device_type(accelerator))
     check_positive("at_once", 1 if at_once is None else at_once)
+    _check_outputs(folder, on_epoch)
+    check_type("runs", runs, Sequence, "a list of Runs")
     for run in runs:
+        check_type("runs", run, Run, "a list of Runs")
         task.check(run)
     has_hubs = task.level == "graph" and most_neighbours(dataset) > _MOST_SLOTS
     found: dict[str, RunResult] = {}

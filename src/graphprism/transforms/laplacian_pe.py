@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_integer, check_positive, check_shape
 from graphprism.transforms.split_edges import check_homogeneous
 
 _LARGEST = 10_000  # a dense eigenvalue problem of this size takes minutes and 1.6 GB
@@ -35,6 +35,8 @@ class LaplacianPE(BaseTransform):
 
     def __init__(self, k: int = 8, attr_name: str = "pe") -> None:
         check_positive("k", k)
+        if not isinstance(attr_name, str) or not attr_name:
+            raise TypeError(f"`attr_name` must be the name of an attribute, got {attr_name!r}")
         self.k, self.attr_name = k, attr_name
 
     def forward(self, data: Data) -> Data:
@@ -50,6 +52,8 @@ def graph_by_graph(data: Data, function: Callable[[Tensor, int], Tensor]) -> Ten
     """Rows for the nodes of each graph of a batch, which the function makes of its edges and number of nodes."""
     check_homogeneous(data)
     ptr = data.get("ptr")
+    if ptr is not None:
+        _check_ptr(ptr, int(data.num_nodes))
     bounds = [0, int(data.num_nodes)] if ptr is None else ptr.tolist()
     graph_of_edge = torch.bucketize(
         data.edge_index[0], torch.tensor(bounds[1:], device=data.edge_index.device), right=True
@@ -59,6 +63,14 @@ def graph_by_graph(data: Data, function: Callable[[Tensor, int], Tensor]) -> Ten
         for g, (begin, end) in enumerate(pairwise(bounds))
     ]
     return torch.cat(parts).to(data.edge_index.device)
+
+
+def _check_ptr(ptr: Tensor, num_nodes: int) -> None:
+    check_shape("data.ptr", ptr, ["G + 1"])
+    check_integer("data.ptr", ptr)
+    bounds = ptr.tolist()
+    if not bounds or bounds[0] != 0 or bounds[-1] != num_nodes or bounds != sorted(bounds):
+        raise ValueError(f"`data.ptr` must grow from 0 to {num_nodes}, the number of nodes, got {bounds[:8]}")
 
 
 def adjacency_matrix(edge_index: Tensor, num_nodes: int) -> Tensor:

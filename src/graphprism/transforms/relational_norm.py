@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
+from graphprism._checks import check_choice
 from graphprism.ops import EDGE_NORMS, edge_norm
 from graphprism.transforms.split_edges import check_homogeneous
 
@@ -24,8 +25,7 @@ class RelationalNorm(BaseTransform):
     """
 
     def __init__(self, norm: str = "sym") -> None:
-        if norm not in EDGE_NORMS:
-            raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)}, got {norm!r}")
+        check_choice("norm", norm, EDGE_NORMS)
         self.norm = norm
 
     def forward(self, data: Data) -> Data:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from graphprism._checks import check_integer, check_range, check_shape
+from graphprism._checks import check_floating, check_integer, check_no_nan, check_range, check_shape, check_whole
 from graphprism.splitting import GraphLike, Split, resolve_split
 
 
@@ -20,7 +20,14 @@ def check_homogeneous(data: object) -> None:
         raise ValueError("`data.edge_index` must be given, got None")
     check_shape("data.edge_index", data.edge_index, [2, "E"])
     check_integer("data.edge_index", data.edge_index)
+    if data.num_nodes is not None:
+        check_whole("data.num_nodes", data.num_nodes)
     check_range("data.edge_index", data.edge_index, int(data.num_nodes or 0))
+    weight = data.get("edge_weight")
+    if weight is not None:
+        check_shape("data.edge_weight", weight, [data.edge_index.size(1)])
+        check_floating("data.edge_weight", weight)
+        check_no_nan("data.edge_weight", weight)
 
 
 class SplitEdges(BaseTransform):

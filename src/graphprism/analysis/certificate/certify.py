@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_range, check_shape, check_tensor
+from graphprism._checks import check_integer, check_positive, check_range, check_shape, check_share, check_tensor
 from graphprism.analysis.certificate.certificate import Certificate, LayerCertificate, RelationCertificate
 from graphprism.analysis.certificate.cycles import cycle_among, ergodic_among, nodes_after_peeling
 from graphprism.analysis.certificate.directions import (
@@ -203,6 +203,7 @@ def certify_batch(
     ``known`` keeps the relations of splits that came before, with the certificate: two splits that agree on every edge
     share it. It is for the same graphs, weights, layer, aggregation and tolerance.
     """
+    check_share("tolerance", tolerance, below_one=True)
     if layer is not None and aggregation is not None:
         raise ValueError(f"`aggregation` must be None with a `layer`, which has its own, got {aggregation!r}")
     edge_type, names = _relations(one, split, num_relations, layer.num_relations if _is_layer(layer) else None)
@@ -331,6 +332,8 @@ def _relations(
 
     There are ``default`` relations where neither the argument nor the split says how many.
     """
+    if num_relations is not None:
+        check_positive("num_relations", num_relations)
     names, edge_type = None, getattr(one.graph, "edge_type", None)
     if split is not None:
         resolved = resolve_split(split)

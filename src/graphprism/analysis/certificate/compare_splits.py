@@ -133,10 +133,12 @@ def compare_splits(
 
 
 def _named(splits: Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(splits, str):
-        raise TypeError(
-            f"`splits` must be a list of splits or a mapping from names to splits, got the string {splits!r}"
-        )
+    if isinstance(splits, str) or not isinstance(splits, Iterable):
+        came = f"the string {splits!r}" if isinstance(splits, str) else repr(splits)
+        raise TypeError(f"`splits` must be a list of splits or a mapping from names to splits, got {came}")
+    splits = splits if isinstance(splits, Mapping) else list(splits)
+    if not splits:
+        raise ValueError("`splits` must hold at least one split, got none")
     if isinstance(splits, Mapping):
         return dict(splits)
     named: dict[str, Any] = {}

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_range, check_shape
+from graphprism._checks import check_integer, check_range, check_shape, check_whole
 from graphprism.analysis.certificate.directions import checked_batch
 from graphprism.analysis.certificate.in_degrees import Adjacency, Bools, Integers, adjacency
 
@@ -24,6 +24,7 @@ def root_nodes(edge_index: Tensor, num_nodes: int) -> Tensor:
     """
     check_shape("edge_index", edge_index, [2, "E"])
     check_integer("edge_index", edge_index)
+    check_whole("num_nodes", num_nodes)
     check_range("edge_index", edge_index, num_nodes)
     return torch.bincount(edge_index[1].long(), minlength=num_nodes) == 0
 
@@ -102,6 +103,7 @@ def find_cycle(edge_index: Tensor, num_nodes: int) -> list[int]:
     """
     check_shape("edge_index", edge_index, [2, "E"])
     check_integer("edge_index", edge_index)
+    check_whole("num_nodes", num_nodes)
     check_range("edge_index", edge_index, num_nodes)
     source, target = edge_index.detach().cpu().long().numpy()
     graph = adjacency(source, target, num_nodes)
@@ -158,6 +160,7 @@ def ergodic_graphs(
     """
     check_shape("edge_index", edge_index, [2, "E"])
     check_integer("edge_index", edge_index)
+    check_whole("num_nodes", num_nodes)
     check_range("edge_index", edge_index, num_nodes)
     batch, num_graphs = checked_batch(batch, num_nodes, num_graphs)
     source, target = edge_index.detach().cpu().long().numpy()

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_no_nan, check_range, check_shape
+from graphprism._checks import check_integer, check_no_nan, check_range, check_shape, check_share, check_whole
 
 DIRECTION_TOLERANCE = 1e-9
 # Every whole number up to this one is a float64, and sums below it are exact.
@@ -43,6 +43,9 @@ def direction_groups(
     """
     check_shape("in_degrees", in_degrees, ["N", "R"])
     check_no_nan("in_degrees", in_degrees)
+    check_share("tolerance", tolerance, below_one=True)
+    if batch is not None:
+        batch, _ = checked_batch(batch, in_degrees.size(0), None)
     rows = in_degrees.detach().cpu().double().numpy()
     kept = np.flatnonzero(rows.any(axis=1))
     graphs = np.zeros(kept.size, np.int64) if batch is None else batch.detach().cpu().long().numpy()[kept]
@@ -188,6 +191,8 @@ def independent_pairs(
 
 def checked_batch(batch: Tensor | None, num_nodes: int, num_graphs: int | None) -> tuple[Tensor, int]:
     """The number of the graph of each node, and the number of graphs; without ``batch`` all nodes are one graph."""
+    if num_graphs is not None:
+        check_whole("num_graphs", num_graphs)
     if batch is None:
         return torch.zeros(num_nodes, dtype=torch.long), 1 if num_graphs is None else num_graphs
     check_shape("batch", batch, [num_nodes])
@@ -267,6 +272,7 @@ def structural_rank(
     """
     check_shape("in_degrees", in_degrees, ["N", "R"])
     check_no_nan("in_degrees", in_degrees)
+    check_share("tolerance", tolerance, below_one=True)
     batch, num_graphs = checked_batch(batch, in_degrees.size(0), num_graphs)
     rows = _unit_rows(in_degrees.detach().cpu().double())
     rows = rows[:, (rows != 0).any(dim=0)]  # relations that do not occur add nothing

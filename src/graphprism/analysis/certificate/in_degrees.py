@@ -10,7 +10,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_floating, check_integer, check_no_nan, check_range, check_shape, check_tensor
+from graphprism._checks import (
+    check_floating,
+    check_integer,
+    check_no_nan,
+    check_positive,
+    check_range,
+    check_shape,
+    check_tensor,
+    check_whole,
+)
 from graphprism.ops import Coefficients, edge_norm
 
 # Weights of both signs may cancel. What is left below this share of the sum of their magnitudes is rounding, not
@@ -53,6 +62,8 @@ def check_edges(
     """Raises unless the tensors describe ``num_relations`` relations on ``num_nodes`` nodes."""
     check_shape("edge_index", edge_index, [2, "E"])
     check_integer("edge_index", edge_index)
+    check_whole("num_nodes", num_nodes)
+    check_positive("num_relations", num_relations)
     check_range("edge_index", edge_index, num_nodes)
     check_tensor("edge_type", edge_type)
     num_edges = edge_index.size(1)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from graphprism._checks import check_flag, check_function, check_type
 from graphprism.analysis.collapse.probe import (
     Call,
     Loss,
@@ -74,6 +75,15 @@ def collapse(
         >>> [(row.name, row.shape) for row in report.rows]
         [('convs.0', (3, 8)), ('convs.1', (3, 8))]
     """
+    check_type("model", model, Module, "a torch.nn.Module")
+    if data is None:
+        raise TypeError("`data` must be a graph with the attributes that the model asks for, got None")
+    if loss is None and labels is not None:
+        check_type("labels", labels, Tensor, "a torch.Tensor where no `loss` is given")
+    check_flag("whole", whole)
+    for name, function in (("loss", loss), ("forward", forward)):
+        if function is not None:
+            check_function(name, function, "None or a function")
     model = getattr(model, "_orig_mod", model)  # hooks inside a compiled model would not be called
     modules = find_layers(model, layers)
     probe = _probe(data, whole)

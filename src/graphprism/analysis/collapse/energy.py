@@ -94,6 +94,7 @@ def _check(
     check_range("edge_index", edge_index, x.size(0))
     if edge_weight is not None:
         check_shape("edge_weight", edge_weight, [edge_index.size(1)])
+        check_same_device("edge_weight", edge_weight, "x", x)
         if not bool((edge_weight >= 0).all()):
             raise ValueError("`edge_weight` must hold numbers that are not negative, got a negative one or NaN")
     graph = torch.zeros(x.size(0), dtype=torch.int64, device=x.device) if batch is None else batch.long()

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.nn import Module
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_function, check_path, check_positive, check_whole
 from graphprism.analysis.collapse.collapse import collapse
 from graphprism.analysis.collapse.report import CollapseCSV, CollapseReport
 
@@ -57,6 +57,10 @@ class CollapseMonitor:
         first_step: int = 0,
     ) -> None:
         check_positive("every", every)
+        check_whole("first_step", first_step)
+        check_function("measure", measure, "a function of a model and a graph")
+        if csv is not None:
+            check_path("csv", csv)
         self.every = every
         self.csv = csv
         self.measure = measure

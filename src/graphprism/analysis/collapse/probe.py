@@ -121,6 +121,8 @@ def find_layers(model: Module, names: Sequence[str] | None) -> dict[str, Module]
                 f"`model` must hold a convolution, got none in {type(model).__name__}: pass layers=[names]"
             )
         return found
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise TypeError(f"`layers` must be a list of names of modules, got {names!r}")
     modules = dict(model.named_modules())
     unknown = [name for name in names if name not in modules]
     if unknown:

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_floating, check_integer, check_range, check_same_device, check_shape
+from graphprism._checks import check_floating, check_integer, check_range, check_same_device, check_shape, check_share
 
 # Rows that are factorised at once: a tall matrix is reduced piece by piece, without a float64 copy of the whole.
 _PIECE = 16384
@@ -202,8 +202,8 @@ def numerical_rank(x: Tensor, batch: Tensor | None = None, relative_tolerance: f
         >>> numerical_rank(torch.tensor([[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]]))
         tensor(1., dtype=torch.float64)
     """
-    if relative_tolerance is not None and not 0 <= relative_tolerance < 1:
-        raise ValueError(f"`relative_tolerance` must be in [0, 1), got {relative_tolerance}")
+    if relative_tolerance is not None:
+        check_share("relative_tolerance", relative_tolerance, below_one=True)
     return per_graph(partial(count_above, relative_tolerance=relative_tolerance), x, batch, zero=(0.0,))
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
+from graphprism._checks import check_function, check_share, check_tensor
 from graphprism.nn.conv.mrs_gcn_conv import MRSGCNConv
 from graphprism.nn.conv.operands import is_watched, to_adj
 from graphprism.ops import Coefficients, RelationalAdj
@@ -50,13 +51,19 @@ class DirConv(torch.nn.Module):
         root_weight: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
+        must = "a function that makes a layer, one for each direction"
         if isinstance(factory, torch.nn.Module):
-            raise TypeError("`factory` must be a function that makes a layer, one for each direction, got a layer")
-        if not 0 <= alpha <= 1:
-            raise ValueError(f"`alpha` must be in [0, 1], got {alpha}")
+            raise TypeError(f"`factory` must be {must}, got a layer")
+        check_function("factory", factory, must)
+        check_share("alpha", alpha)
+        if root_weight is not None:
+            _check_root(root_weight)
         self.alpha = alpha
         self.conv_in = factory() if alpha < 1 else None
         self.conv_out = factory() if alpha > 0 else None
+        for layer in (self.conv_in, self.conv_out):
+            if layer is not None and not hasattr(layer, "num_relations"):
+                raise TypeError(f"`factory` must be {must} of this package, got one that makes {type(layer).__name__}")
         self.lin_root = None if root_weight is None else Linear(*root_weight, bias=False)
 
     @property
@@ -91,6 +98,7 @@ class DirConv(torch.nn.Module):
         edge_weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """What `forward` adds up: one or two tensors of its shape, and a bias; for what adds them on the way."""
+        check_tensor("x", x)
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         adj = adj.normalized("dir", x.dtype) if self._normalizes(adj) else adj
         if all(isinstance(part, MRSGCNConv) and not is_watched(part) for part in self.children()):
@@ -139,3 +147,10 @@ class DirConv(torch.nn.Module):
     def extra_repr(self) -> str:
         """The mix for ``print``."""
         return f"alpha={self.alpha}"
+
+
+def _check_root(sizes: object) -> None:
+    whole = isinstance(sizes, tuple | list) and all(isinstance(size, int) for size in sizes)
+    if not (whole and len(sizes) == 2 and sizes[1] >= 1 and (sizes[0] >= 1 or sizes[0] == -1)):  # type: ignore
+        must = "None or sizes (F_in, F_out) of at least 1, F_in -1 for the size of the first input"
+        raise ValueError(f"`root_weight` must be {must}, got {sizes!r}")

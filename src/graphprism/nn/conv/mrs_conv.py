@@ -7,9 +7,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch_geometric.nn import Aggregation, MeanAggregation, SumAggregation
-from torch_geometric.nn.resolver import aggregation_resolver
 
-from graphprism.nn.conv.operands import Nodes, check_relations, one_for_each_relation, split_nodes, to_adj
+from graphprism._checks import check_function
+from graphprism.nn.conv.operands import (
+    Nodes,
+    check_edge_rows,
+    check_features,
+    check_relations,
+    one_for_each_relation,
+    resolved_aggregation,
+    split_nodes,
+    to_adj,
+)
 from graphprism.ops import Coefficients, RelationalAdj, edge_norm
 
 
@@ -32,7 +41,8 @@ class MRSConv(torch.nn.Module):
         share_init: all relations start from the same message function.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
-    ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`.
+    ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
+    relations the edges of each are picked out, which waits for a GPU.
 
     Example:
         >>> class Difference(torch.nn.Module):
@@ -60,7 +70,9 @@ class MRSConv(torch.nn.Module):
         super().__init__()
         self.num_relations = num_relations
         self.messages = one_for_each_relation("message", message, num_relations, share_init)
-        self.aggr = aggregation_resolver(aggr)
+        if combine is not None:
+            check_function("combine", combine, "None or a function of receivers and aggregated messages")
+        self.aggr = resolved_aggregation("aggr", aggr)
         self.combine = combine
 
     def forward(
@@ -74,6 +86,9 @@ class MRSConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
+        check_features(x, None, None)
+        if edge_attr is not None:
+            check_edge_rows(edge_attr, adj)
         # int64: PyG expands this index, and torch computes wrong gradients with an expanded int32 index
         src, dst = adj.edge_index.long()
         parts = [] if edge_attr is None else [edge_attr]

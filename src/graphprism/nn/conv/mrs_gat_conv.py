@@ -7,13 +7,15 @@ from torch import Tensor
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.inits import glorot, zeros
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_finite_number, check_flag, check_optional_whole, check_positive, check_share
 from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
     check_edge_attr,
+    check_features,
     check_relations,
     has_negative,
+    pair_of_channels,
     split_nodes,
     to_adj,
     zeros_parameter,
@@ -70,11 +72,17 @@ class MRSGATConv(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_positive("heads", heads)
+        check_positive("out_channels", out_channels)
+        check_share("dropout", dropout)
+        check_flag("concat", concat)
+        check_flag("bias", bias)
+        check_finite_number("negative_slope", negative_slope)
+        check_optional_whole("edge_dim", edge_dim)
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.heads, self.concat, self.negative_slope, self.dropout = heads, concat, negative_slope, dropout
         self.edge_dim = edge_dim
         pair = isinstance(in_channels, tuple)
-        src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+        src, dst = pair_of_channels(in_channels)
         self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", share_init)
         # receivers of another kind need a map of their own; otherwise both ends share theirs, as in PyG
         self.lin_dst = (
@@ -109,6 +117,9 @@ class MRSGATConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
+        check_features(x, self.lin, self.lin_dst, sparse=True)
+        if self.lin_dst is None and x_dst is not x_src:
+            raise ValueError("`in_channels` must be a pair for a layer that is called with a pair, got one number")
         h_src, graph = sender_rows(x_src, adj, self.lin(x_src))
         h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
         logit = at_senders((h_src * self.att_src).sum(dim=-1), graph)  # (K, H)
@@ -130,7 +141,7 @@ class MRSGATConv(torch.nn.Module):
         return at_receivers((h_dst * self.att_dst).sum(dim=-1), adj)
 
     def _edge_logit(self, edge_attr: Tensor | None, adj: Prepared) -> Tensor | float:
-        check_edge_attr(edge_attr, self.lin_edge is not None)
+        check_edge_attr(edge_attr, self.lin_edge, adj)
         if edge_attr is None or self.lin_edge is None or self.att_edge is None:
             return 0.0
         logit: Tensor = (self.lin_edge(edge_attr).view(-1, self.heads, self.out_channels) * self.att_edge).sum(dim=-1)

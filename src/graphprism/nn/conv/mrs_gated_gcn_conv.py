@@ -9,26 +9,22 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.dense import Linear
 
+from graphprism._checks import check_finite_number, check_flag, check_optional_whole, check_positive
 from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
     batch_norm,
     check_edge_attr,
+    check_features,
     check_relations,
     has_negative,
+    pair_of_channels,
     split_nodes,
     to_adj,
 )
 from graphprism.nn.conv.relational_weight import RelationalWeight
-from graphprism.ops import (
-    Coefficients,
-    RelationalAdj,
-    at_receivers,
-    at_senders,
-    entry_sum,
-    index_sum,
-    relational_transform,
-)
+from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, relational_transform
+from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import sender_rows
 
 
@@ -77,7 +73,13 @@ class MRSGatedGCNConv(torch.nn.Module):
         super().__init__()
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.edge_dim, self.eps = edge_dim, eps
-        src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+        src, dst = pair_of_channels(in_channels)
+        check_positive("out_channels", out_channels)
+        check_positive("num_relations", num_relations)
+        check_optional_whole("edge_dim", edge_dim)
+        check_flag("gate_per_relation", gate_per_relation)
+        check_flag("batch_norm", batch_norm)
+        check_finite_number("eps", eps, least=0)
         self.lin_root = Linear(dst, out_channels)  # A
         self.lin_message = _RelationalMap(src, out_channels, num_relations, share_init, by_score=True)  # B
         self.lin_edge = Linear(edge_dim, out_channels) if edge_dim is not None else None  # C
@@ -105,7 +107,8 @@ class MRSGatedGCNConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        check_edge_attr(edge_attr, self.lin_edge is not None)
+        check_features(x, self.lin_message.lin, self.lin_root)
+        check_edge_attr(edge_attr, self.lin_edge, adj)
         edge = self._at_receivers(self.lin_gate_dst(x_dst), adj) + self.lin_gate_src(x_src, adj)  # (E, F)
         if self.lin_edge is not None:
             edge = edge + self.lin_edge(edge_attr)
@@ -129,7 +132,7 @@ class MRSGatedGCNConv(torch.nn.Module):
 
     @staticmethod
     def _sum(rows: Tensor, adj: Prepared) -> Tensor:
-        return index_sum(rows, adj.edge_index[1], adj.size[1]) if _is_soft(adj) else entry_sum(rows, adj)
+        return trusted_index_sum(rows, adj.edge_index[1], adj.size[1]) if _is_soft(adj) else entry_sum(rows, adj)
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         r"""The coefficients :math:`w \eta / \sum w \eta` where all gates are equal; `graphprism.certify` takes them."""

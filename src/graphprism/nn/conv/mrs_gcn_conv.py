@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_choice, check_flag
 from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
@@ -59,6 +60,8 @@ class MRSGCNConv(torch.nn.Module):
         if edge_norm not in EDGE_NORMS:
             raise ValueError(f"`edge_norm` must be one of {list(EDGE_NORMS)}, got {edge_norm!r}")
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
+        check_choice("normalize", normalize, (None, True, False))
+        check_flag("bias", bias)
         self.normalize, self.edge_norm = normalize, edge_norm
         self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", share_init)
         self.bias = zeros_parameter(out_channels, bias)

@@ -7,7 +7,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, one_for_each_relation, split_nodes, to_adj
+from graphprism._checks import check_finite_number, check_flag
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_features,
+    check_relations,
+    input_map,
+    one_for_each_relation,
+    split_nodes,
+    to_adj,
+)
 from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate
 
 
@@ -45,6 +55,8 @@ class MRSGINConv(torch.nn.Module):
         share_init: bool = False,
     ) -> None:
         super().__init__()
+        check_finite_number("eps", eps)
+        check_flag("train_eps", train_eps)
         self.num_relations, self.initial_eps, self.share_init = num_relations, eps, share_init
         self.nns = one_for_each_relation("nn", nn, num_relations, share_init)
         eps_of_all = torch.full((num_relations,), float(eps))
@@ -73,6 +85,7 @@ class MRSGINConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
+        check_features(x, *[input_map(self.nns[0])] * 2, leading=True)
         # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
         neighbours = relational_aggregate(x_src, adj).unbind(dim=-2)  # R times (..., N, F)
         out = 0

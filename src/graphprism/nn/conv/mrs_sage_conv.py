@@ -10,7 +10,16 @@ from torch import Tensor
 from torch.nn.parameter import UninitializedParameter, is_lazy
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj
+from graphprism._checks import check_flag, check_positive
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_features,
+    check_relations,
+    pair_of_channels,
+    split_nodes,
+    to_adj,
+)
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, relational_linear
 
@@ -58,12 +67,20 @@ class MRSSAGEConv(torch.nn.Module):
         super().__init__()
         if init not in ("kaiming_uniform", "glorot"):
             raise ValueError(f'`init` must be "kaiming_uniform" or "glorot", got {init!r}')
+        for name, flag in (
+            ("normalize", normalize),
+            ("root_weight", root_weight),
+            ("project", project),
+            ("bias", bias),
+        ):
+            check_flag(name, flag)
         norms = {"mean": "mean", "sum": "none", "add": "none"}
-        if aggr not in norms:
+        if not isinstance(aggr, str) or aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.edge_norm, self.normalize = norms[aggr], normalize
-        src, dst = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+        src, dst = pair_of_channels(in_channels)
+        check_positive("out_channels", out_channels)
         self.project = _SquareLinear(src) if project else None
         self.lin = RelationalWeight(src, out_channels, num_relations, init, share_init)
         self.lin_root = Linear(dst, out_channels, bias=False, weight_initializer=init) if root_weight else None
@@ -92,6 +109,7 @@ class MRSSAGEConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
+        check_features(x, self.project or self.lin, self.lin_root, leading=True, sparse=True)
         norm = self._norm_of(adj)
         adj = adj if norm == "none" else adj.normalized(norm, x_src.dtype)
         message = x_src if self.project is None else self.project(x_src).relu()

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
-from typing import overload
+from typing import Any, SupportsIndex, overload
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import MLP, Aggregation
+from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.resolver import aggregation_resolver
 
-from graphprism._checks import check_positive
+from graphprism._checks import (
+    FLOATS,
+    check_channels,
+    check_dense,
+    check_dtype,
+    check_floating,
+    check_function,
+    check_positive,
+    check_same_device,
+    check_shape,
+)
 from graphprism.ops import PreparedGraph, RelationalAdj
 
 Nodes = Tensor | tuple[Tensor, Tensor]
@@ -18,7 +32,60 @@ Prepared = PreparedGraph
 
 def split_nodes(x: Nodes) -> tuple[Tensor, Tensor]:
     """Features of senders and of receivers; the same tensor twice unless the graph is bipartite."""
-    return (x, x) if isinstance(x, Tensor) else (x[0], x[1])
+    if isinstance(x, Tensor):
+        return x, x
+    _check_pair(x)
+    return x[0], x[1]
+
+
+def _check_pair(x: object) -> None:
+    if not (isinstance(x, tuple | list) and len(x) == 2 and isinstance(x[0], Tensor) and isinstance(x[1], Tensor)):
+        parts = f" of {', '.join(type(each).__name__ for each in x[:4])}" if isinstance(x, tuple | list) else ""
+        raise TypeError(f"`x` must be a torch.Tensor or a pair of them, got {type(x).__name__}{parts}")
+
+
+def check_features(x: Nodes, *maps: torch.nn.Module | None, leading: bool = False, sparse: bool = False) -> None:
+    """Raises unless rows of ``x`` fit the maps that senders and, if there are two, receivers go through.
+
+    Looks at sizes, types and devices alone, in about a microsecond. A map that waits for its first input, or that is
+    not known (`None`), fits everything.
+
+    Args:
+        x: node features that `to_adj` has taken.
+        maps: modules with ``weight`` and ``in_channels`` (or ``in_features``).
+        leading: whether a leading dimension is carried along.
+        sparse: whether features may be a sparse CSR tensor.
+    """
+    tensors = split_nodes(x)
+    for end, module in enumerate(maps):
+        tensor = tensors[end]
+        if tensor.layout != torch.strided:
+            check_dense(_name(x, end), tensor, or_csr=sparse)
+        if tensor.dim() != 2 and not leading:
+            check_shape(_name(x, end), tensor, ["N", "F"])
+        channels: Any = 0 if module is None else getattr(module, "in_channels", None) or module.in_features
+        if channels < 1:
+            continue
+        weight: Any = module.weight  # type: ignore[union-attr]
+        if tensor.size(-1) != channels:
+            check_channels(_name(x, end), tensor, channels)
+        if tensor.dtype != weight.dtype:
+            check_dtype(_name(x, end), tensor, weight.dtype, "the weights of the layer")
+        if tensor.device != weight.device:
+            check_same_device(_name(x, end), tensor, "the weights of the layer", weight)
+
+
+def _name(x: Nodes, end: int) -> str:
+    return "x" if isinstance(x, Tensor) else f"x[{end}]"
+
+
+def input_map(network: torch.nn.Module) -> torch.nn.Module | None:
+    """The linear map that the input of a network goes through, where its kind is known; else `None`."""
+    if isinstance(network, MLP):
+        return input_map(network.lins[0]) if len(network.lins) else None
+    if isinstance(network, torch.nn.Sequential):
+        return input_map(network[0]) if len(network) else None
+    return network if isinstance(network, torch.nn.Linear | Linear) else None
 
 
 @overload
@@ -48,22 +115,40 @@ def to_adj(
     edge_weight: Tensor | None,
     num_relations: int,
 ) -> Prepared:
-    """The prepared graph as it is, or one made of tensors, with its values checked."""
+    """The prepared graph as it is, or one made of tensors; a CUDA device is not waited for.
+
+    Numbers out of range raise on the CPU and fail an assertion on a CUDA device, see `RelationalAdj.in_forward`.
+    """
     x_src, x_dst = split_nodes(x)
+    for end, tensor in enumerate((x_src,) if x_dst is x_src else (x_src, x_dst)):
+        if tensor.dtype not in FLOATS or not 2 <= tensor.dim() <= 3:
+            check_shape(_name(x, end), tensor, ["N", "F"])
+            check_floating(_name(x, end), tensor)
     size = (x_src.size(-2), x_dst.size(-2))
     if not isinstance(edge_index, Tensor):
+        if not hasattr(edge_index, "relational_linear"):
+            came = type(edge_index).__name__
+            raise TypeError(f"`edge_index` must be a torch.Tensor or a RelationalAdj, got {came}")
         if edge_type is not None or edge_weight is not None:
-            raise ValueError("`edge_type` and `edge_weight` must be None with a `RelationalAdj`, which holds its own")
+            came = "`edge_type`" if edge_type is not None else "`edge_weight`"
+            raise ValueError(
+                f"`edge_type` and `edge_weight` must be None with a `RelationalAdj`, which holds its own, got {came}"
+            )
         if edge_index.num_relations != num_relations:
             raise ValueError(f"`adj` must have {num_relations} relations, got {edge_index.num_relations}")
         if edge_index.size != size:
             raise ValueError(f"`adj` must join {size[0]} to {size[1]} nodes as `x` does, got {edge_index.size}")
+        if isinstance(edge_index, RelationalAdj) and edge_index.edge_index.device != x_src.device:
+            check_same_device("x", x_src, "adj", edge_index.edge_index)
         return edge_index
     if edge_type is None and num_relations > 1:
         raise ValueError(
             f"`edge_type` must be given for {num_relations} relations, got None; the transform `SplitEdges` writes it"
         )
-    return RelationalAdj(edge_index, edge_type, edge_weight, num_relations=num_relations, num_nodes=size)
+    check_dense("x", x_src, or_csr=True)
+    check_same_device("x", x_src, "edge_index", edge_index)
+    check_same_device("x", x_src, "the features of receivers", x_dst)
+    return RelationalAdj.in_forward(edge_index, edge_type, edge_weight, num_relations, size)
 
 
 def check_relations(adj: RelationalAdj, num_relations: int) -> None:
@@ -77,11 +162,44 @@ def has_negative(weight: Tensor | None) -> bool:
     return weight is not None and bool((weight < 0).any())
 
 
-def check_edge_attr(edge_attr: Tensor | None, wanted: bool) -> None:
-    """Raises unless edge features come exactly where the layer was made for them."""
-    if (edge_attr is not None) != wanted:
-        must, came = ("given when `edge_dim` is set", "None") if wanted else ("None", "a tensor")
-        raise ValueError(f"`edge_attr` must be {must}, got {came}")
+def check_edge_attr(edge_attr: Tensor | None, lin: torch.nn.Module | None, adj: Prepared) -> None:
+    """Raises unless edge features come exactly where the layer has a map ``lin`` for them, one row for every edge."""
+    if edge_attr is None or lin is None:
+        if edge_attr is not None or lin is not None:
+            must, came = ("given when `edge_dim` is set", "None") if lin is not None else ("None", "a tensor")
+            raise ValueError(f"`edge_attr` must be {must}, got {came}")
+        return
+    weight: Any = lin.weight
+    check_edge_rows(edge_attr, adj, lin.in_channels if int(lin.in_channels) > 0 else "D")  # type: ignore[arg-type]
+    check_floating("edge_attr", edge_attr)
+    check_dtype("edge_attr", edge_attr, weight.dtype, "the weights of the layer")
+
+
+def check_edge_rows(edge_attr: Tensor, adj: Prepared, channels: int | str = "D") -> None:
+    """Raises unless ``edge_attr`` has one row for every edge of ``adj``, on its device."""
+    if isinstance(adj, RelationalAdj):
+        check_shape("edge_attr", edge_attr, [adj.num_edges, channels])
+        check_same_device("edge_attr", edge_attr, "edge_index", adj.edge_index)
+
+
+def pair_of_channels(in_channels: object) -> tuple[int, int]:
+    """Channels of senders and of receivers, checked: one number stands for both, ``-1`` for the first input's."""
+    pair = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
+    if len(pair) != 2:
+        raise ValueError(f"`in_channels` must be a number or a pair (senders, receivers), got {in_channels!r}")
+    for channels in pair:
+        check_in_channels(channels)
+    return int(pair[0]), int(pair[1])
+
+
+def check_in_channels(channels: object) -> None:
+    """Raises unless ``channels`` is a whole number of at least one, or -1."""
+    must = "at least 1, or -1 for the size of the first input"
+    if isinstance(channels, bool) or not isinstance(channels, SupportsIndex):
+        raise TypeError(f"`in_channels` must be a whole number {must}, got {channels!r}")
+    number = operator.index(channels)
+    if number < 1 and number != -1:
+        raise ValueError(f"`in_channels` must be {must}, got {number}")
 
 
 def one_for_each_relation(
@@ -89,11 +207,26 @@ def one_for_each_relation(
 ) -> torch.nn.ModuleList:
     """As many modules as relations, from one factory; with ``share_init`` all start as the first does."""
     check_positive("num_relations", num_relations)
+    must = "a function that makes a module, one for every relation"
     if isinstance(factory, torch.nn.Module):
-        raise TypeError(f"`{name}` must be a function that makes a module, one for every relation, got a module")
+        raise TypeError(f"`{name}` must be {must}, got a module")
+    check_function(name, factory, must)
     first = factory()
+    if not isinstance(first, torch.nn.Module):
+        raise TypeError(f"`{name}` must be {must}, got one that makes {type(first).__name__}")
     others = (copy.deepcopy(first) if share_init else factory() for _ in range(num_relations - 1))
     return torch.nn.ModuleList([first, *others])
+
+
+def resolved_aggregation(name: str, aggr: object) -> torch.nn.Module:
+    """The aggregation of PyG by its name, or as it is."""
+    try:
+        found: Any = aggregation_resolver(aggr)
+    except (ValueError, TypeError, AttributeError):
+        found = None
+    if not isinstance(found, torch.nn.Module) or not isinstance(found, Aggregation):
+        raise ValueError(f'`{name}` must be an aggregation of PyG or the name of one ("sum", "mean"), got {aggr!r}')
+    return found
 
 
 def zeros_parameter(channels: int, wanted: bool) -> torch.nn.Parameter | None:

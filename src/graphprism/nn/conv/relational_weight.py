@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_choice, check_positive
+from graphprism.nn.conv.operands import check_in_channels
 from graphprism.ops import relational_transform
 
 
@@ -32,10 +33,8 @@ class RelationalWeight(torch.nn.Module):
         super().__init__()
         check_positive("num_relations", num_relations)
         check_positive("out_channels", out_channels)
-        if in_channels < 1 and in_channels != -1:
-            raise ValueError(
-                f"`in_channels` must be at least 1, or -1 for the size of the first input, got {in_channels}"
-            )
+        check_in_channels(in_channels)
+        check_choice("init", init, ("glorot", "kaiming_uniform"))
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.init, self.share_init = init, share_init
         if in_channels == -1:

@@ -12,14 +12,35 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import BatchNorm
 from torch_geometric.nn.dense import Linear
-from torch_geometric.nn.resolver import aggregation_resolver, normalization_resolver
+from torch_geometric.nn.resolver import normalization_resolver
 
-from graphprism._checks import check_positive
+from graphprism._checks import (
+    check_flag,
+    check_floating,
+    check_integer,
+    check_positive,
+    check_range,
+    check_same_device,
+    check_shape,
+    check_share,
+    check_tensor,
+    check_type,
+    check_whole,
+    guard_ranges,
+)
 from graphprism.nn.conv import DirConv, MRSGCNConv
-from graphprism.nn.conv.operands import batch_norm, is_watched, to_adj
+from graphprism.nn.conv.operands import (
+    batch_norm,
+    check_features,
+    check_in_channels,
+    is_watched,
+    resolved_aggregation,
+    to_adj,
+)
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
 from graphprism.ops import RelationalAdj, type_rows
+from graphprism.ops.backends import is_transformed
 from graphprism.ops.dropout import dropout, keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
 
@@ -108,7 +129,14 @@ class GNN(torch.nn.Module):
         readout: str | None = None,
     ) -> None:
         super().__init__()
-        check_positive("num_layers", num_layers)
+        _check_sizes(hidden_channels, out_channels, num_layers, in_channels, num_relations)
+        check_share("dropout", dropout, below_one=True)
+        check_share("alpha", alpha)
+        for name, flag in (("encode", encode), ("residual", residual), ("normalize", normalize)):
+            check_flag(name, flag)
+        _check_types("num_node_types", num_node_types)
+        _check_types("num_edge_types", num_edge_types)
+        check_whole("pe_channels", pe_channels)
         if not 0 <= pe_channels < hidden_channels:
             raise ValueError(f"`pe_channels` must be in [0, {hidden_channels}), the width, got {pe_channels}")
         if jk not in (None, "cat", "max"):
@@ -138,13 +166,14 @@ class GNN(torch.nn.Module):
         layers = [
             known.make(i, o, **options) if isinstance(known, Convolution) else known(o) for i, o in pairwise(widths)
         ]
+        check_type("conv", layers[0], torch.nn.Module, "a function of the width that makes a layer")
         self.convs = torch.nn.ModuleList(layers)
         self._describe(known, num_relations)
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
         self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
-        norms = (normalization_resolver(norm, hidden_channels) if norm else None for _ in layers[headless:])
+        norms = (_normalisation(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
         self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
-        self.readout = None if readout is None else aggregation_resolver(readout)
+        self.readout = None if readout is None else resolved_aggregation("readout", readout)
         joined = hidden_channels * (num_layers if jk == "cat" else 1)
         self.head = None if headless else self.make_head(joined, out_channels)
         self.pe_encoder = DeepSetPE(pe_channels) if pe_encoder else None
@@ -186,9 +215,15 @@ class GNN(torch.nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Runs the whole network; see the class for shapes."""
+        if generator is not None:
+            check_type("generator", generator, torch.Generator, "a torch.Generator")
         h = self._encode(x, pe, generator)
         graph = self._graph(h, edge_index, edge_type, edge_weight)
         e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        if isinstance(graph, RelationalAdj) and e is not None and e.size(0) != graph.num_edges:
+            raise ValueError(f"`edge_attr` must have {graph.num_edges} rows, one for every edge, got {e.size(0)}")
+        if batch is not None and self.readout is not None:
+            _check_batch(batch, h)
         h = self._join(self.run_layers(h, e, graph, generator))
         h = h if self.readout is None else self.readout(h, batch)
         return h if self.head is None else self.head(h)
@@ -266,7 +301,14 @@ class GNN(torch.nn.Module):
         return states[-1] if self.jk is None else reduce(larger, states)
 
     def _encode(self, x: Tensor, pe: Tensor | None, generator: torch.Generator | None) -> Tensor:
+        check_tensor("x", x)
+        if isinstance(self.encoder, Linear):
+            _check_rows("x", x)
+            check_features(x, self.encoder, leading=True)
         h = x if self.encoder is None else self.encoder(x)
+        if pe is not None:
+            check_tensor("pe", pe)
+            check_same_device("pe", pe, "x", h)
         if self.pe_encoder is not None:
             if pe is None or pe.dim() != 3 or pe.size(-1) != 2:
                 raise ValueError(f"`pe` must have shape [N, M, 2], got {None if pe is None else list(pe.shape)}")
@@ -274,6 +316,8 @@ class GNN(torch.nn.Module):
         if (pe is None) != (self.pe_channels == 0) or (pe is not None and pe.size(-1) != self.pe_channels):
             came = None if pe is None else list(pe.shape)
             raise ValueError(f"`pe` must have {self.pe_channels} channels (None for none), got {came}")
+        if pe is not None and pe.shape[:-1] != h.shape[:-1]:
+            check_shape("pe", pe, [*h.shape[:-1], self.pe_channels])
         return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
 
     def _graph(self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> Any:
@@ -283,20 +327,26 @@ class GNN(torch.nn.Module):
         if edge_index is None:
             raise ValueError(f"`edge_index` must be given with {self.conv}, got None")
         if not self.takes_prepared:
-            return self._tensors(edge_index, edge_type, edge_weight)
+            return self._tensors(h, edge_index, edge_type, edge_weight)
         if self.num_relations == 1:  # a plain convolution ignores the split of a graph
             edge_type = None
             if getattr(edge_index, "num_relations", 1) > 1:
                 edge_index, edge_weight = edge_index.edge_index, edge_index.edge_weight
         return to_adj(h, edge_index, edge_type, edge_weight, self.num_relations)
 
-    def _tensors(self, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> tuple[Any, ...]:
+    def _tensors(
+        self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None
+    ) -> tuple[Any, ...]:
         """Arguments of a layer that takes no prepared graph: ``edge_index``, and ``edge_type`` if it has relations."""
         if isinstance(edge_index, RelationalAdj):
             edge_type, edge_weight = edge_index.edge_type, edge_index.edge_weight
             edge_index = edge_index.edge_index
         if isinstance(edge_index, Tensor) and edge_index.dtype == torch.int32:
             edge_index = edge_index.long()  # with int32 torch computes wrong gradients of PyG's gathers
+        check_shape("edge_index", edge_index, [2, "E"])
+        check_integer("edge_index", edge_index)
+        check_same_device("x", h, "edge_index", edge_index)
+        guard_ranges({"edge_index": (edge_index, h.size(-2))})
         if edge_weight is not None:
             raise ValueError(
                 f"`edge_weight` must be None with {self.conv}, which takes edges without weights, got a tensor"
@@ -305,6 +355,9 @@ class GNN(torch.nn.Module):
             return (edge_index,)
         if edge_type is None:
             raise ValueError(f"`edge_type` must be given with {self.conv}, got None")
+        check_shape("edge_type", edge_type, [edge_index.size(1)])
+        check_integer("edge_type", edge_type)
+        guard_ranges({"edge_type": (edge_type, self.num_relations)})
         return edge_index, edge_type.long()
 
 
@@ -350,10 +403,17 @@ class TypeEncoder(torch.nn.Embedding):
     def forward(self, types: Tensor | None) -> Tensor:
         """One row for each row of types."""
         columns = len(self.num_types)
-        if types is None or types.is_floating_point() or types.dim() > 2 or types[:1].numel() not in (0, columns):
+        if types is not None:
+            check_tensor(self.name, types)
+        wrong = types is None or types.is_floating_point() or types.dtype == torch.bool or types.is_complex()
+        if wrong or types is None or types.dim() not in (1, 2) or types[:1].numel() not in (0, columns):
             came = None if types is None else f"{types.dtype} of shape {list(types.shape)}"
             count = "one integer type" if columns == 1 else f"{columns} integer types"
             raise ValueError(f"`{self.name}` must hold {count} in each row, got {came}")
+        # elsewhere the gather itself takes no row out of range
+        if types.device.type == "cpu" and not is_transformed():
+            for column, number in zip(types.view(types.size(0), columns).t(), self.num_types, strict=False):
+                check_range(self.name, column, number)
         if columns == 1:
             return type_rows(types.flatten(), self.weight)
         return type_rows(types + self.first, self.weight).sum(dim=-2)
@@ -375,11 +435,51 @@ def larger(first: Tensor, second: Tensor) -> Tensor:
 
 def _find(conv: str | Convolution | Callable[[int], torch.nn.Module]) -> Convolution | Callable[[int], torch.nn.Module]:
     """The entry of the table by its name; an entry or a function that makes layers as it is."""
-    if not isinstance(conv, str):
+    if isinstance(conv, Convolution) or (callable(conv) and not isinstance(conv, str)):
         return conv
-    if conv not in CONVOLUTIONS:
+    if not isinstance(conv, str) or conv not in CONVOLUTIONS:
         raise ValueError(f"`conv` must be a function of the width or one of {sorted(CONVOLUTIONS)}, got {conv!r}")
     return CONVOLUTIONS[conv]
+
+
+def _check_sizes(hidden: object, out: object, layers: object, in_channels: object, relations: object) -> None:
+    check_positive("hidden_channels", hidden)
+    check_positive("out_channels", out)
+    check_positive("num_layers", layers)
+    check_in_channels(in_channels)
+    check_positive("num_relations", relations)
+
+
+def _check_types(name: str, types: object) -> None:
+    """Raises unless ``types`` is `None`, a number of types, or one for each column."""
+    numbers = types if isinstance(types, Sequence) and not isinstance(types, str) else [types]
+    if types is not None and not (numbers and all(type(each) is int and each >= 1 for each in numbers)):
+        raise ValueError(f"`{name}` must be None, a whole number of at least 1, or some of them, got {types!r}")
+
+
+def _check_rows(name: str, x: Tensor) -> None:
+    if x.dim() not in (2, 3):
+        check_shape(name, x, ["N", "F"])
+    check_floating(name, x)
+
+
+def _check_batch(batch: Tensor, h: Tensor) -> None:
+    """Raises unless ``batch`` gives every node its graph; on a GPU the aggregation itself looks at the values."""
+    check_shape("batch", batch, [h.size(-2)])
+    check_integer("batch", batch)
+    check_same_device("batch", batch, "x", h)
+    if batch.device.type == "cpu" and not is_transformed():
+        check_range("batch", batch, None)
+
+
+def _normalisation(norm: object, channels: int) -> Any:
+    try:
+        found = normalization_resolver(norm, channels)
+    except (ValueError, TypeError, AttributeError):
+        found = None
+    if not isinstance(found, torch.nn.Module):
+        raise ValueError(f"`norm` must be None or the name of a normalisation of PyG, got {norm!r}")
+    return found
 
 
 def _encoder(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_shape
+from graphprism._checks import check_integer, check_same_device, check_shape, check_tensor, check_whole, guard_ranges
 from graphprism.ops.backends import Backends
 from graphprism.ops.batched.vmap import for_all_runs, only_vmap
 
@@ -43,6 +43,10 @@ def type_rows(types: Tensor, weight: Tensor) -> Tensor:
     Shapes: ``types`` (...,), ``weight`` (T, F) -> (..., F)
     """
     if not only_vmap():
+        check_shape("weight", weight, ["T", "F"])
+        check_tensor("types", types)
+        check_integer("types", types)
+        guard_ranges({"types": (types, weight.size(0))})
         return torch.nn.functional.embedding(types, weight)
     rows: Tensor = for_all_runs(_TypeRows, types.flatten(), weight)
     return rows.view(*types.shape, weight.size(-1))
@@ -96,7 +100,11 @@ def type_sums(rows: Tensor, types: Tensor, num_types: int) -> Tensor:
     >>> type_sums(torch.tensor([[1.0], [2.0], [4.0], [8.0]]), torch.tensor([1, -1, 1, 0]), 3).tolist()
     [[8.0], [5.0], [0.0]]
     """
+    check_shape("rows", rows, ["N", "F"])
     check_shape("types", types, [rows.size(0)])
+    check_integer("types", types)
+    check_same_device("types", types, "rows", rows)
+    check_whole("num_types", num_types)
     if only_vmap():
         total: Tensor = for_all_runs(_TypeSums, rows, types, num_types)
         return total

@@ -44,13 +44,14 @@ def _kernel(
     row = tl.load(out_row + row, mask=row < num_rows, other=0) if ADDS else row
     place = out + row.to(tl.int64)[:, None] * channels + channel[None, :]
     if ADDS:  # every row once, so nothing depends on the order
+        wanted = wanted & (count > 0)[:, None]
         total += tl.load(place, mask=wanted, other=0.0).to(SUM)
     tl.store(place, total.to(out.dtype.element_ty), mask=wanted)
 
 
 def cut_and_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
-    """`csr_sum` of rows that are cut into segments for this call alone, which waits for the device."""
-    return csr_sum(Segments.cut(rowptr), col, value, dense, rowptr.numel() - 1)
+    """`csr_sum` of rows that are cut into segments for this call alone."""
+    return csr_sum(Segments.cut(rowptr, col.numel()), col, value, dense, rowptr.numel() - 1)
 
 
 def csr_sum(segments: Segments, col: Tensor, value: Tensor | None, dense: Tensor, num_rows: int) -> Tensor:

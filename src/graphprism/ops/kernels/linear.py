@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.csr import Csr, Segments, csr_sum
+from graphprism.ops.csr import Csr, Segments, trusted_csr_sum
 from graphprism.ops.kernels import csr_sum as csr_sum_kernel
 from graphprism.ops.kernels import dot_precision
 from graphprism.ops.row_orders import node_order
@@ -294,10 +294,10 @@ def _hub_sums(csr: Csr, adj: RelationalAdj, entry_weight: Tensor | None, dense: 
     value = adj.values(hubs.order, entry_weight, dense.dtype)
     if dense.is_cuda:  # whatever their number: only this kernel cuts long rows
         if "segments" not in hubs.cache:
-            hubs.cache["segments"] = Segments.cut(hubs.rowptr)
+            hubs.cache["segments"] = Segments.cut(hubs.rowptr, hubs.col.numel())
         sums = csr_sum_kernel.csr_sum(hubs.cache["segments"], hubs.col, value, dense, hubs.rowptr.numel() - 1)
     else:
-        sums = csr_sum(hubs.rowptr, hubs.col, value, dense)
+        sums = trusted_csr_sum(hubs.rowptr, hubs.col, value, dense)
     return sums.view(hubs.num_rows, hubs.num_relations * dense.size(1))
 
 

@@ -1,0 +1,143 @@
+"""Runs bad indices on a GPU, each in a process of its own, as a failed assertion ends a CUDA context.
+
+Prints one line of JSON per case. The parent never touches CUDA, so that its children may: they are forked after the
+imports, which take longer than a case.
+"""
+
+import json
+import os
+import sys
+
+import torch
+
+from graphprism import ops
+from tests.border.table import namespace
+
+SIZES = {"small": (5, 4), "large": (4096, 1 << 19)}  # nodes and edges; the kernels of Triton start at 2^22 numbers
+BAD = {
+    "source": lambda e, t, n: (torch.cat([e[:, :1] + torch.tensor([[n], [0]], device=e.device), e[:, 1:]], 1), t),
+    "target": lambda e, t, n: (torch.cat([e[:, :1] + torch.tensor([[0], [n]], device=e.device), e[:, 1:]], 1), t),
+    "negative": lambda e, t, n: (e - 1, t),
+    "far": lambda e, t, n: (e + 2**40, t),
+    "type": lambda e, t, n: (e, t + 1),
+    "negative type": lambda e, t, n: (e, t - 1),
+}
+LAYERS = ("gcn", "sage", "gat", "gated", "gin", "mrs", "dir_gcn", "dir_sage", "gnn")
+
+
+def good(size):
+    """Features, edges and types that are right, on the GPU; every node and every type occurs."""
+    nodes, edges = SIZES[size]
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(nodes, 8, generator=generator)
+    e = torch.stack([torch.arange(edges) % nodes, (torch.arange(edges) + 1) % nodes])
+    return x.cuda(), e.cuda(), (torch.arange(edges) % 3).cuda()
+
+
+def layer_case(layer, bad, size="small"):
+    """The forward pass of a layer."""
+    x, e, t = good(size)
+    module = namespace()[layer].cuda()
+    module(x, e, t)
+    wrong = BAD[bad](e, t, x.size(0))
+    return lambda: module(x, *wrong)
+
+
+def linear_case(bad):
+    """The kernels of Triton, by a layer that is wide enough for them."""
+    from graphprism.nn import MRSGCNConv
+
+    x, e, t = good("large")
+    x = x.repeat(1, 8)
+    module = MRSGCNConv(64, 64).cuda()
+    module(x, e, t).sum().backward()
+    wrong = BAD[bad](e, t, x.size(0))
+    return lambda: module(x, *wrong).sum().backward()
+
+
+def csr_sum_case(impl):
+    """The public sum over rows."""
+    x, _, _ = good("small")
+    ptr, col = torch.tensor([0, 2, 2, 4]).cuda(), torch.tensor([0, 1, 2, 3]).cuda()
+    ops.csr_sum(ptr, col, None, x, impl=impl)
+    return lambda: ops.csr_sum(ptr, col + 2**20, None, x, impl=impl)
+
+
+def capture_case():
+    """A captured forward pass that is replayed with other edges."""
+    x, e, t = good("small")
+    module = namespace()["gcn"].cuda()
+    stream = torch.cuda.Stream()
+    with torch.no_grad(), torch.cuda.stream(stream):
+        module(x, e, t)
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph, stream=stream):
+        module(x, e, t)
+    graph.replay()
+    torch.cuda.synchronize()
+
+    def replay():
+        e.add_(2**30)
+        graph.replay()
+
+    return replay
+
+
+def compiled_case():
+    """A compiled layer, whose operations check their own indices."""
+    x, e, t = good("small")
+    module = torch.compile(namespace()["gcn"].cuda())
+    with torch.no_grad():
+        module(x, e, t)
+    return lambda: module(x, e + 2**30, t)
+
+
+CASES = {
+    **{f"{layer}, {bad}": (layer_case, layer, bad) for layer in LAYERS for bad in BAD},
+    **{f"{layer}, large, far": (layer_case, layer, "far", "large") for layer in LAYERS},
+    **{f"kernels, {bad}": (linear_case, bad) for bad in BAD},
+    "csr_sum, embedding_bag": (csr_sum_case, "embedding_bag"),
+    "csr_sum, triton": (csr_sum_case, "triton"),
+    "captured": (capture_case,),
+    "compiled": (compiled_case,),
+}
+
+
+def verdict(make, *arguments):
+    """What a bad call ends in, and whether anything that the stream was given after it still ran."""
+    call = make(*arguments)
+    flag, one = torch.zeros(1, pin_memory=True), torch.ones(1, device="cuda")
+    torch.cuda.synchronize()
+    try:
+        call()
+        flag.copy_(one, non_blocking=True)
+        torch.cuda.synchronize()
+    except (RuntimeError, ValueError, IndexError) as error:
+        return {"error": str(error).splitlines()[0], "ran_on": flag.item() != 0}
+    return {"error": None, "ran_on": flag.item() != 0}
+
+
+def in_child(case):
+    """The verdict of a forked process, or how it died."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        try:
+            found = verdict(*case)
+        except BaseException as error:
+            found = {"broken": f"{type(error).__name__}: {error}"}
+        os.write(write, json.dumps(found).encode())
+        os._exit(0)  # a context that is dead cannot be taken down in order
+    os.close(write)
+    with os.fdopen(read) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else {"broken": "the process died"}
+
+
+if __name__ == "__main__":
+    for name, case in CASES.items():
+        if len(sys.argv) == 1 or sys.argv[1] in name:
+            print(json.dumps({"case": name, **in_child(case)}), flush=True)
