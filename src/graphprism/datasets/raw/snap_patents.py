@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphprism._extras import needs_extra
 from graphprism.datasets.known import DATASETS
 from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import DatasetFileError
@@ -43,11 +44,9 @@ def snap_patents(name: str, folder: Path) -> PackedDataset:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    try:
+    with needs_extra("snap-patents, published as a .mat file,"):
         from scipy.io import loadmat  # type: ignore[import-untyped]
         from scipy.sparse import issparse  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("snap-patents is published as a .mat file, which needs scipy: pip install scipy") from error
     try:
         content: dict[str, Any] = loadmat(path, variable_names=_KEYS)
     # scipy raises whatever its reader of bytes comes across, errors of its own and of zlib among it.
