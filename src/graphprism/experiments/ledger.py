@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from graphprism._files import claim, lock
 from graphprism.results import RunResult, latest
@@ -76,10 +76,20 @@ class Ledger:
             result = RunResult.from_json(line.decode())
             if not isinstance(result.key, str) or not isinstance(result.history, dict):
                 raise ValueError("a line of the ledger must have a key and a history")
+            if is_node_run_0_1(result.run):
+                what = f"{self.path}, line {number}: skipped, a run on nodes of version 0.1"
+                command = f"python -m graphprism.experiments.migrate {self.path}"
+                warnings.warn(f"{what}; {command} brings it up to date", stacklevel=3)
+                return None
         except (ValueError, TypeError):
             warnings.warn(f"{self.path}, line {number}: skipped, it does not hold a whole result", stacklevel=3)
             return None
         return result
+
+
+def is_node_run_0_1(run: Mapping[str, Any]) -> bool:
+    """Whether a run, as a line of a ledger holds it, is one on nodes of version 0.1, with a key by another rule."""
+    return "fold" in run and "batch_size" not in run
 
 
 def _append(file: IO[bytes], line: bytes) -> None:
