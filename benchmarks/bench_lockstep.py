@@ -19,9 +19,11 @@ from training_contenders import PygGCN, PygTrainer, pyg_graphs
 from zinc_step import Published
 
 from graphprism.datasets import PackedDataset, load, molecules
-from graphprism.training import Run, build_model, epoch_order, learning_rate
+from graphprism.training import Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
+from graphprism.training.optim import epoch_order
+from graphprism.training.schedule import learning_rate
 
 LAYERS, BATCH, STEPS = 8, 32, 300
 
@@ -112,8 +114,9 @@ def others(dataset: PackedDataset, device: torch.device) -> dict[str, Callable[[
 
 def check(model: str, precision: str, dataset: PackedDataset, device: torch.device) -> None:
     """Two runs after three steps against the eager engine's, weight by weight."""
-    from graphprism.training import PreparedDataset, Task
+    from graphprism.training import Task
     from graphprism.training.optim import make_optimizer
+    from graphprism.training.prepared_data import PreparedDataset
 
     torch.set_float32_matmul_precision("highest")
     runs = runs_of(model, precision, 2)

@@ -14,7 +14,8 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import degree
 
 from graphprism.nn import GNN
-from graphprism.ops import RelationalAdj, select_graphs
+from graphprism.ops import RelationalAdj
+from graphprism.ops.batches import select_graphs
 from graphprism.splitting import by_order
 from graphprism.testing import molecules
 

@@ -14,8 +14,10 @@ from torch_geometric.nn import MeanAggregation, SumAggregation
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
-from graphprism.ops import Batches, BlockDiagonal, RelationalAdj, csr_sum
+from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.batches import Batches, BlockDiagonal
+from graphprism.ops.csr import csr_sum
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run

@@ -18,7 +18,8 @@ from graphprism._checks import check_positive
 from graphprism.nn.conv import DirConv, MRSGCNConv
 from graphprism.nn.conv.operands import batch_norm, is_watched, to_adj
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
-from graphprism.ops import RelationalAdj, type_rows
+from graphprism.ops import RelationalAdj
+from graphprism.ops.batched.type_rows import type_rows
 from graphprism.ops.dropout import dropout, keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
 
