@@ -74,7 +74,9 @@ def set_up(folder: Path, python: str, lowest: bool) -> None:
     if ready.exists() and ready.read_text("utf-8") == text:
         return
     subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
-    subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *fixed, *wanted], check=True)
+    subprocess.run(
+        [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--quiet", *fixed, *wanted], check=True
+    )
     ready.write_text(text, "utf-8")
 
 
