@@ -8,13 +8,14 @@ READY := $(VENV)/.installed
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
-.PHONY: help demo test test-all lint types check format browser clean
+.PHONY: help demo test test-all test-versions lint types check format browser clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up if needed, then show rank collapse and how a split prevents it"
 	@echo "make test    set up if needed, then run all tests and doctests"
 	@echo "make test-all  the same with the tests that take minutes"
+	@echo "make test-versions  a slice of them with every declared Python, and the lowest declared dependencies"
 	@echo "make check   lint, types and tests: what has to pass before a commit"
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict, on src"
@@ -30,6 +31,10 @@ test: $(READY)
 
 test-all: $(READY)
 	@GRAPHPRISM_SLOW_TESTS=1 $(RUN) -m pytest $(PARALLEL)
+
+# PYTHONS="3.10 3.13" chooses; environments are kept in .venvs.
+test-versions: $(READY)
+	@$(RUN) tools/test_versions.py $(PYTHONS)
 
 lint: $(READY)
 	@$(RUN) -m ruff check .
@@ -58,5 +63,5 @@ browser:
 	apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet --no-install-recommends chromium
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
-	find src tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true
+	rm -rf $(VENV) .venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find src tests examples benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true

@@ -22,10 +22,12 @@ from measure import about, clock, row, save, show
 from torch_geometric.data import Batch
 from training_contenders import copy_weights, pyg_trainers, weights_of
 
-from graphprism.datasets import PackedDataset, load, molecules, named_folder
+from graphprism.datasets import PackedDataset, load, molecules
+from graphprism.datasets.load import named_folder
 from graphprism.experiments import Ledger
-from graphprism.training import EpochReport, Run, build_model, epoch_order, train
+from graphprism.training import EpochReport, Run, build_model, train
 from graphprism.training.eager import EagerEngine
+from graphprism.training.optim import epoch_order
 from graphprism.training.processes import make_fabric
 
 MODELS = ("gcn", "mrs-gcn")

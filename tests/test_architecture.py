@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# Leaves that every part may use: checks of arguments, files that are written whole, text for people.
-LEAVES = {"_checks", "_files", "_text"}
+# Leaves that every part may use: checks of arguments, optional packages, files that are written whole, text for people.
+LEAVES = {"_checks", "_extras", "_files", "_text"}
 # What each part of the package may import of the package, beside itself and the leaves. A part allowed here brings all
 # below it.
 ARROWS = {
@@ -56,6 +56,7 @@ TENSORS = {"torch", "numpy"}
 CORE = TENSORS | {"torch_geometric"}
 AT_IMPORT = {
     "_checks": TENSORS,
+    "_extras": set(),
     "_files": set(),
     "_text": set(),
     "results": set(),
@@ -77,7 +78,7 @@ AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}
 # Packages that only the named parts may import at all, inside functions too.
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
 WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "report"}
-WITHOUT_TORCH = {"_files", "_text", "results", "report"}
+WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "report"}
 ONLY_IN = {
     "torch": set(ARROWS) - WITHOUT_TORCH,
     "torch_geometric": set(ARROWS) - WITHOUT_PYG,

@@ -7,6 +7,8 @@ from collections.abc import Sequence, Sized
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
+from graphprism._extras import needs_extra
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -129,11 +131,9 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def rich_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Table:
     """The same for a terminal with colours."""
-    try:
+    with needs_extra("a coloured table"):
         from rich.markup import escape
         from rich.table import Table
-    except ImportError as error:
-        raise ImportError("a coloured table needs rich: pip install rich; `print` works without it") from error
     table = Table(title=escape(title), caption=escape(caption), caption_justify="left", title_justify="left")
     for name in header:
         table.add_column(escape(name))

@@ -1,5 +1,4 @@
 import json
-import os
 
 import pytest
 import torch
@@ -7,6 +6,7 @@ from typer.testing import CliRunner
 
 from graphprism.cli.app import app
 from graphprism.experiments import Figure2Result
+from tests.real_data import needs_data
 
 FILES = ("figure-2.json", "figure-2.png", "figure-2.svg")
 FEW = ["--graphs", "molecules", "--seeds", "3", "--layers", "64"]
@@ -86,7 +86,7 @@ def test_wrong_input_is_one_sentence(tmp_path, monkeypatch, arguments, words):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif("GRAPHPRISM_DATA" not in os.environ, reason="needs the real datasets: set GRAPHPRISM_DATA")
+@needs_data("zinc12k.npz", "cora.npz")
 @pytest.mark.parametrize("graphs", ["zinc", "cora"])
 def test_real_graphs_show_the_collapse(tmp_path, graphs):
     run = figure_2(tmp_path, "--graphs", graphs, "--seeds", "2")

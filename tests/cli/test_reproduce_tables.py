@@ -105,7 +105,9 @@ def test_names_of_tables_are_unique():
     assert len({table.name for table in TABLES}) == len(TABLES)
 
 
-def test_command_of_a_new_table_has_its_options(tmp_path):
+def test_command_of_a_new_table_has_its_options(tmp_path, monkeypatch):
+    monkeypatch.delenv("GRAPHPRISM_DATA", raising=False)  # the command prints it
+
     def measure(data, on_step, count, word):
         for number in range(count):
             on_step(f"step {number}")

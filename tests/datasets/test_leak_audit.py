@@ -1,4 +1,3 @@
-import os
 from collections import Counter
 from dataclasses import replace
 
@@ -8,11 +7,12 @@ import pytest
 import torch
 from hypothesis import strategies
 
-from graphprism.datasets import DATA_VARIABLE, PackedDataset, load, molecules
+from graphprism.datasets import PackedDataset, molecules
 from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.training import Run, train
 from graphprism.training.node_data import NodeData
 from tests.datasets.small_sets import one_graph
+from tests.real_data import load_real, needs_data
 from tests.training.node_sets import small_run
 
 # Test nodes that the lookup and the commonest class get right, mean over ten splits in percent.
@@ -118,9 +118,9 @@ def test_bad_input():
         leak_audit(replace(one_graph(), train_mask=None))
 
 
-@pytest.mark.skipif(not os.environ.get(DATA_VARIABLE), reason=f"needs the folder of data in {DATA_VARIABLE}")
+@needs_data()
 @pytest.mark.parametrize("name", REAL)
 def test_duplicates_of_real_sets(name):
-    dataset = load(name)
+    dataset = load_real(name)
     audits = np.array([leak_audit(dataset, column) for column in range(10)])
     assert np.round(100 * audits.mean(0)[:2], 1).tolist() == list(REAL[name])

@@ -1,4 +1,3 @@
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -11,11 +10,7 @@ from torch_geometric.datasets import ZINC
 from graphprism.datasets import DATA_VARIABLE, DATASETS, DatasetFileError, data_folder, load, molecules, read, save
 from tests.datasets.raw_files import SIZES, write_peptides, write_zinc
 from tests.datasets.small_sets import one_graph, three_graphs
-
-PYG_VARIABLE = "GRAPHPRISM_PYG_DATA"
-needs_data = pytest.mark.skipif(
-    not os.environ.get(DATA_VARIABLE), reason=f"needs the folder of data in {DATA_VARIABLE}"
-)
+from tests.real_data import FOLDER, load_real, needs_data
 
 
 @pytest.fixture
@@ -125,7 +120,7 @@ def test_every_known_set_has_a_loader_of_pyg_or_raw_files():
         assert bool(known.files) == bool(known.address)
 
 
-@needs_data
+@needs_data()
 @pytest.mark.parametrize(
     ("name", "splits", "outputs"),
     [
@@ -135,7 +130,7 @@ def test_every_known_set_has_a_loader_of_pyg_or_raw_files():
     ],
 )
 def test_real_sets_of_graphs(name, splits, outputs):
-    dataset = load(name)
+    dataset = load_real(name)
     assert [dataset.subset(split).numel() for split in ("train", "val", "test")] == splits
     assert dataset.num_outputs == outputs
     assert dataset.node_types == DATASETS[name].node_types
@@ -145,9 +140,9 @@ def test_real_sets_of_graphs(name, splits, outputs):
     assert int(batch.edge_index.max()) < batch.num_nodes
 
 
-@needs_data
-def test_real_files_all_load_and_survive_a_round_trip(tmp_path):
-    for path in sorted(data_folder().glob("*.npz")):
+@needs_data()
+def test_real_files_of_known_sets_survive_a_round_trip(tmp_path):
+    for path in sorted(path for path in FOLDER.glob("*.npz") if path.stem in DATASETS):
         dataset = load(path)
         if dataset.edge_index.size(1) < 1_000_000:  # the large ones take long to compress
             save(dataset, tmp_path / "again.npz")
@@ -156,13 +151,12 @@ def test_real_files_all_load_and_survive_a_round_trip(tmp_path):
                 assert torch.equal(getattr(again, key).double(), getattr(dataset, key).double()), (path, key)
 
 
-@needs_data
-@pytest.mark.skipif(not os.environ.get(PYG_VARIABLE), reason=f"needs the folder of PyG's raw files in {PYG_VARIABLE}")
+@needs_data("pyg/ZINC/raw", "zinc12k.npz")
 def test_real_zinc_by_pyg_is_the_packed_one(tmp_path):
-    shutil.copytree(Path(os.environ[PYG_VARIABLE]) / "ZINC" / "raw", tmp_path / "pyg" / "ZINC" / "raw")
+    shutil.copytree(FOLDER / "pyg" / "ZINC" / "raw", tmp_path / "pyg" / "ZINC" / "raw")
     for path in (tmp_path / "pyg").rglob("*"):
         path.chmod(0o755)  # PyG writes beside them
-    found, wanted = load("zinc12k", tmp_path), load("zinc12k")
+    found, wanted = load("zinc12k", tmp_path), load_real("zinc12k")
     for split in ("val", "test"):
         ours, theirs = found.batch(found.subset(split)), wanted.batch(wanted.subset(split))
         for key in ("x", "edge_index", "edge_attr", "y", "batch", "ptr"):

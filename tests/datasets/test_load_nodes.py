@@ -1,4 +1,3 @@
-import os
 import shutil
 from pathlib import Path
 
@@ -9,14 +8,11 @@ import torch_geometric.datasets
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
-from graphprism.datasets import DATA_VARIABLE, DATASETS, DatasetFileError, load
+from graphprism.datasets import DATASETS, DatasetFileError, load
 from tests.datasets.rewrite import rewrite
 from tests.datasets.small_sets import one_graph
+from tests.real_data import FOLDER, load_real, needs_data
 
-PYG_VARIABLE = "GRAPHPRISM_PYG_DATA"
-needs_data = pytest.mark.skipif(
-    not os.environ.get(DATA_VARIABLE), reason=f"needs the folder of data in {DATA_VARIABLE}"
-)
 # Nodes, edges, features, classes and the sizes of the first split.
 REAL = {
     "chameleon": (2277, 36_101, 2325, 5, (1092, 729, 456), 10),
@@ -85,11 +81,11 @@ def test_pyg_fails(tmp_path, monkeypatch):
         load("cora", tmp_path)
 
 
-@needs_data
+@needs_data()
 @pytest.mark.parametrize("name", REAL)
 def test_real_sets(name):
     num_nodes, num_edges, num_features, num_classes, sizes, splits = REAL[name]
-    dataset = load(name)
+    dataset = load_real(name)
     graph = dataset.graph(0)
     assert (graph.num_nodes, graph.num_edges, graph.num_features) == (num_nodes, num_edges, num_features)
     assert (dataset.num_outputs, int(graph.y.max()) + 1) == (num_classes, num_classes)
@@ -101,14 +97,13 @@ def test_real_sets(name):
     torch.testing.assert_close(dataset.normalised().graph(0).x, NormalizeFeatures()(Data(x=graph.x.clone())).x)
 
 
-@needs_data
-@pytest.mark.skipif(not os.environ.get(PYG_VARIABLE), reason=f"needs the folder of PyG's raw files in {PYG_VARIABLE}")
+@needs_data("pyg/Planetoid/Cora/raw", "cora.npz")
 def test_real_cora_by_pyg_is_the_packed_one(tmp_path):
-    wanted_from = Path(os.environ[PYG_VARIABLE]) / "Planetoid" / "Cora" / "raw"
+    wanted_from = FOLDER / "pyg" / "Planetoid" / "Cora" / "raw"
     shutil.copytree(wanted_from, tmp_path / "pyg" / "Planetoid" / "Cora" / "raw")
     for path in (tmp_path / "pyg").rglob("*"):
         path.chmod(0o755)  # PyG writes beside them
-    found, wanted = load("cora", tmp_path), load("cora")
+    found, wanted = load("cora", tmp_path), load_real("cora")
     assert found.x.dtype == wanted.x.dtype == torch.uint8
     for key in ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask"):
         one, other = found.graph(0)[key], wanted.graph(0)[key]

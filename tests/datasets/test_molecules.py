@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch_geometric.utils import degree, is_undirected, to_networkx
 
-from graphprism.datasets import molecule_target, molecules
-from graphprism.datasets.molecules import VALENCE
+from graphprism.datasets import molecules
+from graphprism.datasets.molecules import VALENCE, molecule_target
 
 
 @pytest.fixture(scope="module")

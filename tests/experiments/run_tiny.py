@@ -8,7 +8,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from graphprism.experiments import Listener, Reproduction, Settings
+from graphprism.experiments import Reproduction, Settings
+from graphprism.experiments.runner import Listener
 from tests.experiments.tiny_table import TINY
 
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from graphprism.experiments import FIGURE_2, Figure2Result, Figure2Spec, figure_2_spec, plot_figure_2, run_figure_2
+from graphprism.experiments import FIGURE_2, Figure2Result, Figure2Spec, plot_figure_2, run_figure_2
+from graphprism.experiments.tables.figure_2 import figure_2_spec
 from graphprism.nn import CONVOLUTIONS
 
 SPEC = Figure2Spec(graphs="molecules", seeds=4, layers=64)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from graphprism.datasets import DATA_VARIABLE
-from graphprism.experiments import find_graph
+from graphprism.experiments.find_graph import find_graph
 from graphprism.testing import molecule
 
 

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +6,7 @@ import torch
 
 from graphprism.analysis import FileGraph
 from graphprism.experiments.tables.figure_2 import graphs_by_seed, largest_component, single_graphs
-
-REAL = os.environ.get("GRAPHPRISM_DATA")
-needs_data = pytest.mark.skipif(REAL is None, reason="needs the real datasets: set GRAPHPRISM_DATA to their folder")
+from tests.real_data import FOLDER, needs_data
 
 
 def pack(path: Path, **arrays) -> None:
@@ -89,16 +86,16 @@ def test_single_graph_of_a_file_with_one():
     assert (graph.num_nodes, graph.edge_index.tolist()) == (2, [[0], [1]])
 
 
-@needs_data
+@needs_data("zinc12k.npz")
 def test_real_molecules():
-    graphs, numbers = graphs_by_seed("zinc", 50, Path(REAL))
+    graphs, numbers = graphs_by_seed("zinc", 50, FOLDER)
     assert max(numbers) < 12_000
     assert len(set(numbers)) > 45
     assert all(9 <= graph.num_nodes <= 38 for graph in graphs)
     assert all(int(torch.bincount(graph.edge_index[0]).max()) <= 4 for graph in graphs)
 
 
-@needs_data
+@needs_data("cora.npz")
 def test_real_cora():
-    (cora, *_), _ = graphs_by_seed("cora", 2, Path(REAL))
+    (cora, *_), _ = graphs_by_seed("cora", 2, FOLDER)
     assert (cora.num_nodes, cora.edge_index.size(1), cora.x.size(1)) == (2485, 10138, 1433)

@@ -7,8 +7,8 @@ import pytest
 
 from graphprism._files import claim
 from graphprism.datasets import load, molecules
-from graphprism.experiments import CellSpec, Ledger, Listener, Reproduction, Settings, TableSpec
-from graphprism.experiments.runner import run_missing
+from graphprism.experiments import CellSpec, Ledger, Reproduction, Settings, TableSpec
+from graphprism.experiments.runner import Listener, run_missing
 from graphprism.results import CellStatus, TableResult
 from graphprism.training import Run, train
 from tests.experiments.processes import ROOT, start

@@ -7,7 +7,8 @@ import graphprism.training
 from graphprism.datasets import load
 from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.runner import finished_results
-from graphprism.training import Run, lockstep_key
+from graphprism.training import Run
+from graphprism.training.train import lockstep_key
 from tests.experiments.tiny_table import TINY, save_tiny
 from tests.report.samples import run as sample
 from tests.training.node_sets import small_run, small_set

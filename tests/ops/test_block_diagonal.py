@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from graphprism.ops import BlockDiagonal, RelationalAdj, relational_linear, select_graphs
+from graphprism.ops import RelationalAdj, relational_linear
+from graphprism.ops.batches import BlockDiagonal, select_graphs
 from graphprism.testing import molecules
 
 GRAPHS = [Data(x=graph.x, edge_index=graph.edge_index) for graph in molecules(6)]

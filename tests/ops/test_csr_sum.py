@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from graphprism.ops import csr_sum
+from graphprism.ops.csr import csr_sum
 from graphprism.testing import tolerance
 
 ROWPTR, COL = torch.tensor([0, 2, 2, 3, 6]), torch.tensor([1, 0, 2, 2, 2, 0])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from graphprism.ops import RelationalAdj, csr_sum, linear_csr, relational_aggregate, relational_linear, relational_sum
-from graphprism.ops.csr import BACKENDS
+from graphprism.ops import RelationalAdj, linear_csr, relational_aggregate, relational_linear, relational_sum
+from graphprism.ops.csr import BACKENDS, csr_sum
 from graphprism.testing import assert_implementations_agree, random_graph, tolerance
 from tests.ops.cases import GRAPHS, make_adj, normal
 

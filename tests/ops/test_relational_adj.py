@@ -149,3 +149,10 @@ def test_relational_adj_numbers_pairs_beyond_int32():
     adj = RelationalAdj(edges, torch.tensor([1], dtype=torch.int32), num_relations=3, num_nodes=2**30 + 2)
     assert adj.pair_src.tolist() == [3 * 2**30 + 1]
     assert adj.pair_dst.tolist() == [3 * (2**30 + 1) + 1]
+
+
+def test_copies_have_every_attribute():
+    adj = RelationalAdj(torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1]), num_relations=2, num_nodes=2)
+    for other in (adj.with_weight(torch.ones(2)), adj.transpose()):
+        assert vars(other).keys() == vars(adj).keys()
+        assert other._cache is not adj._cache

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from graphprism.ops import RelationalAdj, relational_linear, select_graphs
+from graphprism.ops import RelationalAdj, relational_linear
+from graphprism.ops.batches import select_graphs
 from graphprism.testing import molecules
 from tests.ops.cases import normal
 

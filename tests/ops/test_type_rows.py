@@ -3,8 +3,7 @@ import os
 import pytest
 import torch
 
-from graphprism.ops import type_rows
-from graphprism.ops.batched.type_rows import READ_ROWS, read_rows, sum_types
+from graphprism.ops.batched.type_rows import READ_ROWS, read_rows, sum_types, type_rows
 from tests.ops.cases import normal
 
 TYPES = torch.tensor([[3, 0, 3, 3, 1], [2, 2, 0, 1, 2]])

@@ -8,7 +8,9 @@ from torch_geometric.loader import DataLoader
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
-from graphprism.training import Run, build_model, epoch_order, learning_rate
+from graphprism.training import Run, build_model
+from graphprism.training.optim import epoch_order
+from graphprism.training.schedule import learning_rate
 from graphprism.transforms import SplitEdges
 
 LOSSES = {

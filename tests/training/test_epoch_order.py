@@ -1,7 +1,6 @@
 import torch
 
-from graphprism.training import epoch_order
-from graphprism.training.optim import mixed_seed
+from graphprism.training.optim import epoch_order, mixed_seed
 
 
 def test_by_hand():

@@ -1,7 +1,8 @@
 import pytest
 
 from graphprism.datasets import molecules
-from graphprism.training import Run, build_model, fit_width, parameters_of
+from graphprism.training import Run, build_model, fit_width
+from graphprism.training.build_model import parameters_of
 
 # Widths of eight layers within 500,000 parameters: the paper's parameter table.
 WIDTHS = {

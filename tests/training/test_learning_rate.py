@@ -1,6 +1,7 @@
 import pytest
 
-from graphprism.training import Run, learning_rate
+from graphprism.training import Run
+from graphprism.training.schedule import learning_rate
 
 
 def rates(**fields):

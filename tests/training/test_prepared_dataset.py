@@ -7,8 +7,8 @@ from torch_geometric.data import Batch
 from graphprism.datasets import molecules
 from graphprism.nn import CONVOLUTIONS
 from graphprism.splitting import ORDERINGS
-from graphprism.training import PreparedDataset, Run, build_model
-from graphprism.training.prepared_data import GraphReadout
+from graphprism.training import Run, build_model
+from graphprism.training.prepared_data import GraphReadout, PreparedDataset
 from graphprism.transforms import LaplacianPE, SplitEdges
 
 DATASET = molecules(40)

@@ -8,9 +8,9 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
-from graphprism.training import PreparedDataset, Run, build_model, train
+from graphprism.training import Run, build_model, train
 from graphprism.training import prepared_data as module
-from graphprism.training.prepared_data import split_graph
+from graphprism.training.prepared_data import PreparedDataset, split_graph
 from tests.training.by_hand import train_by_hand
 from tests.training.lockstep.test_train_lockstep import star
 

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from graphprism._text import counted
 from graphprism.cli.arguments import Data, exit_on_user_error
-from graphprism.datasets import DATASETS, DatasetFileError, KnownDataset, PackedDataset, data_folder, load, packed_path
+from graphprism.datasets import DATASETS, DatasetFileError, KnownDataset, PackedDataset, data_folder, load
+from graphprism.datasets.load import packed_path
 
 app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)
 

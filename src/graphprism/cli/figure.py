@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
-from graphprism.experiments import find_graph
+from graphprism.experiments.find_graph import find_graph
 from graphprism.plotting import check_format, draw_split, save_figure
 
 app = typer.Typer(help="Draw a figure of the theory.", no_args_is_help=True)

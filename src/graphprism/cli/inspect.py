@@ -11,7 +11,7 @@ from rich.console import Console
 
 from graphprism.analysis import Certificate, SplitComparison, certify, inspect_graph
 from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
-from graphprism.experiments import find_graph
+from graphprism.experiments.find_graph import find_graph
 from graphprism.nn import CONVOLUTIONS
 
 

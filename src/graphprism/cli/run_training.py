@@ -21,8 +21,8 @@ from graphprism.cli.progress import EpochProgress
 from graphprism.cli.train_options import DATASET_DEFAULTS, DIRECTED_PROTOCOL, MODELS, NODE_PROTOCOL
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
-from graphprism.experiments import Ledger, Listener, run_missing, trainer_for
-from graphprism.experiments.runner import finished_results
+from graphprism.experiments import Ledger, trainer_for
+from graphprism.experiments.runner import Listener, finished_results, run_missing
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, Run, Task, build_model, data_identity, forget, train

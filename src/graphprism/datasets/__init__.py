@@ -2,8 +2,8 @@
 
 from graphprism.datasets.known import DATASETS, KnownDataset
 from graphprism.datasets.leak_audit import LeakAudit, leak_audit
-from graphprism.datasets.load import DATA_VARIABLE, data_folder, from_pyg, from_raw, load, named_folder, packed_path
-from graphprism.datasets.molecules import molecule_target, molecules
+from graphprism.datasets.load import DATA_VARIABLE, data_folder, from_pyg, from_raw, load
+from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import PackedDataset, row_normalise
 from graphprism.datasets.packed_file import DatasetFileError, read, save
 
@@ -19,10 +19,7 @@ __all__ = [
     "from_raw",
     "leak_audit",
     "load",
-    "molecule_target",
     "molecules",
-    "named_folder",
-    "packed_path",
     "read",
     "row_normalise",
     "save",

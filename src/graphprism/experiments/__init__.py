@@ -1,11 +1,10 @@
 """The tables and figures of the paper, each from a specification to numbers, and the ledger of all results."""
 
 from graphprism.experiments.experiment import Experiment, Measured, Option, TrainedTable
-from graphprism.experiments.find_graph import find_graph
 from graphprism.experiments.ledger import Ledger
-from graphprism.experiments.runner import Listener, Reproduction, Trainer, run_missing, trainer_for
+from graphprism.experiments.runner import Reproduction, Trainer, trainer_for
 from graphprism.experiments.spec import CellSpec, Settings, TableSpec
-from graphprism.experiments.table import show_table, write_table
+from graphprism.experiments.table import show_table
 from graphprism.experiments.tables import (
     DEPTH,
     DIRECTED,
@@ -17,7 +16,7 @@ from graphprism.experiments.tables import (
     TRAINING_LOSS,
     ZINC,
 )
-from graphprism.experiments.tables.figure_2 import figure_2_spec, run_figure_2
+from graphprism.experiments.tables.figure_2 import run_figure_2
 from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Result, Figure2Spec, plot_figure_2
 from graphprism.experiments.tables.memory import memory_table
 from graphprism.experiments.tables.parameters import parameters_table
@@ -40,7 +39,6 @@ __all__ = [
     "Figure2Result",
     "Figure2Spec",
     "Ledger",
-    "Listener",
     "Measured",
     "Option",
     "Reproduction",
@@ -48,16 +46,12 @@ __all__ = [
     "TableSpec",
     "TrainedTable",
     "Trainer",
-    "figure_2_spec",
-    "find_graph",
     "memory_table",
     "parameters_table",
     "plot_figure_2",
     "plot_training_loss",
     "run_figure_2",
-    "run_missing",
     "runtime_table",
     "show_table",
     "trainer_for",
-    "write_table",
 ]

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from graphprism.analysis import FileGraph, read_graph
-from graphprism.datasets import DATA_VARIABLE, PackedDataset, load, molecules, named_folder
+from graphprism.datasets import DATA_VARIABLE, PackedDataset, load, molecules
+from graphprism.datasets.load import named_folder
 from graphprism.splitting import Graph
 from graphprism.testing import molecule
 

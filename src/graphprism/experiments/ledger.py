@@ -74,6 +74,11 @@ class Ledger:
     def _parse(self, number: int, line: bytes) -> RunResult | None:
         try:
             result = RunResult.from_json(line.decode())
+            if is_node_run_0_1(result.run):
+                what = f"{self.path}, line {number}: skipped, a run on nodes of version 0.1"
+                command = f"python -m graphprism.experiments.migrate {self.path}"
+                warnings.warn(f"{what}; {command} brings it up to date", stacklevel=3)
+                return None
             _check_run(result.run)
         except ValueError as error:
             problem = f"skipped, it does not hold a whole result ({error})"
@@ -89,6 +94,11 @@ def _check_run(run: Mapping[str, Any]) -> None:
     kinds = field_types(Run)
     for name, value in run.items():
         check_type(f"run.{name}", value, kinds.get(name, Any))
+
+
+def is_node_run_0_1(run: Mapping[str, Any]) -> bool:
+    """Whether a run, as a line of a ledger holds it, is one on nodes of version 0.1, with a key by another rule."""
+    return "fold" in run and "batch_size" not in run
 
 
 def _append(file: IO[bytes], line: bytes) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from graphprism._files import write_whole
+from graphprism.experiments.ledger import is_node_run_0_1
 from graphprism.training.run import ORIGIN, run_key
 
 # Defaults that fields of runs on nodes had in version 0.1, whose keys left out what was at its default.
@@ -43,11 +44,6 @@ NODE_DEFAULTS_0_1: dict[str, Any] = {
 }
 # What all runs on nodes of version 0.1 did and did not say.
 NODE_PROTOCOL_0_1: dict[str, Any] = {"batch_size": None, "schedule": "constant", "warmup": 0, "clip": 0.0}
-
-
-def is_node_run_0_1(run: Mapping[str, Any]) -> bool:
-    """Whether a run, as a line of a ledger holds it, is one on nodes of version 0.1."""
-    return "fold" in run and "batch_size" not in run
 
 
 def key_0_1(run: Mapping[str, Any]) -> str:

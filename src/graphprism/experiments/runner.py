@@ -18,6 +18,7 @@ from graphprism.experiments.spec import OnEpoch, Settings, TableSpec
 from graphprism.experiments.table import make_table, write_table
 from graphprism.results import RunResult, TableResult
 from graphprism.training import Diverged, Run
+from graphprism.training.train import lockstep_key
 
 # Seconds between two looks at what other processes have claimed.
 _POLL_SECONDS = 1.0
@@ -85,7 +86,7 @@ class _LockstepTrainer:
     def groups(self, runs: Sequence[Run]) -> list[list[Run]]:
         groups: dict[str, list[Run]] = {}
         for run in runs:
-            groups.setdefault(training.lockstep_key(run), []).append(run)
+            groups.setdefault(lockstep_key(run), []).append(run)
         return list(groups.values())
 
     def train(self, runs: Sequence[Run], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:

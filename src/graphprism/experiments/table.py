@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from graphprism._extras import needs_extra
 from graphprism._files import write_whole
 from graphprism._text import duration, score_text, signed
 from graphprism.experiments.plan import PlannedCell
@@ -191,15 +192,17 @@ _MOST_NAMED = 5
 
 def show_table(result: TableResult) -> Group:
     """Ours, the published number, their gap, the seeds and the time of every cell; depth has six columns in 100."""
-    from rich.console import Group
-    from rich.text import Text
+    with needs_extra("a coloured table"):
+        from rich.console import Group
+        from rich.text import Text
 
     notes = [*_cell_notes(result), *result.notes, f"Published numbers: {result.source}."]
     return Group(Text(result.title, style="bold"), _table(result), *(Text(note) for note in notes))
 
 
 def _table(result: TableResult) -> Table:
-    from rich.table import Table
+    with needs_extra("a coloured table"):
+        from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0), collapse_padding=True)
     table.add_column("", no_wrap=True)

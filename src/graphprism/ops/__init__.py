@@ -1,10 +1,7 @@
 """Pure functions over relational graphs; every op has a readable reference beside its faster backends."""
 
 from graphprism.ops.aggregate import relational_aggregate, relational_sum
-from graphprism.ops.batched.type_rows import type_rows, type_sums
-from graphprism.ops.batches import Batches, BlockDiagonal, select_graphs
 from graphprism.ops.coefficients import Coefficients
-from graphprism.ops.csr import csr_sum
 from graphprism.ops.edge_norm import EDGE_NORMS, edge_norm
 from graphprism.ops.edge_softmax import edge_softmax
 from graphprism.ops.entries import at_receivers, at_senders, entry_sum, index_sum
@@ -15,14 +12,11 @@ from graphprism.ops.relational_adj import RelationalAdj
 
 __all__ = [
     "EDGE_NORMS",
-    "Batches",
-    "BlockDiagonal",
     "Coefficients",
     "PreparedGraph",
     "RelationalAdj",
     "at_receivers",
     "at_senders",
-    "csr_sum",
     "edge_norm",
     "edge_softmax",
     "entry_sum",
@@ -31,7 +25,4 @@ __all__ = [
     "relational_linear",
     "relational_sum",
     "relational_transform",
-    "select_graphs",
-    "type_rows",
-    "type_sums",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -331,9 +330,16 @@ class RelationalAdj:
         value: Tensor = kept[key]
         return value
 
+    def _copy(self) -> RelationalAdj:
+        """The same graph without what was computed of it; torch 2.6 cannot compile `copy.copy`."""
+        other = object.__new__(RelationalAdj)
+        other.edge_index, other.edge_type, other.edge_weight = self.edge_index, self.edge_type, self.edge_weight
+        other.num_relations, other.size, other._cache = self.num_relations, self.size, {}
+        return other
+
     def with_weight(self, edge_weight: Tensor | None) -> RelationalAdj:
         """The same edges with other weights; the sorted structures are shared, not built again."""
-        other = copy.copy(self)
+        other = self._copy()
         other.edge_weight = edge_weight
         other._check_weight()
         other._cache = {key: self._cache[key] for key in (*_REVERSED, "sender_graph") if key in self._cache}
@@ -357,7 +363,7 @@ class RelationalAdj:
     def transpose(self) -> RelationalAdj:
         """Every edge reversed, with its relation and weight; nothing is sorted again."""
         if "transpose" not in self._cache:
-            other = copy.copy(self)
+            other = self._copy()
             other.edge_index, other.size = self.edge_index.flip(0), (self.size[1], self.size[0])
             if not torch.compiler.is_compiling():
                 self.prepare()
@@ -418,7 +424,7 @@ class RelationalAdj:
         target = _device(device)
         if target.type == self.device.type and target.index in (None, self.device.index):
             return self
-        other = copy.copy(self)
+        other = self._copy()
         for name in ("edge_index", "edge_type", "edge_weight"):
             tensor = getattr(self, name)
             setattr(other, name, tensor if tensor is None else tensor.to(device, non_blocking=non_blocking))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphprism._extras import needs_extra
 from graphprism.plotting.figure import COLOURS, new_figure
 from graphprism.plotting.graph_layout import graph_layout
 from graphprism.splitting import GraphLike, Split, resolve_split
@@ -53,15 +54,17 @@ def strokes(edges: Tensor, positions: _Array, radius: float) -> Strokes:
 
 def draw_lines(axes: Axes, shapes: Strokes, colour: str) -> None:
     """Adds the lines alone, below everything."""
-    from matplotlib.collections import LineCollection
+    with needs_extra("a picture"):
+        from matplotlib.collections import LineCollection
 
     axes.add_collection(LineCollection(list(shapes.lines), colors=colour, linewidths=0.8, zorder=0))
 
 
 def draw_strokes(axes: Axes, shapes: Strokes, colour: str, radius: float) -> None:
     """Adds the shapes below the nodes."""
-    from matplotlib.collections import LineCollection, PatchCollection, PolyCollection
-    from matplotlib.patches import Circle
+    with needs_extra("a picture"):
+        from matplotlib.collections import LineCollection, PatchCollection, PolyCollection
+        from matplotlib.patches import Circle
 
     axes.add_collection(LineCollection(list(shapes.lines), colors=colour, linewidths=1.1, zorder=1))
     axes.add_collection(PolyCollection(list(shapes.tips), facecolors=colour, linewidths=0, zorder=2))
@@ -176,8 +179,9 @@ def _radius(positions: _Array) -> float:
 
 
 def _circles(positions: _Array, radius: float, entered: _Array, colour: str) -> Any:
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Circle
+    with needs_extra("a picture"):
+        from matplotlib.collections import PatchCollection
+        from matplotlib.patches import Circle
 
     circles = PatchCollection([Circle((x, y), radius) for x, y in positions], zorder=3)
     circles.set_facecolor([colour if filled else "white" for filled in entered])

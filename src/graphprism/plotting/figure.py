@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphprism._extras import needs_extra
 from graphprism._files import write_whole
 
 if TYPE_CHECKING:
@@ -17,10 +18,8 @@ COLOURS = ("#481567", "#287d8e", "#73d055", "#e69f00", "#6e6e6e")
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure in inches; made without pyplot, so that no global figure stays open."""
-    try:
+    with needs_extra("a picture"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('a picture needs matplotlib: pip install "graphprism[demo]"') from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -35,7 +34,8 @@ def check_format(path: Path) -> None:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Writes a PNG or an SVG, by the end of the name; the same figure gives the same bytes."""
-    import matplotlib
+    with needs_extra("a picture"):
+        import matplotlib
 
     check_format(path)
     content = io.BytesIO()

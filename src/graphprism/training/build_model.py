@@ -12,7 +12,7 @@ from graphprism._checks import check_function, check_path, check_positive, check
 from graphprism.datasets import DATASETS, PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.splitting import resolve_split
-from graphprism.training.checkpoint import load_parts
+from graphprism.training.checkpoint import load_weights
 from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
@@ -151,9 +151,9 @@ def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:
     path = Path(folder) / run.key / "best.pt"
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; `train` writes it when it is given this folder")
-    parts = load_parts(path, run, data_identity(dataset))
+    weights = load_weights(path, run, data_identity(dataset))
     network = build_model(run, dataset)
     if run.precision == "float64":
         network = network.double()
-    network.load_state_dict(parts["model"])
+    network.load_state_dict(weights)
     return network.eval()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from graphprism.training.provenance import digest
 from graphprism.training.run import Run, run_key
 
 _FORMAT = "graphprism checkpoint 2"
+# Version 0.1 kept the best weights in the same parts; what it kept to continue a run was different.
+_FORMATS_OF_WEIGHTS = (_FORMAT, "graphprism checkpoint 1")
 # What torch was seen to raise on files that were cut or changed.
 _DAMAGE = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeError, IndexError, pickle.UnpicklingError)
 
@@ -63,7 +66,13 @@ def save_parts(path: Path, run: Run, data: str, parts: dict[str, Any]) -> None:
     write_whole(path, content.getvalue())
 
 
-def load_parts(path: Path, run: Run, data: str) -> dict[str, Any]:
+def load_weights(path: Path, run: Run, data: str) -> dict[str, Tensor]:
+    """The weights in a ``best.pt``, also in one of version 0.1; raises as `load_parts` does."""
+    weights: dict[str, Tensor] = load_parts(path, run, data, _FORMATS_OF_WEIGHTS)["model"]
+    return weights
+
+
+def load_parts(path: Path, run: Run, data: str, formats: Sequence[str] = (_FORMAT,)) -> dict[str, Any]:
     """Reads `save_parts` back, without executing anything in the file.
 
     Raises:
@@ -75,14 +84,14 @@ def load_parts(path: Path, run: Run, data: str) -> dict[str, Any]:
     try:
         file = torch.load(content, map_location="cpu", weights_only=True)
         found = {key: file[key] for key in ("format", "run", "data", "sha256", "parts")}
-        intact = found["format"] != _FORMAT or digest(found["parts"]) == found["sha256"]
+        intact = found["format"] not in formats or digest(found["parts"]) == found["sha256"]
         # by key: a run from before a field existed is the run that has the origin of that field
         key = run_key(found["run"])
     except _DAMAGE:
         intact = False
     if not intact:
         raise CheckpointError(path, "the file is damaged or not a checkpoint")
-    if found["format"] != _FORMAT:
+    if found["format"] not in formats:
         raise CheckpointError(path, f"must be of the format {_FORMAT!r}, got {found['format']!r}")
     if key != run.key:
         raise CheckpointError(path, f"belongs to another run than {run.title}")

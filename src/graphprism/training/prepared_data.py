@@ -15,8 +15,9 @@ from torch_geometric.nn import MeanAggregation, SumAggregation
 from graphprism._checks import check_type
 from graphprism.datasets import PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
-from graphprism.ops import Batches, BlockDiagonal, RelationalAdj
+from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.batches import Batches, BlockDiagonal
 from graphprism.ops.csr import trusted_csr_sum
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of

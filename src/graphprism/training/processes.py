@@ -10,6 +10,7 @@ import torch.distributed
 from torch import Tensor
 
 from graphprism._checks import check_positive
+from graphprism._extras import needs_extra
 from graphprism.datasets import PackedDataset
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.results import ACCELERATORS
@@ -28,8 +29,9 @@ def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
     One process per device. Started by torchrun, the processes are those that it has made; else Fabric starts the script
     once more for every further device.
     """
-    from lightning.fabric import Fabric
-    from lightning.fabric.strategies.ddp import DDPStrategy
+    with needs_extra("training"):
+        from lightning.fabric import Fabric
+        from lightning.fabric.strategies.ddp import DDPStrategy
 
     accelerator = device_type(accelerator, devices, nodes)
     strategy: Any = "auto"

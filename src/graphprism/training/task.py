@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from graphprism._checks import check_type
+from graphprism._extras import needs_extra
 from graphprism.datasets import PackedDataset
 from graphprism.training.run import ORIGIN, Run
 
@@ -41,13 +42,15 @@ LOSSES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
 
 
 def _mean_absolute_error(output: Tensor, target: Tensor) -> float:
-    from torchmetrics.functional import mean_absolute_error
+    with needs_extra("training"):
+        from torchmetrics.functional import mean_absolute_error
 
     return float(mean_absolute_error(output, target.double()))
 
 
 def _accuracy(output: Tensor, target: Tensor) -> float:
-    from torchmetrics.functional.classification import multiclass_accuracy
+    with needs_extra("training"):
+        from torchmetrics.functional.classification import multiclass_accuracy
 
     return 100 * float(multiclass_accuracy(output, target.view(-1), output.size(1), average="micro"))
 
@@ -59,7 +62,8 @@ def _mean_average_precision(output: Tensor, target: Tensor) -> float:
 
 
 def _average_precision(output: Tensor, target: Tensor) -> float:
-    from torchmetrics.functional.classification import binary_average_precision
+    with needs_extra("training"):
+        from torchmetrics.functional.classification import binary_average_precision
 
     if bool((target == target[0]).all()):
         return float("nan")

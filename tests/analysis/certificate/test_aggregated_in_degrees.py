@@ -2,7 +2,8 @@ import pytest
 import torch
 from hypothesis import given
 
-from graphprism.analysis.certificate import aggregated_in_degrees, independent_pairs, structural_rank
+from graphprism.analysis.certificate import aggregated_in_degrees, structural_rank
+from graphprism.analysis.certificate.directions import independent_pairs
 
 from .strategies import split_graphs
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
-from graphprism.analysis.certificate import Certificate, certify, independent_pairs, weighted_in_degrees
+from graphprism.analysis.certificate import Certificate, certify, weighted_in_degrees
+from graphprism.analysis.certificate.directions import independent_pairs
 from graphprism.splitting import Graph, by_direction, by_order, by_soft_order
 
 from .strategies import graphs, split_graphs, together

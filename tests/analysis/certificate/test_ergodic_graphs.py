@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphprism.analysis.certificate import cycles as _sweep
-from graphprism.analysis.certificate import ergodic_graphs
+from graphprism.analysis.certificate.cycles import ergodic_graphs
 
 from .strategies import as_networkx, graphs, together
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 
 from graphprism.analysis.certificate import cycles as _sweep
-from graphprism.analysis.certificate import find_cycle, root_nodes
+from graphprism.analysis.certificate.cycles import find_cycle, root_nodes
 from graphprism.analysis.certificate.in_degrees import adjacency
 
 from .strategies import as_networkx, graphs

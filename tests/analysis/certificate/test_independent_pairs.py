@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphprism.analysis.certificate import independent_pairs, independent_witness, weighted_in_degrees
-from graphprism.analysis.certificate.directions import direction_groups
+from graphprism.analysis.certificate import weighted_in_degrees
+from graphprism.analysis.certificate.directions import direction_groups, independent_pairs, independent_witness
 
 from .strategies import split_graphs
 

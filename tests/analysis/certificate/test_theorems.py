@@ -6,14 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphprism.analysis.certificate import (
-    certify,
-    direction_groups,
-    find_cycle,
-    root_nodes,
-    structural_rank,
-    weighted_in_degrees,
-)
+from graphprism.analysis.certificate import certify, direction_groups, structural_rank, weighted_in_degrees
+from graphprism.analysis.certificate.cycles import find_cycle, root_nodes
 from graphprism.splitting import Graph
 
 from .strategies import graphs, split_graphs

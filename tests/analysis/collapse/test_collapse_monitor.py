@@ -144,8 +144,9 @@ def test_scalars():
 
 
 def test_tensorboard_is_asked_for_by_name(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ImportError, match="pip install tensorboard"):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+    with pytest.raises(ImportError, match=r'needs tensorboard: pip install "graphprism\[full\]"'):
         CollapseMonitor(tensorboard=tmp_path)
 
 

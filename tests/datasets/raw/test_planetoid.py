@@ -11,12 +11,12 @@ import torch_geometric.datasets
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
-from graphprism.datasets import DATA_VARIABLE, DatasetFileError, load
+from graphprism.datasets import DatasetFileError, load
 from graphprism.datasets.raw.torch_file import parse_pickle
 from tests.datasets.raw.planetoid_files import OTHERS, TEST, TRAIN, dumps, write_planetoid
+from tests.real_data import FOLDER, load_real, needs_data
 
 KEYS = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask")
-REAL = Path(os.environ.get(DATA_VARIABLE) or "none", "pyg", "Planetoid", "Cora", "raw")
 
 
 class Touch:
@@ -54,13 +54,13 @@ def test_planetoid_is_that_of_pyg(tmp_path, name, skip):
 
 
 @pytest.mark.filterwarnings("ignore:.*scipy.sparse.csr.*:DeprecationWarning")
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"needs pyg/Planetoid/Cora/raw in the folder that {DATA_VARIABLE} names")
+@needs_data("pyg/Planetoid/Cora/raw", "cora.npz")
 def test_planetoid_of_the_real_files_is_that_of_pyg_and_the_packed_one(tmp_path):
     raw = tmp_path / "pyg" / "Planetoid" / "Cora" / "raw"
     raw.mkdir(parents=True)
-    for file in REAL.iterdir():
+    for file in (FOLDER / "pyg" / "Planetoid" / "Cora" / "raw").iterdir():
         shutil.copyfile(file, raw / file.name)
-    dataset, packed = load("cora", tmp_path), load("cora").graph(0)
+    dataset, packed = load("cora", tmp_path), load_real("cora").graph(0)
     for key in KEYS:
         assert torch.equal(dataset.graph(0)[key], packed[key]), key
     same(dataset, by_pyg(tmp_path, "Cora"))

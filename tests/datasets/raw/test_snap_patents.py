@@ -99,7 +99,7 @@ def test_missing_file_and_missing_scipy(tmp_path, raw, monkeypatch):
         load("snap-patents", tmp_path)
     write_patents(raw)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
-    with pytest.raises(ImportError, match="needs scipy: pip install scipy"):
+    with pytest.raises(ImportError, match=r'needs scipy: pip install "graphprism\[experiments\]"'):
         load("snap-patents", tmp_path)
 
 

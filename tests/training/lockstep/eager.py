@@ -7,10 +7,12 @@ from torch import Tensor
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
-from graphprism.training import PreparedDataset, Run, build_model, epoch_order, learning_rate
+from graphprism.training import Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
-from graphprism.training.optim import make_optimizer
+from graphprism.training.optim import epoch_order, make_optimizer
+from graphprism.training.prepared_data import PreparedDataset
+from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
 CPU = torch.device("cpu")

@@ -4,8 +4,9 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.ops.batched.padded_products import Columns
-from graphprism.training import PreparedDataset, Run
+from graphprism.training import Run
 from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.prepared_data import PreparedDataset
 from tests.datasets.small_sets import three_graphs
 from tests.training.lockstep.eager import CPU
 

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import Run, epoch_order
+from graphprism.training import Run
 from graphprism.training.lockstep import engine as lockstep_engine
+from graphprism.training.optim import epoch_order
 from graphprism.training.task import Task
 from tests.training.lockstep.eager import evaluate, make_engine, train_eagerly
 from tests.training.test_train import labelled

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import PreparedDataset, Run, build_model
+from graphprism.training import Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.networks import Networks
+from graphprism.training.prepared_data import PreparedDataset
 from tests.training.lockstep.eager import CPU, MODELS
 
 DATASET = molecules(24)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import Run, load_best, lockstep_key, train, train_lockstep
-from graphprism.training.train import most_neighbours
+from graphprism.training import Run, load_best, train, train_lockstep
+from graphprism.training.train import lockstep_key, most_neighbours
 from tests.datasets.small_sets import three_graphs
 from tests.training.lockstep.eager import evaluate
 from tests.training.test_train import labelled

@@ -3,13 +3,10 @@
 from graphprism.analysis.certificate.certificate import Certificate, LayerCertificate, RelationCertificate
 from graphprism.analysis.certificate.certify import certify
 from graphprism.analysis.certificate.compare_splits import SplitComparison, compare_splits
-from graphprism.analysis.certificate.cycles import ergodic_graphs, find_cycle, root_nodes
 from graphprism.analysis.certificate.directions import (
     DIRECTION_TOLERANCE,
     RANK_TOLERANCE,
     direction_groups,
-    independent_pairs,
-    independent_witness,
     structural_rank,
 )
 from graphprism.analysis.certificate.in_degrees import AGGREGATIONS, aggregated_in_degrees, weighted_in_degrees
@@ -26,11 +23,6 @@ __all__ = [
     "certify",
     "compare_splits",
     "direction_groups",
-    "ergodic_graphs",
-    "find_cycle",
-    "independent_pairs",
-    "independent_witness",
-    "root_nodes",
     "structural_rank",
     "weighted_in_degrees",
 ]

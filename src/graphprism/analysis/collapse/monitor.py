@@ -12,6 +12,7 @@ from typing import Any
 from torch.nn import Module
 
 from graphprism._checks import check_function, check_path, check_positive, check_whole
+from graphprism._extras import needs_extra
 from graphprism.analysis.collapse.collapse import collapse
 from graphprism.analysis.collapse.report import CollapseCSV, CollapseReport
 
@@ -105,10 +106,8 @@ class CollapseMonitor:
 def _summary_writer(tensorboard: Any) -> Any:
     if not isinstance(tensorboard, (str, os.PathLike)):
         return tensorboard
-    try:
+    with needs_extra("writing event files"):
         module = importlib.import_module("torch.utils.tensorboard")
-    except ImportError as error:
-        raise ImportError("writing event files needs the package tensorboard: pip install tensorboard") from error
     return module.SummaryWriter(os.fspath(tensorboard))
 
 

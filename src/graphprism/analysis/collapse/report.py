@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphprism._extras import needs_extra
 from graphprism._files import write_whole
 
 if TYPE_CHECKING:
@@ -175,8 +176,9 @@ def plain_text(report: CollapseReport) -> str:
 
 def rich_table(report: CollapseReport, width: int) -> Table:
     """The columns that fit into ``width`` characters; rows that are not ok in red."""
-    from rich import box
-    from rich.table import Table
+    with needs_extra("a coloured table"):
+        from rich import box
+        from rich.table import Table
 
     columns = _narrowed(_columns(report), width)
     table = Table(box=box.SIMPLE_HEAD, title=title(report), title_justify="left", padding=(0, 1))
@@ -344,11 +346,9 @@ _PANELS: Mapping[str, Mapping[str, str]] = {
 
 def plot_report(report: CollapseReport) -> Figure:
     """Four panels over the layers; made without pyplot, so that no global figure stays open."""
-    try:
+    with needs_extra("a picture"):
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
-    except ImportError as error:
-        raise ImportError("a plot needs the package matplotlib: pip install matplotlib") from error
     figure = Figure(figsize=(9.5, 6.2), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True)
     for axis, (title, lines) in zip(axes.flat, _PANELS.items(), strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphprism._extras import needs_extra
 from graphprism.datasets.known import DATASETS
 from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import DatasetFileError
@@ -45,11 +46,9 @@ def snap_patents(name: str, folder: Path) -> PackedDataset:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    try:
+    with needs_extra("snap-patents, published as a .mat file,"):
         from scipy.io import loadmat  # type: ignore[import-untyped]
         from scipy.sparse import issparse  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("snap-patents is published as a .mat file, which needs scipy: pip install scipy") from error
     _try_in_a_process(path)
     try:
         content: dict[str, Any] = loadmat(path, variable_names=_KEYS)

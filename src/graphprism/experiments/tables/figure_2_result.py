@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_positive
+from graphprism._extras import needs_extra
 from graphprism.analysis.collapse.rank import CHOSEN_BY
 from graphprism.nn import CONVOLUTIONS
 from graphprism.plotting import COLOURS, new_figure
@@ -81,7 +82,8 @@ class Figure2Result:
 
     def __rich__(self) -> Group:
         """The means at depths 1, 2, 4, ... and the last one, with the runs that are left out of them."""
-        from rich.console import Group
+        with needs_extra("a coloured table"):
+            from rich.console import Group
 
         spec = self.spec
         title = f"Mean rank-one distance by depth: {spec.seeds} seeds, {spec.graphs}, split by {spec.split}"
@@ -92,7 +94,8 @@ class Figure2Result:
         return Group(title, self._table(), *note, chosen, *[_SAGE] * ("mrs-sage" in self.distances))
 
     def _table(self) -> Table:
-        from rich.table import Table
+        with needs_extra("a coloured table"):
+            from rich.table import Table
 
         shown = depths(self.spec.layers)
         table = Table(box=None, padding=(0, 2, 0, 0))  # ten models fit into 80 columns

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from graphprism._checks import check_positive
-from graphprism.datasets import named_folder
+from graphprism.datasets.load import named_folder
 from graphprism.experiments.experiment import Measured, Option
 from graphprism.experiments.find_graph import zinc_or_molecules
 from graphprism.results import Cell, CellStatus, Score, TableResult
@@ -112,18 +112,21 @@ def training_memory(model: str, seed: int, data: Path | None) -> dict[str, float
     dataset = zinc_or_molecules(data)
     train(Run(dataset.name, model, epochs=1, seed=seed), dataset)
     gpu = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else None
-    return {"gpu": gpu, "main": peak_bytes() / 1e9}
+    main = peak_bytes()
+    return {"gpu": gpu, "main": None if main is None else main / 1e9}
 
 
-def peak_bytes() -> int:
-    """Peak main memory of this process."""
+def peak_bytes() -> int | None:
+    """Peak main memory of this process; None where the system does not tell it."""
     # getrusage would start from the peak of the process that started this one, where Linux has its own count.
     status = Path("/proc/self/status")
     if status.exists():
         lines = status.read_text("utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-    import resource
-
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -134,7 +137,8 @@ def _cell(row: MemoryRow, column: str, found: list[dict[str, float | None]]) -> 
     ours = Score.of([value for value in values if value is not None])
     published = Score(row.gpu if name == "gpu" else row.main, None, 5)
     if ours is None:
-        return Cell(row.row, column, None, published, note="no GPU here", status=CellStatus.QUOTED)
+        note = "no GPU here" if name == "gpu" else "not measured on this system"
+        return Cell(row.row, column, None, published, note=note, status=CellStatus.QUOTED)
     return Cell(row.row, column, ours, published)
 
 

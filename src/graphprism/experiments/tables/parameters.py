@@ -9,7 +9,8 @@ from pathlib import Path
 from graphprism.datasets import PackedDataset, molecules
 from graphprism.experiments.experiment import Measured
 from graphprism.results import Cell, CellStatus, Score, TableResult
-from graphprism.training import Run, fit_width, parameters_of
+from graphprism.training import Run, fit_width
+from graphprism.training.build_model import parameters_of
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from graphprism.experiments.find_graph import zinc_or_molecules
 from graphprism.ops import RelationalAdj, edge_norm, relational_sum, relational_transform
 from graphprism.results import Cell, Score, TableResult
 from graphprism.splitting import Graph, by_order, order_values
-from graphprism.training import Run, fit_width, parameters_of
+from graphprism.training import Run, fit_width
+from graphprism.training.build_model import parameters_of
 
 
 @dataclass(frozen=True)

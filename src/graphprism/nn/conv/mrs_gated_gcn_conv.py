@@ -205,7 +205,7 @@ class _RelationalMap(torch.nn.Module):
         if graph is adj or edge is None:
             return torch.einsum("er,erf->ef", adj.scores.to(h.dtype), h[source])
         score = adj.scores[edge, adj.relation].to(h.dtype)
-        return index_sum(score[:, None] * at_senders(h, graph), edge, adj.num_edges)
+        return trusted_index_sum(score[:, None] * at_senders(h, graph), edge, adj.num_edges)
 
 
 def _is_soft(adj: Prepared) -> TypeGuard[RelationalAdj]:

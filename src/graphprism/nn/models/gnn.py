@@ -39,8 +39,9 @@ from graphprism.nn.conv.operands import (
 )
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
-from graphprism.ops import RelationalAdj, type_rows
+from graphprism.ops import RelationalAdj
 from graphprism.ops.backends import is_transformed
+from graphprism.ops.batched.type_rows import type_rows
 from graphprism.ops.dropout import dropout, keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
 

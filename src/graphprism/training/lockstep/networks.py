@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.ops import type_sums
+from graphprism.ops.batched.type_rows import type_sums
 from graphprism.training.build_model import build_model, make_network
 from graphprism.training.lockstep.data import Inputs, TableDataset
 from graphprism.training.lockstep.stacked_parameters import StackedParameters

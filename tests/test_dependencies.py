@@ -1,0 +1,160 @@
+"""What pyproject.toml declares is what the code imports, and a missing extra is named with the command for it."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from graphprism._extras import EXTRAS, needs_extra
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+# Modules of a package that need another one.
+BEHIND = {"torch.utils.tensorboard": "tensorboard"}
+# Comes with builds of torch for GPUs; `graphprism.ops.kernels` asks whether it is there.
+WITH_TORCH = {"triton"}
+# What the Makefile calls, and what pytest brings where the standard library lacks it.
+TOOLS, WITH_PYTEST = {"hatchling", "mypy", "pytest-xdist", "ruff"}, {"tomli"}
+LOCAL = {"graphprism", "tests", *(path.stem for path in (ROOT / "benchmarks").glob("*.py"))}
+
+
+def requirements(texts: list[str]) -> dict[str, Requirement]:
+    """Requirements by name, without references to other extras of the package."""
+    found = [Requirement(text) for text in texts]
+    return {canonicalize_name(each.name): each for each in found if each.name != PROJECT["name"]}
+
+
+CORE = requirements(PROJECT["dependencies"])
+OPTIONAL = {name: requirements(texts) for name, texts in PROJECT["optional-dependencies"].items()}
+
+
+def imported(tree: ast.AST, guarded: bool = False) -> Iterator[tuple[str, int, bool]]:
+    """Distribution, line and whether it stands in a ``with needs_extra(...)``, of every import that can run."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        for module in modules(node):
+            top = module.partition(".")[0]
+            if top not in sys.stdlib_module_names | LOCAL:
+                yield canonicalize_name(BEHIND.get(module, top)), node.lineno, guarded
+        here = isinstance(node, ast.With) and any("needs_extra(" in ast.unparse(each) for each in node.items)
+        yield from imported(node, guarded or here)
+
+
+def modules(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(str(module), _, 0):
+            return [module]
+        case ast.Call(ast.Name("import_module") | ast.Attribute(attr="import_module"), [ast.Constant(str(module))]):
+            return [module]
+    return []
+
+
+def imports_below(*folders: str) -> dict[str, list[tuple[Path, int, bool]]]:
+    found: dict[str, list[tuple[Path, int, bool]]] = {}
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for package, line, guarded in imported(ast.parse(path.read_text("utf-8"))):
+            found.setdefault(package, []).append((path.relative_to(ROOT), line, guarded))
+    return found
+
+
+def test_core_dependencies_are_what_the_package_imports_without_an_extra():
+    assert set(imports_below("src")) - set(EXTRAS) - WITH_TORCH == set(CORE)
+
+
+@pytest.mark.parametrize("extra", ["demo", "experiments", "full"])
+def test_extra_has_what_its_functions_import(extra):
+    assert set(OPTIONAL[extra]) == {package for package, of in EXTRAS.items() if of == extra}
+    assert set(OPTIONAL[extra]) <= set(imports_below("src"))
+
+
+def test_every_extra_is_known():
+    assert set(OPTIONAL) == {*EXTRAS.values(), "dev"}
+
+
+def test_dev_has_what_tests_examples_and_benchmarks_import():
+    have = {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["dev"]}
+    want = set(imports_below("tests", "examples", "benchmarks")) - WITH_TORCH - WITH_PYTEST
+    assert want <= have
+    assert set(OPTIONAL["dev"]) == want - {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"]} | TOOLS
+
+
+def test_optional_imports_are_guarded():
+    # `graphprism.cli.main` looks for these two before any other file of the command line is loaded
+    by_main = {"typer", "rich"}
+    bare = [
+        f"{path}:{line}: import {package} inside `with needs_extra(...)`"
+        for package, places in imports_below("src").items()
+        for path, line, guarded in places
+        if package in EXTRAS and not guarded and not (package in by_main and path.parts[2] == "cli")
+    ]
+    assert not bare, "\n".join(bare)
+
+
+def test_constraints_pin_every_requirement_to_a_version_that_it_allows():
+    lines = [line.partition("#")[0].strip() for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()]
+    pins: dict[str, list[str]] = {}
+    for each in (Requirement(line) for line in lines if line):
+        pins.setdefault(canonicalize_name(each.name), []).append(re.sub(r"^==", "", str(each.specifier)))
+    for name, requirement in {**CORE, **OPTIONAL["demo"], **OPTIONAL["experiments"], **OPTIONAL["dev"]}.items():
+        assert name in pins, f"{name} must be in constraints.txt"
+        assert all(requirement.specifier.contains(version) for version in pins[name]), f"{requirement}: {pins[name]}"
+
+
+def test_needs_extra_passes_other_errors_on():
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"), needs_extra("a picture"):
+        raise ModuleNotFoundError("no_such_package", name="no_such_package")
+    with pytest.raises(ImportError, match="cannot import name 'no_such_name'"), needs_extra("a picture"):
+        from matplotlib.figure import no_such_name  # noqa: F401
+
+
+# Runs the command line, or any code, where a package is not installed.
+HIDE = "import sys; sys.modules[{package!r}] = None; "
+COMMANDS = [
+    (
+        "lightning",
+        ["train", "--model", "gcn", "--epochs", "1", "--layers", "1", "--width", "4"],
+        "training",
+        "experiments",
+    ),
+    ("matplotlib", ["figure", "split", "molecule", "--out", "split.png"], "a picture", "demo"),
+    ("rich", ["--version"], "the command line", "demo"),
+    ("typer", ["--version"], "the command line", "demo"),
+]
+
+
+def run_without(package: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", HIDE.format(package=package) + code]
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("package", "arguments", "what", "extra"), COMMANDS, ids=[each[0] for each in COMMANDS])
+def test_command_names_the_extra_that_is_missing(package, arguments, what, extra, tmp_path):
+    done = run_without(package, f"from graphprism.cli import main; sys.argv[1:] = {arguments}; main()", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f'error: {what} needs {package}: pip install "graphprism[{extra}]"\n')
+    assert "Traceback" not in done.stderr
+
+
+def test_function_names_the_extra_that_is_missing(tmp_path):
+    code = (
+        "from graphprism.datasets import molecules; from graphprism.training import Run, train\n"
+        "train(Run(model='gcn', layers=1, width=4, epochs=1), molecules(30), accelerator='cpu')"
+    )
+    done = run_without("torchmetrics", code, tmp_path)
+    assert 'training needs torchmetrics: pip install "graphprism[experiments]"' in done.stderr.splitlines()[-1]
