@@ -105,5 +105,7 @@ def test_state_of_zeros_has_no_distance():
 def test_batch_norm_of_gated_gcn_is_the_identity(monkeypatch):
     curve = rank_one_curve("gated-gcn", GRAPH, 0, Figure2Spec(layers=8))
     module = importlib.import_module("graphprism.experiments.tables.figure_2")
-    monkeypatch.setattr(module, "_make_conv", lambda name, c, r: MRSGatedGCNConv(c, c, 1, batch_norm=False))
+    monkeypatch.setattr(
+        module, "_make_conv", lambda name, c, r: MRSGatedGCNConv(c, c, num_relations=1, batch_norm=False)
+    )
     torch.testing.assert_close(curve, rank_one_curve("gated-gcn", GRAPH, 0, Figure2Spec(layers=8)), rtol=1e-3, atol=0)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from graphprism.nn.conv.relational_weight import DECAY, STARTS
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training.schedule import SCHEDULES
 
@@ -53,7 +54,10 @@ class Run:
         alpha: Share of the nodes that a node points to; unused by undirected models.
         normalize: Whether every layer scales its rows, the states of nodes, to length one.
         input_dropout: Whether ``dropout`` also applies to the features, before the first layer; nodes only.
-        share_init: Whether all relations of a layer start from the same weights.
+        start: ``"shared"`` starts all relations of a layer as one and holds them together, ``"independent"`` starts
+            them apart, as the paper does on ZINC.
+        decay: How much stronger a shared start holds what sets relations apart than what they have in common; 0 holds
+            nothing, as the paper's directed runs.
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
@@ -88,7 +92,8 @@ class Run:
     alpha: float = _field(0.5, origin=0.5)
     normalize: bool = _field(False, origin=False)
     input_dropout: bool = _field(False, origin=False)
-    share_init: bool = _field(False, origin=False)
+    start: str = _field("shared", origin="independent")
+    decay: float = _field(DECAY, origin=0.0)
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
     row_normalise: bool = _field(False, origin=False)
@@ -100,6 +105,7 @@ class Run:
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
             ("precision", PRECISIONS),
+            ("start", STARTS),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"`{name}` must be one of {list(allowed)}, got {getattr(self, name)!r}")
@@ -108,7 +114,7 @@ class Run:
         for name in ("width", "batch_size", "patience"):
             value = getattr(self, name)
             _check(name, value is None or value >= 1, "None or at least 1", value)
-        for name in ("pe", "warmup", "weight_decay", "clip", "seed", "fold"):
+        for name in ("pe", "warmup", "weight_decay", "clip", "seed", "fold", "decay"):
             _check(name, getattr(self, name) >= 0, "at least 0", getattr(self, name))
         _check("lr", self.lr > 0, "above 0", self.lr)
         _check("alpha", 0 <= self.alpha <= 1, "in [0, 1]", self.alpha)
@@ -150,6 +156,7 @@ class Run:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
         """Reads `to_dict` back; a field that did not exist yet has its origin, an unknown name is an error."""
+        values = _renamed(values)
         unknown = sorted(set(values) - set(ORIGIN))
         if unknown:
             raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
@@ -168,8 +175,21 @@ def run_key(values: Mapping[str, Any]) -> str:
     >>> run_key({}) == run_key({"seed": 0}) == Run.from_dict({}).key
     True
     """
+    values = _renamed(values)
     told = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
+    if told.pop("start", ORIGIN["start"]) == "shared":
+        told["share_init"] = True  # its name in version 0.1, when nothing held relations together
+    else:
+        told.pop("decay", None)  # says nothing about relations that start apart
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a run of version 0.1 under the names of today."""
+    if "share_init" not in values:
+        return dict(values)
+    rest = {name: value for name, value in values.items() if name != "share_init"}
+    return {"start": "shared" if values["share_init"] else "independent", "decay": 0.0, **rest}
 
 
 def _check(name: str, holds: bool, must: str, value: object) -> None:

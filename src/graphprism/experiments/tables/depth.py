@@ -10,7 +10,7 @@ from graphprism.training import Run
 
 _LAYERS = (1, 2, 4, 8, 16, 32)
 _GRID = {"lr": (0.001, 0.0003, 0.0001)}
-_GCN, _MRS = Run("zinc12k", "gcn"), Run("zinc12k", "mrs-gcn")
+_GCN, _MRS = (Run("zinc12k", model, start="independent") for model in ("gcn", "mrs-gcn"))
 
 # Row, run, and for each depth the published mean, its deviation and the best learning rate in units of 0.0001.
 _ROWS = (

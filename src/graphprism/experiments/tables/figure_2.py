@@ -88,7 +88,7 @@ def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
 
 
 def _make_conv(model: str, channels: int, num_relations: int) -> torch.nn.Module:
-    return CONVOLUTIONS[model].make(channels, channels, num_relations=num_relations)
+    return CONVOLUTIONS[model].make(channels, channels, num_relations=num_relations, start="independent")
 
 
 def _edges(graph: Graph, edge_type: Tensor, num_relations: int) -> RelationalAdj:

@@ -39,7 +39,7 @@ def _cells() -> tuple[CellSpec, ...]:
     cells = []
     for row, model, numbers in _ROWS:
         for (column, dataset, reading), (mean, deviation, lr, layers) in zip(_COLUMNS, numbers, strict=True):
-            run = replace(Run(dataset, model, batch_size=200, epochs=250), lr=lr, layers=layers)
+            run = replace(Run(dataset, model, batch_size=200, epochs=250, start="independent"), lr=lr, layers=layers)
             cells.append(CellSpec(row, column, Score(mean, deviation, 3), run, _GRID, reading))
     return tuple(cells)
 

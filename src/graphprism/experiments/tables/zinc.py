@@ -43,7 +43,7 @@ NINE_MAPS = (
 def _cells() -> tuple[CellSpec, ...]:
     cells = []
     for row, model, train, test, (train_lr, train_layers), (test_lr, test_layers) in _ROWS:
-        run = Run("zinc", model, epochs=500)
+        run = Run("zinc", model, epochs=500, start="independent")
         best_train = replace(run, lr=train_lr, layers=train_layers)
         best_test = replace(run, lr=test_lr, layers=test_layers)
         cells += [

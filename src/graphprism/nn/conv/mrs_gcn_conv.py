@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphprism.nn.conv.operands import Nodes, Prepared, split_nodes, to_adj, zeros_parameter
-from graphprism.nn.conv.relational_weight import RelationalWeight
+from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import relational_linear
 
 
@@ -23,11 +23,13 @@ class MRSGCNConv(torch.nn.Module):
     Args:
         in_channels: size of an input row, or ``-1`` to take it from the first input.
         out_channels: size of an output row.
-        num_relations: number of relations R.
         normalize: `None` normalises unless ``edge_weight`` is given; `True` always does, on top of the weights, as
             PyG's layer; `False` never does.
         bias: whether to learn :math:`\mathbf{b}`.
-        share_init: all relations start from the same matrix.
+        num_relations: number of relations R.
+        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
+            paper's, relations that start apart. See `RelationalParameter`.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,) -> (N, F_out);
     ``edge_index`` may be a `RelationalAdj`, which then holds the other two. A leading dimension of ``x`` is carried
@@ -46,15 +48,17 @@ class MRSGCNConv(torch.nn.Module):
         self,
         in_channels: int,
         out_channels: int,
-        num_relations: int = 3,
         normalize: bool | None = None,
         bias: bool = True,
-        share_init: bool = False,
+        *,
+        num_relations: int = 3,
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.normalize = normalize
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", share_init)
+        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay)
         self.bias = zeros_parameter(out_channels, bias)
 
     def reset_parameters(self) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from typing import overload
 
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_positive
 from graphprism.ops import PreparedGraph, RelationalAdj
 
 Nodes = Tensor | tuple[Tensor, Tensor]
@@ -71,18 +68,6 @@ def check_edge_attr(edge_attr: Tensor | None, wanted: bool) -> None:
     if (edge_attr is not None) != wanted:
         must, came = ("given when `edge_dim` is set", "None") if wanted else ("None", "a tensor")
         raise ValueError(f"`edge_attr` must be {must}, got {came}")
-
-
-def one_for_each_relation(
-    name: str, factory: Callable[[], torch.nn.Module], num_relations: int, share_init: bool
-) -> torch.nn.ModuleList:
-    """As many modules as relations, from one factory; with ``share_init`` all start as the first does."""
-    check_positive("num_relations", num_relations)
-    if isinstance(factory, torch.nn.Module):
-        raise TypeError(f"`{name}` must be a function that makes a module, one for every relation, got a module")
-    first = factory()
-    others = (copy.deepcopy(first) if share_init else factory() for _ in range(num_relations - 1))
-    return torch.nn.ModuleList([first, *others])
 
 
 def zeros_parameter(channels: int, wanted: bool) -> torch.nn.Parameter | None:

@@ -17,6 +17,7 @@ from torch_geometric.nn.resolver import aggregation_resolver, normalization_reso
 from graphprism._checks import check_positive
 from graphprism.nn.conv import DirConv, MRSGCNConv
 from graphprism.nn.conv.operands import batch_norm, is_watched, to_adj
+from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.ops import RelationalAdj, type_rows
 from graphprism.ops.dropout import dropout, keep_mask
@@ -53,7 +54,9 @@ class GNN(torch.nn.Module):
         normalize: whether to scale the rows of every layer's output to length one.
         dropout: share of channels dropped in training.
         alpha: share of the nodes that a node points to, for directed convolutions.
-        share_init: whether all relations of a layer start from the same weights.
+        start: ``"shared"`` starts as the network with the plain convolution; ``"independent"`` as the paper's, with
+            relations apart.
+        decay: how much stronger a shared start holds what sets relations apart than what they have in common.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
 
@@ -91,7 +94,8 @@ class GNN(torch.nn.Module):
         normalize: bool = False,
         dropout: float = 0.0,
         alpha: float = 0.5,
-        share_init: bool = False,
+        start: str = "shared",
+        decay: float = DECAY,
         readout: str | None = None,
     ) -> None:
         super().__init__()
@@ -115,7 +119,8 @@ class GNN(torch.nn.Module):
             "num_relations": num_relations,
             "edge_dim": hidden_channels if num_edge_types else None,
             "alpha": alpha,
-            "share_init": share_init,
+            "start": start,
+            "decay": decay,
         }
         layers = [
             known.make(i, o, **options) if isinstance(known, Convolution) else known(o) for i, o in pairwise(widths)
