@@ -23,7 +23,7 @@ FLOOR = 1e-15
 GRAPHS = Run(
     dataset="molecules", model="gcn", split="degree", layers=2, width=6, budget=500_000, residual=False, jk=None, pe=0,
     norm=None, dropout=0.0, optimizer="adamw", lr=0.005, weight_decay=0.0, clip=1.0, schedule="cosine", warmup=1,
-    batch_size=8, epochs=3, seed=0, precision="float64",
+    batch_size=8, epochs=3, seed=0, precision="float64", start="independent",
 )  # fmt: skip
 GRAPH_RUNS = {
     "gcn": GRAPHS,

@@ -189,7 +189,7 @@ def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     if "share_init" not in values:
         return dict(values)
     rest = {name: value for name, value in values.items() if name != "share_init"}
-    return {"start": "shared" if values["share_init"] else "independent", "decay": 0.0, **rest}
+    return {**rest, "start": "shared" if values["share_init"] else "independent", "decay": 0.0}
 
 
 def _check(name: str, holds: bool, must: str, value: object) -> None:

@@ -58,7 +58,7 @@ class Together(torch.nn.Module):
     def forward(self, common: Tensor, deviation: Tensor) -> Tensor:
         """The common tensor plus each relation's deviation."""
         # the common tensor is added in full precision, whatever a product of matrices is rounded to
-        flat = torch.addmm(common.reshape(1, -1), self.columns, deviation.flatten(1))
+        flat = torch.addmm(common.reshape(1, -1), self.columns.to(deviation.dtype), deviation.flatten(1))
         return flat.view(self.num_relations, *common.shape)
 
     def apart(self, tensors: Tensor) -> tuple[Tensor, Tensor]:
