@@ -36,7 +36,7 @@ from graphprism.training.session import restore_torch_state
 
 FEATURES, CLASSES, WIDTH = 269, 5, 32
 RUN = Run(
-    "snap-patents", "mrs-dir-gcn", layers=6, width=WIDTH, jk="max", normalize=True, share_init=True, row_normalise=True,
+    "snap-patents", "mrs-dir-gcn", layers=6, width=WIDTH, jk="max", normalize=True, decay=0.0, row_normalise=True,
     optimizer="adam", lr=0.01, clip=0.0, schedule="constant", warmup=0, batch_size=None,
 )  # fmt: skip
 SMALL = Size("small", 500, 4_000, WIDTH, 0.5)

@@ -39,7 +39,7 @@ def distances(data: Data, name: str, seed: int) -> Tensor:
         if name == "GCN":
             x = GCNConv(CHANNELS, CHANNELS, add_self_loops=False)(x, data.edge_index)
         else:
-            x = MRSGCNConv(CHANNELS, CHANNELS, num_relations=3)(x, adj)
+            x = MRSGCNConv(CHANNELS, CHANNELS, num_relations=3, start="independent")(x, adj)
         x = x.relu()
         x = x / x.norm()  # the distance does not depend on scale, and this keeps the numbers in range
         if depth in MEASURED:

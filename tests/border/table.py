@@ -18,6 +18,17 @@ from torch_geometric.nn import MLP
 
 import graphprism
 from graphprism import analysis, datasets, io, nn, ops, splitting, testing, training, transforms
+from graphprism.analysis.certificate.cycles import ergodic_graphs, find_cycle, root_nodes
+from graphprism.analysis.certificate.directions import independent_pairs
+from graphprism.datasets.load import named_folder, packed_path
+from graphprism.ops.batched.type_rows import type_rows, type_sums
+from graphprism.ops.batches import BlockDiagonal, select_graphs
+from graphprism.ops.csr import csr_sum
+from graphprism.training.build_model import parameters_of
+from graphprism.training.optim import epoch_order
+from graphprism.training.prepared_data import PreparedDataset
+from graphprism.training.schedule import learning_rate
+from graphprism.training.train import lockstep_key
 
 LAYERS = ("gcn", "sage", "gat", "gated", "gin", "mrs", "dir_gcn", "dir_sage", "gnn")
 
@@ -436,15 +447,15 @@ ops.index_sum(a, t[:3], 3)                                    => `index` must ha
 ops.index_sum(a, t.float(), 3)                                => `index` must hold integers
 ops.index_sum(a, t, -1)                                       => `size` must be at least 0
 ops.index_sum(a, t, 3.0)                                      => `size` must be
-ops.csr_sum(ptr, t, None, x[:2])                              => `col` must hold numbers in [0, 2), got 2
-ops.csr_sum(ptr, t - 1, None, x)                              => `col` must hold numbers in [0, 5), got -1
-ops.csr_sum(ptr + 1, t, None, x)                              => `rowptr` must
-ops.csr_sum(ptr.flip(0), t, None, x)                          => `rowptr` must
-ops.csr_sum(ptr.float(), t, None, x)                          => `rowptr` must hold integers
-ops.csr_sum(ptr, t.float(), None, x)                          => `col` must hold integers
-ops.csr_sum(ptr, t, w[:3], x)                                 => `value` must have shape [4]
-ops.csr_sum(ptr, t, None, x[0])                               => `dense` must have shape [N, F]
-ops.csr_sum(ptr, t, None, None)                               => `dense` must be a torch.Tensor
+inner.csr_sum(ptr, t, None, x[:2])                              => `col` must hold numbers in [0, 2), got 2
+inner.csr_sum(ptr, t - 1, None, x)                              => `col` must hold numbers in [0, 5), got -1
+inner.csr_sum(ptr + 1, t, None, x)                              => `rowptr` must
+inner.csr_sum(ptr.flip(0), t, None, x)                          => `rowptr` must
+inner.csr_sum(ptr.float(), t, None, x)                          => `rowptr` must hold integers
+inner.csr_sum(ptr, t.float(), None, x)                          => `col` must hold integers
+inner.csr_sum(ptr, t, w[:3], x)                                 => `value` must have shape [4]
+inner.csr_sum(ptr, t, None, x[0])                               => `dense` must have shape [N, F]
+inner.csr_sum(ptr, t, None, None)                               => `dense` must be a torch.Tensor
 ops.edge_norm(e, (5, 5), "no such")                           => `norm` must be one of
 ops.edge_norm(e, (5, 5), None)                                => `norm` must be one of
 ops.edge_norm(e, (4, 4), "sym")                               => must hold numbers in [0, 4), got 4
@@ -457,30 +468,30 @@ ops.edge_norm(e.float(), (5, 5), "sym")                       => `edge_index` mu
 ops.edge_norm(e, (5, 5), "sym", w[:3])                        => `edge_weight` must have shape [4]
 ops.edge_norm(e, (5, 5), "sym", w.long())                     => `edge_weight` must hold floating-point numbers
 ops.edge_norm(e, (5, 5), "sym", None, torch.int32)            => `dtype` must be
-ops.type_rows(node, x[:3])                                    => `types` must hold numbers in [0, 3), got 4
-ops.type_rows(node - 1, x)                                    => `types` must hold numbers in [0, 5), got -1
-ops.type_rows(x, x)                                           => `types` must hold integers
-ops.type_rows(node, x[0])                                     => `weight` must have shape [T, F]
-ops.type_sums(x, node[:3], 5)                                 => `types` must have shape [5]
-ops.type_sums(x, x[:, 0], 5)                                  => `types` must hold integers
-ops.type_sums(x[0], node, 5)                                  => `rows` must have shape [N, F]
-ops.type_sums(x, node, -1)                                    => `num_types` must be at least 0
-ops.type_sums(x, node, 2.5)                                   => `num_types` must be
-ops.select_graphs(adj, gptr, torch.tensor([2]))               => `graphs` must hold numbers in [0, 1), got 2
-ops.select_graphs(adj, gptr, torch.tensor([-1]))              => `graphs` must hold numbers in [0, 1), got -1
-ops.select_graphs(adj, gptr, torch.tensor([0.5]))             => `graphs` must hold integers
-ops.select_graphs(adj, gptr + 3, torch.tensor([0]))           => `ptr` must
-ops.select_graphs(adj, gptr.float(), torch.tensor([0]))       => `ptr` must hold integers
-ops.select_graphs(adj, gptr[0], torch.tensor([0]))            => `ptr` must have shape
-ops.select_graphs(soft, gptr, torch.tensor([0]))              => `adj` must have one type per edge
-ops.select_graphs(None, gptr, torch.tensor([0]))              => `adj` must be a RelationalAdj
-ops.BlockDiagonal(adj, gptr + 3)                              => `ptr` must
-ops.BlockDiagonal(adj, gptr.float())                          => `ptr` must hold integers
-ops.BlockDiagonal(None, gptr)                                 => `adj` must be a RelationalAdj
-ops.BlockDiagonal(adj, gptr).batches(node[:2], [1, 1])        => `graphs` must hold numbers in [0, 1), got 1
-ops.BlockDiagonal(adj, gptr).batches(node[:1], [2])           => `graphs` must have shape [2]
-ops.BlockDiagonal(adj, gptr).batches(w[:1], [1])              => `graphs` must hold integers
-ops.BlockDiagonal(adj, gptr).batches(node[:1], [2, -1])       => `lengths` must
+inner.type_rows(node, x[:3])                                    => `types` must hold numbers in [0, 3), got 4
+inner.type_rows(node - 1, x)                                    => `types` must hold numbers in [0, 5), got -1
+inner.type_rows(x, x)                                           => `types` must hold integers
+inner.type_rows(node, x[0])                                     => `weight` must have shape [T, F]
+inner.type_sums(x, node[:3], 5)                                 => `types` must have shape [5]
+inner.type_sums(x, x[:, 0], 5)                                  => `types` must hold integers
+inner.type_sums(x[0], node, 5)                                  => `rows` must have shape [N, F]
+inner.type_sums(x, node, -1)                                    => `num_types` must be at least 0
+inner.type_sums(x, node, 2.5)                                   => `num_types` must be
+inner.select_graphs(adj, gptr, torch.tensor([2]))               => `graphs` must hold numbers in [0, 1), got 2
+inner.select_graphs(adj, gptr, torch.tensor([-1]))              => `graphs` must hold numbers in [0, 1), got -1
+inner.select_graphs(adj, gptr, torch.tensor([0.5]))             => `graphs` must hold integers
+inner.select_graphs(adj, gptr + 3, torch.tensor([0]))           => `ptr` must
+inner.select_graphs(adj, gptr.float(), torch.tensor([0]))       => `ptr` must hold integers
+inner.select_graphs(adj, gptr[0], torch.tensor([0]))            => `ptr` must have shape
+inner.select_graphs(soft, gptr, torch.tensor([0]))              => `adj` must have one type per edge
+inner.select_graphs(None, gptr, torch.tensor([0]))              => `adj` must be a RelationalAdj
+inner.BlockDiagonal(adj, gptr + 3)                              => `ptr` must
+inner.BlockDiagonal(adj, gptr.float())                          => `ptr` must hold integers
+inner.BlockDiagonal(None, gptr)                                 => `adj` must be a RelationalAdj
+inner.BlockDiagonal(adj, gptr).batches(node[:2], [1, 1])        => `graphs` must hold numbers in [0, 1), got 1
+inner.BlockDiagonal(adj, gptr).batches(node[:1], [2])           => `graphs` must have shape [2]
+inner.BlockDiagonal(adj, gptr).batches(w[:1], [1])              => `graphs` must hold integers
+inner.BlockDiagonal(adj, gptr).batches(node[:1], [2, -1])       => `lengths` must
 """
 
 BORDER = """
@@ -614,10 +625,10 @@ analysis.dirichlet_energy(x, e, "sym", w[:3])                 => `edge_weight` m
 analysis.structural_rank(x[0])                                => `in_degrees` must have shape [N, R]
 analysis.structural_rank(x / 0 * 0)                           => `in_degrees` must not hold NaN
 analysis.direction_groups(x, tolerance=2)                     => `tolerance` must be in [0, 1)
-analysis.find_cycle(e, 4)                                     => must hold numbers in [0, 4), got 4
-analysis.find_cycle(e, 5.0)                                   => `num_nodes` must be
-analysis.find_cycle(e, -1)                                    => `num_nodes` must be at least 0
-analysis.root_nodes(e, None)                                  => `num_nodes` must be
+inner.find_cycle(e, 4)                                     => must hold numbers in [0, 4), got 4
+inner.find_cycle(e, 5.0)                                   => `num_nodes` must be
+inner.find_cycle(e, -1)                                    => `num_nodes` must be at least 0
+inner.root_nodes(e, None)                                  => `num_nodes` must be
 analysis.weighted_in_degrees(e, t, 5, 2)                      => `edge_type` must hold numbers in [0, 2), got 2
 analysis.weighted_in_degrees(e, t, 5.0, 3)                    => `num_nodes` must be
 analysis.weighted_in_degrees(e, t, 5, 2.5)                    => `num_relations` must be
@@ -714,12 +725,12 @@ training.build_model(run, None)                               => `dataset` must 
 training.fit_width(0, abs)                                    => `budget` must
 training.fit_width(None, abs)                                 => `budget` must
 training.fit_width(9, abs, smallest=0)                        => `smallest` must be at least 1
-training.learning_rate(None, 3)                               => `run` must be a Run
-training.epoch_order(0, 0, -1)                                => `n` must be at least 0
-training.epoch_order(0, 0, 2.5)                               => `n` must be
-training.epoch_order(None, 0, 3)                              => `seed` must be
-training.PreparedDataset(None, set_)                          => `run` must be a Run
-training.PreparedDataset(run, None)                           => `dataset` must be a PackedDataset
+inner.learning_rate(None, 3)                               => `run` must be a Run
+inner.epoch_order(0, 0, -1)                                => `n` must be at least 0
+inner.epoch_order(0, 0, 2.5)                               => `n` must be
+inner.epoch_order(None, 0, 3)                              => `seed` must be
+inner.PreparedDataset(None, set_)                          => `run` must be a Run
+inner.PreparedDataset(run, None)                           => `dataset` must be a PackedDataset
 datasets.load(None)                                           => `name` must be
 datasets.load(3)                                              => `name` must be
 datasets.molecules(0)                                         => `num_graphs` must be at least 1
@@ -734,7 +745,7 @@ datasets.read(None)                                           => `path` must be
 datasets.read(3)                                              => `path` must be
 datasets.save(None, "a.npz")                                  => `dataset` must be a PackedDataset
 datasets.save(set_, None)                                     => `path` must be
-datasets.packed_path(None)                                    => `name` must be
+inner.packed_path(None)                                    => `name` must be
 datasets.from_pyg("no such", None)                            => `name` must be one of
 datasets.from_pyg(None, None)                                 => `name` must be one of
 datasets.from_raw("no such", None)                            => `name` must be one of
@@ -815,16 +826,16 @@ ops.entry_sum(a.long(), adj)                                  => `rows` must hol
 ops.edge_softmax(a.to("meta"), adj)                           => must be on the same device
 ops.at_senders(x.to("meta"), adj)                             => must be on the same device
 ops.index_sum(3, t, 3)                                        => `rows` must be a torch.Tensor
-ops.csr_sum(ptr[:0], t, None, x)                              => `rowptr` must
-ops.csr_sum(ptr, t, w.double(), x)                            => `value` must be torch.float32
+inner.csr_sum(ptr[:0], t, None, x)                              => `rowptr` must
+inner.csr_sum(ptr, t, w.double(), x)                            => `value` must be torch.float32
 ops.edge_norm(e, ("5", 5), "sym")                             => `size` must be
-ops.type_rows(node, None)                                     => `weight` must be a torch.Tensor
-ops.type_sums(x, node.to("meta"), 5)                          => must be on the same device
-ops.select_graphs(adj, gptr, [0])                             => `graphs` must be a torch.Tensor
-ops.select_graphs(adj, [0, 5], torch.tensor([0]))             => `ptr` must be a torch.Tensor
-ops.BlockDiagonal(bipartite, gptr)                            => `adj` must have one type per edge
-ops.BlockDiagonal(adj, gptr).batches(node[:1], 1)             => `lengths` must
-ops.BlockDiagonal(adj, gptr).batches([0], [1])                => `graphs` must be a torch.Tensor
+inner.type_rows(node, None)                                     => `weight` must be a torch.Tensor
+inner.type_sums(x, node.to("meta"), 5)                          => must be on the same device
+inner.select_graphs(adj, gptr, [0])                             => `graphs` must be a torch.Tensor
+inner.select_graphs(adj, [0, 5], torch.tensor([0]))             => `ptr` must be a torch.Tensor
+inner.BlockDiagonal(bipartite, gptr)                            => `adj` must have one type per edge
+inner.BlockDiagonal(adj, gptr).batches(node[:1], 1)             => `lengths` must
+inner.BlockDiagonal(adj, gptr).batches([0], [1])                => `graphs` must be a torch.Tensor
 transforms.SplitEdges({"degree": 1})                          => `split` must be
 transforms.SplitEdges(lambda graph: t.to("meta"))(graph(e))   => must be on the same device
 transforms.SplitEdges()([graph(e)])                           => `data` must be
@@ -847,18 +858,18 @@ graphprism.CollapseMonitor(measure=3)                         => `measure` must 
 graphprism.CollapseMonitor(first_step=-1)                     => `first_step` must be
 graphprism.rank_one_distance(x.to(torch.complex64))           => `x` must hold floating-point numbers
 analysis.dirichlet_energy(x, e, "sym", w.to("meta"))          => must be on the same device
-analysis.ergodic_graphs(e, 5, num_graphs=1.5)                 => `num_graphs` must be
-analysis.independent_pairs(x, b[:3])                          => `batch` must have shape [5]
+inner.ergodic_graphs(e, 5, num_graphs=1.5)                 => `num_graphs` must be
+inner.independent_pairs(x, b[:3])                          => `batch` must have shape [5]
 training.Run(seed=2**70)                                      => `seed` must be
 training.Run(lr=True)                                         => `lr` must be
 training.train(run, set_, accelerator=None)                   => `accelerator` must be one of
 training.train_lockstep(run, set_)                            => `runs` must be
 training.load_best(None, run, set_)                           => `folder` must be
-training.lockstep_key(None)                                   => `run` must be
-training.parameters_of(run, set_, 0)                          => `hidden_channels` must be
-training.learning_rate(run, -1)                               => `epoch` must be at least 0
+inner.lockstep_key(None)                                   => `run` must be
+inner.parameters_of(run, set_, 0)                          => `hidden_channels` must be
+inner.learning_rate(run, -1)                               => `epoch` must be at least 0
 datasets.molecules(True)                                      => `num_graphs` must be
-datasets.named_folder(3)                                      => `root` must be
+inner.named_folder(3)                                      => `root` must be
 set_.batch([0.5])                                             => `indices` must hold integers
 set_.to(None)                                                 => `device` must be
 """
@@ -914,8 +925,27 @@ def namespace() -> dict[str, Any]:
     tools = {"torch": torch, "replace": replace, "numpy": numpy, "MLP": MLP, "Data": Data, "HeteroData": HeteroData}
     modules = (graphprism, analysis, datasets, io, nn, ops, splitting, testing, training, transforms)
     set_ = datasets.molecules(12)
+    inner = (
+        BlockDiagonal,
+        PreparedDataset,
+        csr_sum,
+        epoch_order,
+        ergodic_graphs,
+        find_cycle,
+        independent_pairs,
+        learning_rate,
+        lockstep_key,
+        named_folder,
+        packed_path,
+        parameters_of,
+        root_nodes,
+        select_graphs,
+        type_rows,
+        type_sums,
+    )
     own = SimpleNamespace(
         **tools,
+        inner=SimpleNamespace(**{each.__name__: each for each in inner}),
         **{module.__name__.rpartition(".")[2]: module for module in modules},
         **dict(x=x, e=e, t=t, w=w, s=s, a=a, h=torch.rand(5, 3, 2), b=torch.zeros(5, dtype=torch.long), node=node),
         ptr=torch.tensor([0, 2, 2, 4]),

@@ -55,7 +55,7 @@ def test_sage_rejects_unknown_starts():
 
 
 def test_mrs_dir_sage_starts_its_own_matrix_as_torch_does():
-    conv = CONVOLUTIONS["mrs-dir-sage"].make(300, 300, weight_init="glorot", share_init=True)
+    conv = CONVOLUTIONS["mrs-dir-sage"].make(300, 300, weight_init="glorot", decay=0.0)
     for one in (conv.conv_in, conv.conv_out):
         assert bound(one.lin.weight[0]) == pytest.approx(0.1, rel=0.02)
         assert torch.equal(one.lin.weight[0], one.lin.weight[2])

@@ -67,7 +67,7 @@ def test_both_rows_on_homophilic_graphs_have_one_recipe():
         plain, split = (cell(HOMOPHILIC, row, column).best for row in ("GCN", "MRS-GCN"))
         assert [getattr(plain, name) for name in names] == [getattr(split, name) for name in names]
         assert plain.input_dropout
-        assert split.share_init
+        assert (split.start, split.decay) == ("shared", 0.0)
 
 
 def test_a_mean_is_over_the_official_splits():

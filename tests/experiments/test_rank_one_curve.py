@@ -28,7 +28,7 @@ def test_equals_dense_products_and_the_definition(model):
     curve = rank_one_curve(model, GRAPH, 5, Figure2Spec(layers=6))
     torch.manual_seed(5)
     x = torch.nn.Linear(28, 16, dtype=torch.float64)(GRAPH.x)
-    conv = CONVOLUTIONS[model].make(16, 16).double()
+    conv = CONVOLUTIONS[model].make(16, 16, start="independent").double()
     types = by_order("degree")(GRAPH) if model == "mrs-gcn" else torch.zeros(GRAPH.edge_index.size(1), dtype=torch.long)
     degree = torch.bincount(GRAPH.edge_index[1]).double()
     source, target = GRAPH.edge_index
@@ -57,7 +57,7 @@ def test_weights_are_fresh_in_every_layer():
     torch.manual_seed(0)
     with torch.no_grad():
         x = torch.nn.Linear(28, 16, dtype=torch.float64)(GRAPH.x)
-        conv = CONVOLUTIONS["mrs-sage"].make(16, 16).double()
+        conv = CONVOLUTIONS["mrs-sage"].make(16, 16, start="independent").double()
         adj = RelationalAdj(GRAPH.edge_index, by_order("degree")(GRAPH), num_relations=3, num_nodes=GRAPH.num_nodes)
         conv.reset_parameters()
         again = conv(conv(x, adj).relu(), adj).relu()
@@ -105,5 +105,7 @@ def test_state_of_zeros_has_no_distance():
 def test_batch_norm_of_gated_gcn_is_the_identity(monkeypatch):
     curve = rank_one_curve("gated-gcn", GRAPH, 0, Figure2Spec(layers=8))
     module = importlib.import_module("graphprism.experiments.tables.figure_2")
-    monkeypatch.setattr(module, "_make_conv", lambda name, c, r: MRSGatedGCNConv(c, c, 1, batch_norm=False))
+    monkeypatch.setattr(
+        module, "_make_conv", lambda name, c, r: MRSGatedGCNConv(c, c, num_relations=1, batch_norm=False)
+    )
     torch.testing.assert_close(curve, rank_one_curve("gated-gcn", GRAPH, 0, Figure2Spec(layers=8)), rtol=1e-3, atol=0)

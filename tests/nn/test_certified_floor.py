@@ -1,7 +1,7 @@
 """The certificate is about the layer that runs: its output has at least the rank that `certify` says, on every graph.
 
 Graphs are directed, with loops, multi-edges and nodes that no edge enters; relations are hard or soft, edges have no
-weights, positive ones with zeros among them, or signed ones. Weights are the independent random ones of a new layer.
+weights, positive ones with zeros among them, or signed ones. Weights are independent and random.
 """
 
 from functools import cache
@@ -37,28 +37,40 @@ def tanh_network():
     return torch.nn.Sequential(torch.nn.Linear(IN, 8), torch.nn.Tanh(), torch.nn.Linear(8, OUT))
 
 
+def apart(relations):
+    return {"num_relations": relations, "start": "independent"}
+
+
+def parted(layer):
+    """A layer whose relations have left their shared start."""
+    for name, parameter in layer.named_parameters():
+        if "deviation" in name:
+            torch.nn.init.normal_(parameter)
+    return layer
+
+
 LAYERS = {
-    "gcn": lambda r: MRSGCNConv(IN, OUT, num_relations=r),
-    "gcn, dir": lambda r: MRSGCNConv(IN, OUT, num_relations=r, edge_norm="dir"),
-    "gcn, normalises weights": lambda r: MRSGCNConv(IN, OUT, num_relations=r, normalize=True),
-    "sage": lambda r: MRSSAGEConv(IN, OUT, num_relations=r),
-    "sage, sum without root": lambda r: MRSSAGEConv(IN, OUT, num_relations=r, aggr="sum", root_weight=False),
-    "gin, linear": lambda r: MRSGINConv(linear, num_relations=r, eps=0.3),
-    "gin, tanh": lambda r: MRSGINConv(tanh_network, num_relations=r),
-    "gat": lambda r: MRSGATConv(IN, OUT, num_relations=r),
-    "gat, heads": lambda r: MRSGATConv(IN, OUT // 3, num_relations=r, heads=3),
-    "gated": lambda r: MRSGatedGCNConv(IN, OUT, num_relations=r, batch_norm=False),
-    "gated, per relation": lambda r: MRSGatedGCNConv(
-        IN, OUT, num_relations=r, batch_norm=False, gate_per_relation=True
-    ),
-    "general, sum": lambda r: MRSConv(Sender, num_relations=r),
-    "general, mean": lambda r: MRSConv(Sender, num_relations=r, aggr="mean"),
-    "dir of gcn": lambda r: DirConv(lambda: MRSGCNConv(IN, OUT, num_relations=r)),
+    "gcn": lambda r: MRSGCNConv(IN, OUT, **apart(r)),
+    "gcn, dir": lambda r: MRSGCNConv(IN, OUT, **apart(r), edge_norm="dir"),
+    "gcn, normalises weights": lambda r: MRSGCNConv(IN, OUT, **apart(r), normalize=True),
+    "sage": lambda r: MRSSAGEConv(IN, OUT, **apart(r)),
+    "sage, sum without root": lambda r: MRSSAGEConv(IN, OUT, **apart(r), aggr="sum", root_weight=False),
+    "gin, linear": lambda r: MRSGINConv(linear, **apart(r), eps=0.3),
+    "gin, tanh": lambda r: MRSGINConv(tanh_network, **apart(r)),
+    "gat": lambda r: MRSGATConv(IN, OUT, **apart(r)),
+    "gat, heads": lambda r: MRSGATConv(IN, OUT // 3, **apart(r), heads=3),
+    "gated": lambda r: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False),
+    "gated, per relation": lambda r: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False, gate_per_relation=True),
+    "general, sum": lambda r: MRSConv(Sender, **apart(r)),
+    "general, mean": lambda r: MRSConv(Sender, **apart(r), aggr="mean"),
+    "dir of gcn": lambda r: DirConv(lambda: MRSGCNConv(IN, OUT, **apart(r))),
     "dir of sage": lambda r: DirConv(
-        lambda: MRSSAGEConv(IN, OUT, num_relations=r, root_weight=False), root_weight=(IN, OUT)
+        lambda: MRSSAGEConv(IN, OUT, **apart(r), root_weight=False), root_weight=(IN, OUT)
     ),
-    "dir of gat": lambda r: DirConv(lambda: MRSGATConv(IN, OUT, num_relations=r)),
-    "dir of gated": lambda r: DirConv(lambda: MRSGatedGCNConv(IN, OUT, num_relations=r, batch_norm=False)),
+    "dir of gat": lambda r: DirConv(lambda: MRSGATConv(IN, OUT, **apart(r))),
+    "gcn, left its shared start": lambda r: parted(MRSGCNConv(IN, OUT, num_relations=r, decay=1)),
+    "gin, left its shared start": lambda r: parted(MRSGINConv(tanh_network, num_relations=r, eps=0.3, decay=1)),
+    "dir of gated": lambda r: DirConv(lambda: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False)),
 }
 WEIGHTS = ("none", "positive", "whole", "signed")
 

@@ -52,7 +52,7 @@ CASES = [(level, number) for level, changes in RUNS.items() for number in range(
 def make_run(level, values):
     """The run of today that a run of version 0.1 has become."""
     if level == "graph":
-        return Run(**values)
+        return Run.from_dict(values)
     full = {**DEFAULTS["node"], **values}
     return Run.from_dict(migrate_line({"key": key_0_1(level, full), "run": full})["run"])
 
@@ -101,5 +101,6 @@ def test_every_field_but_a_default_counts(level):
         value = DEFAULTS[level][name]
         changed = not value if isinstance(value, bool) else other.get(name, value / 2 + 1 / 4 if type(value) is float
                                                                      else 3)  # fmt: skip
-        keys.add(replace(run, **{name: changed}).key)
+        change = {"start": "independent"} if name == "share_init" else {name: changed}
+        keys.add(replace(run, **change).key)
     assert len(keys) == len(fields) + 1

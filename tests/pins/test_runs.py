@@ -23,7 +23,7 @@ FLOOR = 1e-15
 GRAPHS = Run(
     dataset="molecules", model="gcn", split="degree", layers=2, width=6, budget=500_000, residual=False, jk=None, pe=0,
     norm=None, dropout=0.0, optimizer="adamw", lr=0.005, weight_decay=0.0, clip=1.0, schedule="cosine", warmup=1,
-    batch_size=8, epochs=3, seed=0, precision="float64",
+    batch_size=8, epochs=3, seed=0, precision="float64", start="independent",
 )  # fmt: skip
 GRAPH_RUNS = {
     "gcn": GRAPHS,
@@ -38,7 +38,8 @@ GRAPH_RUNS = {
 }
 NODES = Run(
     dataset="small", model="gcn", split="degree", layers=2, width=6, alpha=1.0, jk="max", normalize=True, dropout=0.0,
-    input_dropout=False, share_init=True, undirected=False, self_loops=False, row_normalise=True, optimizer="adam",
+    input_dropout=False, start="shared",
+    decay=0.0, undirected=False, self_loops=False, row_normalise=True, optimizer="adam",
     lr=0.02, weight_decay=0.0, epochs=3, patience=400, fold=0, seed=0, precision="float64",
     batch_size=None, schedule="constant", warmup=0, clip=0.0,
 )  # fmt: skip
@@ -46,7 +47,7 @@ NODE_RUNS = {
     "gcn": replace(NODES, undirected=True, self_loops=True, weight_decay=0.01),
     "gcn, float32": replace(NODES, precision="float32"),
     "mrs-dir-gcn": replace(NODES, model="mrs-dir-gcn", alpha=0.5, jk="cat", fold=1),
-    "mrs-dir-sage": replace(NODES, model="mrs-dir-sage", jk=None, normalize=False, share_init=False, seed=1),
+    "mrs-dir-sage": replace(NODES, model="mrs-dir-sage", jk=None, normalize=False, start="independent", seed=1),
     "mrs-gcn, dropout of features": replace(NODES, model="mrs-gcn", dropout=0.4, input_dropout=True, fold=2),
 }
 

@@ -50,7 +50,7 @@ def sparse_set():
 def small_run(**options) -> Run:
     """A run of two layers by the protocol of the paper's tables on nodes."""
     protocol = {
-        "model": "mrs-dir-gcn", "alpha": 1.0, "jk": "max", "normalize": True, "share_init": True, "row_normalise": True,
+        "model": "mrs-dir-gcn", "alpha": 1.0, "jk": "max", "normalize": True, "decay": 0.0, "row_normalise": True,
         "optimizer": "adam", "batch_size": None, "schedule": "constant", "warmup": 0, "clip": 0.0, "patience": 400,
         "dropout": 0.2,
     }  # fmt: skip

@@ -8,8 +8,8 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.experiments import DEPTH
 from graphprism.nn.models import deep_set
-from graphprism.training import Run, build_model, parameters_of, train, train_lockstep
-from graphprism.training.build_model import width_of
+from graphprism.training import Run, build_model, train, train_lockstep
+from graphprism.training.build_model import parameters_of, width_of
 from tests.pins.node_set import node_set
 from tests.training.lockstep.eager import evaluate, make_engine, train_eagerly
 

@@ -22,7 +22,7 @@ WIDTHS = {
 
 @pytest.mark.parametrize("model", WIDTHS)
 def test_widths_are_those_of_the_paper(model):
-    run, dataset = Run(model=model, layers=8), molecules(10)
+    run, dataset = Run(model=model, layers=8, start="independent"), molecules(10)
     assert fit_width(500_000, lambda width: parameters_of(run, dataset, width)) == WIDTHS[model]
 
 

@@ -14,7 +14,7 @@ OTHER = {
     "jk": "cat", "pe": 2, "norm": "batch", "dropout": 0.1, "optimizer": "adam", "lr": 0.1, "weight_decay": 0.1,
     "clip": 0.0, "schedule": "constant", "warmup": 0, "batch_size": None, "epochs": 5, "seed": 2,
     "precision": "float64", "patience": 3, "fold": 1, "alpha": 1.0, "normalize": True, "input_dropout": True,
-    "share_init": True, "undirected": True, "self_loops": True, "row_normalise": True,
+    "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True,
     "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot",
 }  # fmt: skip
 
@@ -26,7 +26,8 @@ def test_run_comes_back_from_json():
 
 def test_key_has_every_field():
     assert OTHER.keys() == {field.name for field in dataclasses.fields(Run)}
-    keys = {Run(**{name: value}).key for name, value in OTHER.items()}
+    changes = {**OTHER, "start": "independent"}  # its default is the other value
+    keys = {Run(**{name: value}).key for name, value in changes.items()}
     assert len(keys | {Run().key}) == len(OTHER) + 1
 
 

@@ -53,7 +53,6 @@ NODE_PROTOCOL: dict[str, Any] = {
     "width": 64,
     "dropout": 0.5,
     "input_dropout": True,
-    "share_init": True,
     "self_loops": True,
     "row_normalise": True,
     "optimizer": "adam",

@@ -10,6 +10,7 @@ from graphprism.testing.laws import (
     assert_gradients_correct,
     assert_implementations_agree,
     assert_permutation_equivariant,
+    assert_starts_as_plain,
 )
 from graphprism.testing.molecules import molecule, molecules
 from graphprism.testing.zoo import TOLERANCES, graph_zoo, random_graph, tolerance
@@ -25,6 +26,7 @@ __all__ = [
     "assert_gradients_correct",
     "assert_implementations_agree",
     "assert_permutation_equivariant",
+    "assert_starts_as_plain",
     "graph_zoo",
     "molecule",
     "molecules",

@@ -82,6 +82,30 @@ def assert_equals_plain(layer: Layer, plain: Callable[[Tensor, Tensor], Tensor],
         _assert_close(grads[0], grads[1], "equal weights in all relations must give the plain layer's gradient")
 
 
+def assert_starts_as_plain(make: Callable[..., torch.nn.Module], example: Example, num_relations: int = 3) -> None:
+    """A shared start is the plain layer to the last bit, and stays it in training where decay is infinite.
+
+    ``make(num_relations=, decay=)`` makes a layer with ``start="shared"``; with one relation it is the plain layer.
+    """
+    outputs = []
+    for relations, decay in ((1, 1.0), (num_relations, 1.0), (num_relations, float("inf"))):
+        torch.manual_seed(0)
+        layer = make(num_relations=relations, decay=decay).to(example.x.dtype)
+        types = None if relations == 1 else example.edge_type
+        run = replace(example, edge_type=types)
+        outputs.append([run.run(layer)])
+        optimizer = torch.optim.Adam(layer.parameters(), lr=0.01, weight_decay=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            run.run(layer).square().sum().backward()
+            optimizer.step()
+        outputs[-1].append(run.run(layer))
+    plain, held, infinite = outputs
+    _assert_close(held[0], plain[0], "a shared start must be the plain layer")
+    _assert_close(infinite[0], plain[0], "a shared start must be the plain layer")
+    _assert_close(infinite[1], plain[1], "an infinite decay must keep the plain layer")
+
+
 def assert_every_parameter_has_gradient(module: torch.nn.Module, example: Example) -> None:
     """No parameter is dead weight: each gets a gradient that is finite and not all zero."""
     module.zero_grad()

@@ -107,7 +107,8 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         normalize=run.normalize,
         dropout=run.dropout,
         alpha=run.alpha,
-        share_init=run.share_init,
+        start=run.start,
+        decay=run.decay,
         weight_init=run.weight_init,
         readout=readout_of(dataset) if on_graphs else None,
     )

@@ -33,7 +33,7 @@ class FusedGNN(GNN):
         if not isinstance(graph, PaddedAdj) or not self._is_stack():
             return super().run_layers(h, e, graph, generator)
         convs = [conv for conv in self.convs if isinstance(conv, MRSGCNConv)]
-        weights = [conv.lin.weight for conv in convs]
+        weights = [conv.lin() for conv in convs]
         biases = [conv.bias for conv in convs if conv.bias is not None]
         return list(relational_stack(h, graph.normalized("sym"), weights, biases, self.residual))
 

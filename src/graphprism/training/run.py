@@ -16,6 +16,7 @@ from graphprism._checks import (
     check_type,
     check_whole,
 )
+from graphprism.nn.conv.relational_weight import DECAY, STARTS
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.training.schedule import SCHEDULES
 
@@ -68,7 +69,10 @@ class Run:
         alpha: Share of the nodes that a node points to; unused by undirected models.
         normalize: Whether every layer scales its rows, the states of nodes, to length one.
         input_dropout: Whether ``dropout`` also applies to the features, before the first layer; nodes only.
-        share_init: Whether all relations of a layer start from the same weights.
+        start: ``"shared"`` starts all relations of a layer as one and holds them together, ``"independent"`` starts
+            them apart, as the paper does on ZINC.
+        decay: How much stronger a shared start holds what sets relations apart than what they have in common; 0 holds
+            nothing, as the paper's directed runs.
         weight_init: How matrices of (MRS-)SAGE start: None as PyG's layer, ``"glorot"`` as in the authors' MRS-SAGE.
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
@@ -107,7 +111,8 @@ class Run:
     alpha: float = _field(0.5, origin=0.5)
     normalize: bool = _field(False, origin=False)
     input_dropout: bool = _field(False, origin=False)
-    share_init: bool = _field(False, origin=False)
+    start: str = _field("shared", origin="independent")
+    decay: float = _field(DECAY, origin=0.0)
     weight_init: str | None = _field(None, origin=None)
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
@@ -123,6 +128,7 @@ class Run:
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
             ("precision", PRECISIONS),
+            ("start", STARTS),
         ):
             check_choice(name, getattr(self, name), allowed)
         for name in ("dataset", "split"):
@@ -138,7 +144,7 @@ class Run:
             check_optional_whole(name, getattr(self, name))
         for name in ("pe", "warmup", "seed", "fold"):
             check_whole(name, getattr(self, name))
-        for name in ("weight_decay", "clip"):
+        for name in ("weight_decay", "clip", "decay"):
             check_finite_number(name, getattr(self, name), least=0)
         check_finite_number("lr", self.lr)
         if self.lr <= 0:
@@ -184,6 +190,7 @@ class Run:
         """Reads `to_dict` back; a field that did not exist yet has its origin, an unknown name is an error."""
         if not isinstance(values, Mapping):
             raise TypeError(f"a run must be a mapping of fields to values, got {type(values).__name__}")
+        values = _renamed(values)
         unknown = sorted(map(str, set(values) - set(ORIGIN)))
         if unknown:
             raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
@@ -202,5 +209,18 @@ def run_key(values: Mapping[str, Any]) -> str:
     >>> run_key({}) == run_key({"seed": 0}) == Run.from_dict({}).key
     True
     """
+    values = _renamed(values)
     told = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
+    if told.pop("start", ORIGIN["start"]) == "shared":
+        told["share_init"] = True  # its name in version 0.1, when nothing held relations together
+    else:
+        told.pop("decay", None)  # says nothing about relations that start apart
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a run of version 0.1 under the names of today."""
+    if "share_init" not in values:
+        return dict(values)
+    rest = {name: value for name, value in values.items() if name != "share_init"}
+    return {**rest, "start": "shared" if values["share_init"] else "independent", "decay": 0.0}

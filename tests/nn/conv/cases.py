@@ -23,18 +23,44 @@ def mlp():
     return MLP([IN, 6, OUT], norm=None, act="tanh")
 
 
+def layers(**options):
+    """Every layer, as a function of the number of relations."""
+    return {
+        "gcn": lambda r: MRSGCNConv(IN, OUT, num_relations=r, **options),
+        "sage": lambda r: MRSSAGEConv(IN, OUT, num_relations=r, **options),
+        "sage-project": lambda r: MRSSAGEConv(IN, OUT, num_relations=r, project=True, normalize=True, **options),
+        "gat": lambda r: MRSGATConv(IN, OUT, num_relations=r, heads=2, **options),
+        "gat-mean": lambda r: MRSGATConv(IN, OUT, num_relations=r, heads=2, concat=False, **options),
+        "gin": lambda r: MRSGINConv(mlp, num_relations=r, eps=0.1, train_eps=True, **options),
+        "gated-gcn": lambda r: MRSGatedGCNConv(IN, OUT, num_relations=r, batch_norm=False, **options),
+        "gated-gcn-9": lambda r: MRSGatedGCNConv(
+            IN, OUT, num_relations=r, gate_per_relation=True, batch_norm=False, **options
+        ),
+        "dir-gcn": lambda r: DirConv(lambda: MRSGCNConv(IN, OUT, num_relations=r, **options), alpha=0.3),
+        "dir-sage": lambda r: DirConv(
+            lambda: MRSSAGEConv(IN, OUT, num_relations=r, root_weight=False, **options), root_weight=(IN, OUT)
+        ),
+        "general": lambda r: MRSConv(Difference, num_relations=r, aggr="mean", **options),
+    }
+
+
+def parted(make):
+    """A layer with a shared start whose relations have left it."""
+
+    def make_parted(r):
+        layer = make(r)
+        for name, parameter in layer.named_parameters():
+            if "deviation" in name:
+                torch.nn.init.normal_(parameter)
+        return layer
+
+    return make_parted
+
+
+SHARED = layers(start="shared", decay=3.0)
 LAYERS = {
-    "gcn": lambda r=RELATIONS: MRSGCNConv(IN, OUT, r),
-    "sage": lambda r=RELATIONS: MRSSAGEConv(IN, OUT, r),
-    "sage-project": lambda r=RELATIONS: MRSSAGEConv(IN, OUT, r, project=True, normalize=True),
-    "gat": lambda r=RELATIONS: MRSGATConv(IN, OUT, r, heads=2),
-    "gat-mean": lambda r=RELATIONS: MRSGATConv(IN, OUT, r, heads=2, concat=False),
-    "gin": lambda r=RELATIONS: MRSGINConv(mlp, r, eps=0.1, train_eps=True),
-    "gated-gcn": lambda r=RELATIONS: MRSGatedGCNConv(IN, OUT, r, batch_norm=False),
-    "gated-gcn-9": lambda r=RELATIONS: MRSGatedGCNConv(IN, OUT, r, gate_per_relation=True, batch_norm=False),
-    "dir-gcn": lambda r=RELATIONS: DirConv(lambda: MRSGCNConv(IN, OUT, r), alpha=0.3),
-    "dir-sage": lambda r=RELATIONS: DirConv(lambda: MRSSAGEConv(IN, OUT, r, root_weight=False), root_weight=(IN, OUT)),
-    "general": lambda r=RELATIONS: MRSConv(Difference, r, aggr="mean"),
+    **layers(start="independent"),
+    **{f"{name}-shared": parted(SHARED[name]) for name in ("gcn", "gat", "gin", "gated-gcn-9", "general")},
 }
 
 

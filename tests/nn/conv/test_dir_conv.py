@@ -20,7 +20,7 @@ def dense(example, weight=None):
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_mrs_dir_gcn_is_its_formula(graph, alpha):
     example = make_example(GRAPHS[graph])
-    conv = DirConv(lambda: MRSGCNConv(IN, OUT), alpha).double()
+    conv = DirConv(lambda: MRSGCNConv(IN, OUT, start="independent"), alpha).double()
     matrices = dense(example)
     whole = matrices.sum(0)
     scale_in, scale_out = (whole.sum(dim).clamp(min=1).rsqrt() for dim in (1, 0))
@@ -45,7 +45,7 @@ def with_biases(conv):
 @pytest.mark.parametrize("bias", [False, True])
 def test_scaled_weights_give_what_scaled_rows_give(alpha, bias):
     example = make_example(GRAPHS["random"])
-    conv = with_biases(DirConv(lambda: MRSGCNConv(IN, OUT, bias=bias), alpha)).double()
+    conv = with_biases(DirConv(lambda: MRSGCNConv(IN, OUT, bias=bias, start="independent"), alpha)).double()
     seen, found = [], [example.run(conv)]
     for layer in filter(None, (conv.conv_out, conv.conv_in)):  # a layer that is watched is called as a whole
         layer.register_forward_hook(lambda _layer, _args, out: seen.append(out))
@@ -83,7 +83,9 @@ def test_no_row_is_scaled_where_a_weight_can_be(layer, products):
 
 def test_mrs_dir_sage_takes_a_mean_in_each_direction():
     example = make_example(GRAPHS["random"])
-    conv = DirConv(lambda: MRSSAGEConv(IN, OUT, root_weight=False, bias=False), 0.3, root_weight=(IN, OUT)).double()
+    conv = DirConv(
+        lambda: MRSSAGEConv(IN, OUT, root_weight=False, bias=False, start="independent"), 0.3, root_weight=(IN, OUT)
+    ).double()
     matrices = dense(example)
     expected = conv.lin_root(example.x)
     for r in range(3):
@@ -96,28 +98,28 @@ def test_mrs_dir_sage_takes_a_mean_in_each_direction():
 
 def test_given_weights_are_taken_as_they_are():
     example = make_example(GRAPHS["random"], weighted=True)
-    conv = DirConv(lambda: MRSGCNConv(IN, OUT), 1.0).double()
+    conv = DirConv(lambda: MRSGCNConv(IN, OUT, start="independent"), 1.0).double()
     matrices = dense(example, example.edge_weight)
     expected = sum(matrices[r].t() @ example.x @ conv.conv_out.lin.weight[r] for r in range(3))
     torch.testing.assert_close(example.run(conv), expected, **tolerance(torch.double))
 
 
 def test_only_the_direction_that_counts_is_built():
-    assert DirConv(lambda: MRSGCNConv(IN, OUT), 1.0).conv_in is None
-    assert DirConv(lambda: MRSGCNConv(IN, OUT), 0.0).conv_out is None
+    assert DirConv(lambda: MRSGCNConv(IN, OUT, start="independent"), 1.0).conv_in is None
+    assert DirConv(lambda: MRSGCNConv(IN, OUT, start="independent"), 0.0).conv_out is None
 
 
 def test_a_prepared_graph_is_sorted_once_for_many_layers():
     example = make_example(GRAPHS["random"])
     adj = RelationalAdj(example.edge_index, example.edge_type, num_relations=3, num_nodes=12)
-    convs = [DirConv(lambda: MRSGCNConv(IN, OUT)).double() for _ in range(2)]
+    convs = [DirConv(lambda: MRSGCNConv(IN, OUT, start="independent")).double() for _ in range(2)]
     for conv in convs:
         torch.testing.assert_close(conv(example.x, adj), example.run(conv), **tolerance(torch.double))
     assert adj.normalized("dir", torch.double).incoming is adj.incoming
 
 
 def test_reset_draws_new_weights():
-    conv = DirConv(lambda: MRSSAGEConv(IN, OUT, root_weight=False), 0.5, root_weight=(IN, OUT))
+    conv = DirConv(lambda: MRSSAGEConv(IN, OUT, root_weight=False, start="independent"), 0.5, root_weight=(IN, OUT))
     before = [p.clone() for p in conv.parameters()]
     conv.reset_parameters()
     assert all(not torch.equal(old, new) for old, new in zip(before, conv.parameters(), strict=True))
@@ -125,6 +127,6 @@ def test_reset_draws_new_weights():
 
 def test_bad_input():
     with pytest.raises(TypeError, match=r"`factory` must be a function that makes a layer, .* got a layer"):
-        DirConv(MRSGCNConv(IN, OUT))
+        DirConv(MRSGCNConv(IN, OUT, start="independent"))
     with pytest.raises(ValueError, match=r"`alpha` must be in \[0, 1\], got 1.5"):
-        DirConv(lambda: MRSGCNConv(IN, OUT), 1.5)
+        DirConv(lambda: MRSGCNConv(IN, OUT, start="independent"), 1.5)

@@ -93,8 +93,8 @@ def test_two_kinds_of_nodes_without_sizes_of_their_own():
 
 
 @sized
-def test_share_init_starts_all_relations_equal_and_lets_them_part(name):
-    layer = SIZED[name](IN, share_init=True)
+def test_a_shared_start_has_all_relations_equal_and_lets_them_part(name):
+    layer = SIZED[name](IN, decay=1)
     types = torch.zeros_like(EXAMPLE.edge_type)
     start = EXAMPLE.run(layer)
     torch.testing.assert_close(start, layer(EXAMPLE.x, EXAMPLE.edge_index, types))
@@ -105,39 +105,29 @@ def test_share_init_starts_all_relations_equal_and_lets_them_part(name):
     assert not torch.allclose(moved, layer(EXAMPLE.x, EXAMPLE.edge_index, types))
 
 
-@pytest.mark.parametrize("make", [lambda s: MRSGINConv(mlp, share_init=s), lambda s: MRSConv(Difference, share_init=s)])
-def test_share_init_of_networks(make):
-    types = torch.zeros_like(EXAMPLE.edge_type)
-    torch.manual_seed(0)
-    shared, apart = make(True), make(False)
-    others = next(shared.children())
-    for network in others[1:]:
-        for a, b in zip(others[0].parameters(), network.parameters(), strict=True):
-            assert torch.equal(a, b)
-            assert a is not b
-    assert not torch.allclose(EXAMPLE.run(apart), apart(EXAMPLE.x, EXAMPLE.edge_index, types))
-
-
 @sized
 def test_reset_draws_new_weights_and_keeps_the_common_start(name):
-    layer = SIZED[name](IN, share_init=True)
+    layer = SIZED[name](IN)
     before = {n: p.clone() for n, p in layer.named_parameters()}
     layer.reset_parameters()
     changed = [n for n, p in layer.named_parameters() if not torch.equal(before[n], p)]
-    assert any("weight" in n for n in changed)
+    assert any("common" in n for n in changed)
     types = torch.zeros_like(EXAMPLE.edge_type)
     torch.testing.assert_close(EXAMPLE.run(layer), layer(EXAMPLE.x, EXAMPLE.edge_index, types))
 
 
 def test_reset_of_gin_reaches_every_network():
-    layer = MRSGINConv(
-        lambda: torch.nn.Sequential(torch.nn.Linear(IN, 4), torch.nn.ReLU(), MLP([4, 4])), train_eps=True
-    )
-    layer.eps.data += 1
-    before = [p.clone() for p in layer.nns.parameters()]
-    layer.reset_parameters()
-    assert any(not torch.equal(a, b) for a, b in zip(before, layer.nns.parameters(), strict=True))
-    assert layer.eps.tolist() == [0, 0, 0]
+    def network():
+        return torch.nn.Sequential(torch.nn.Linear(IN, 4), torch.nn.ReLU(), MLP([4, 4]))
+
+    for start, number in (("shared", 1), ("independent", 3)):
+        layer = MRSGINConv(network, train_eps=True, start=start)
+        layer.eps.data += 1
+        before = {name: value.clone() for name, value in layer.named_parameters() if "deviation" not in name}
+        layer.reset_parameters()
+        after = dict(layer.named_parameters())
+        assert sum(not torch.equal(value, after[name]) for name, value in before.items()) >= 4 * number + 1
+        assert layer.eps.tolist() == [0] * number
 
 
 def test_gated_gcn_returns_new_edge_features():
@@ -162,10 +152,14 @@ def test_attention_drops_coefficients_in_training_only():
     [
         (lambda: MRSGCNConv(0, 4), ValueError, "`in_channels` must be at least 1, or -1"),
         (lambda: MRSGCNConv(4, 0), ValueError, "`out_channels` must be at least 1, got 0"),
-        (lambda: MRSGCNConv(4, 4, 0), ValueError, "`num_relations` must be at least 1, got 0"),
+        (lambda: MRSGCNConv(4, 4, num_relations=0), ValueError, "`num_relations` must be at least 1, got 0"),
         (lambda: MRSSAGEConv(4, 4, aggr="max"), ValueError, '`aggr` must be "mean" or "sum"'),
         (lambda: MRSGATConv(4, 4, heads=0), ValueError, "`heads` must be at least 1, got 0"),
-        (lambda: MRSGINConv(torch.nn.Linear(2, 2)), TypeError, "`nn` must be a function that makes a module"),
+        (lambda: MRSGINConv(mlp(), start="independent"), TypeError, "`nn` must be a function that makes a module"),
+        (lambda: MRSGINConv(torch.nn.ReLU), ValueError, "`nn` must begin with a linear map of known size"),
+        (lambda: MRSConv(lambda: torch.nn.LazyLinear(2)), ValueError, "`message` must know its sizes"),
+        (lambda: MRSGCNConv(4, 4, start="same"), ValueError, "`start` must be one of"),
+        (lambda: MRSGCNConv(4, 4, decay=-1), ValueError, "`decay` must be at least 0, got -1"),
         (lambda: MRSConv(torch.nn.Linear(2, 2)), TypeError, "`message` must be a function that makes a module"),
     ],
 )
@@ -184,19 +178,19 @@ def test_edge_features_must_be_announced(layer):
 
 
 def test_gin_has_an_epsilon_of_its_own_for_every_relation():
-    layer = MRSGINConv(mlp, train_eps=True)
+    layer = MRSGINConv(mlp, train_eps=True, start="independent")
     layer.eps.data = torch.tensor([0.0, 1.0, 2.0])
     alone = torch.empty(2, 0, dtype=torch.long)
     out = layer(EXAMPLE.x, alone, torch.empty(0, dtype=torch.long))
-    expected = sum(network((1 + eps) * EXAMPLE.x) for network, eps in zip(layer.nns, (0, 1, 2), strict=True))
+    expected = sum(network((1 + eps) * EXAMPLE.x) for network, eps in zip(layer.nns.each, (0, 1, 2), strict=True))
     torch.testing.assert_close(out, expected)
 
 
 @pytest.mark.parametrize("gate_per_relation", [False, True])
 def test_gated_gcn_of_one_relation_counts_scores(gate_per_relation):
     torch.manual_seed(0)
-    options = {"gate_per_relation": gate_per_relation, "batch_norm": False}
-    one, two = (MRSGatedGCNConv(IN, OUT, number, **options).double() for number in (1, 2))
+    options = {"gate_per_relation": gate_per_relation, "batch_norm": False, "start": "independent"}
+    one, two = (MRSGatedGCNConv(IN, OUT, num_relations=number, **options).double() for number in (1, 2))
     # a second relation in which no edge is does not count
     state = {name: value.clone() for name, value in two.state_dict().items()}
     for name, value in one.state_dict().items():

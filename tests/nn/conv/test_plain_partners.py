@@ -1,5 +1,7 @@
 """Equal weights in all relations, and one relation alone, are the plain layer of PyG."""
 
+import copy
+
 import pytest
 import torch
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, SimpleConv
@@ -12,18 +14,22 @@ graphs = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 relations = pytest.mark.parametrize("num_relations", [1, 3])
 
 
-def fill(parameter, value):
+starts = pytest.mark.parametrize("start", ["shared", "independent"])
+
+
+def fill(weight, value):
     """Puts one matrix, given as PyG holds it (out, in), into every relation."""
-    parameter.data = value.detach().t().expand_as(parameter).clone()
+    weight.set_(value.detach().t())
 
 
 @graphs
 @relations
-def test_gcn(graph, num_relations):
+@starts
+def test_gcn(graph, num_relations, start):
     plain = GCNConv(IN, OUT, add_self_loops=False).double()
-    layer = MRSGCNConv(IN, OUT, num_relations).double()
+    layer = MRSGCNConv(IN, OUT, num_relations=num_relations, start=start).double()
     torch.nn.init.normal_(plain.bias)
-    fill(layer.lin.weight, plain.lin.weight)
+    fill(layer.lin, plain.lin.weight)
     layer.bias = plain.bias
     assert_equals_plain(layer, plain, make_example(graph, num_relations))
 
@@ -32,8 +38,8 @@ def test_gcn(graph, num_relations):
 @relations
 def test_gcn_normalises_given_weights_on_request(graph, num_relations):
     plain = GCNConv(IN, OUT, add_self_loops=False).double()
-    layer = MRSGCNConv(IN, OUT, num_relations, normalize=True).double()
-    fill(layer.lin.weight, plain.lin.weight)
+    layer = MRSGCNConv(IN, OUT, num_relations=num_relations, normalize=True).double()
+    fill(layer.lin, plain.lin.weight)
     example = make_example(graph, num_relations, weighted=True)
     assert_equals_plain(layer, lambda x, edge_index: plain(x, edge_index, example.edge_weight), example)
 
@@ -44,8 +50,8 @@ def test_gcn_normalises_given_weights_on_request(graph, num_relations):
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"root_weight": False}, {"project": True}])
 def test_sage(graph, num_relations, aggr, options):
     plain = SAGEConv(IN, OUT, aggr=aggr, **options).double()
-    layer = MRSSAGEConv(IN, OUT, num_relations, aggr=aggr, **options).double()
-    fill(layer.lin.weight, plain.lin_l.weight)
+    layer = MRSSAGEConv(IN, OUT, num_relations=num_relations, aggr=aggr, **options).double()
+    fill(layer.lin, plain.lin_l.weight)
     layer.bias = plain.lin_l.bias
     if layer.lin_root is not None:
         layer.lin_root = plain.lin_r
@@ -59,9 +65,9 @@ def test_sage(graph, num_relations, aggr, options):
 @pytest.mark.parametrize("concat", [True, False])
 def test_gat(graph, num_relations, concat):
     plain = GATConv(IN, OUT, heads=2, concat=concat, add_self_loops=False).double()
-    layer = MRSGATConv(IN, OUT, num_relations, heads=2, concat=concat).double()
+    layer = MRSGATConv(IN, OUT, num_relations=num_relations, heads=2, concat=concat).double()
     torch.nn.init.normal_(plain.bias)
-    fill(layer.lin.weight, plain.lin.weight)
+    fill(layer.lin, plain.lin.weight)
     layer.att_src, layer.att_dst, layer.bias = plain.att_src, plain.att_dst, plain.bias
     assert_equals_plain(layer, plain, make_example(graph, num_relations))
 
@@ -70,7 +76,7 @@ def test_gat(graph, num_relations, concat):
 def test_gat_with_edge_features(graph):
     plain = GATConv(IN, OUT, heads=2, edge_dim=3, add_self_loops=False).double()
     layer = MRSGATConv(IN, OUT, heads=2, edge_dim=3).double()
-    fill(layer.lin.weight, plain.lin.weight)
+    fill(layer.lin, plain.lin.weight)
     layer.att_src, layer.att_dst, layer.att_edge = plain.att_src, plain.att_dst, plain.att_edge
     layer.lin_edge = plain.lin_edge
     example = make_example(graph)
@@ -81,16 +87,28 @@ def test_gat_with_edge_features(graph):
 
 @graphs
 def test_gin_with_one_relation(graph):
-    layer = MRSGINConv(mlp, 1, eps=0.5).double()
-    assert_equals_plain(layer, GINConv(layer.nns[0], eps=0.5).double(), make_example(graph, 1))
+    layer = MRSGINConv(mlp, num_relations=1, eps=0.5, start="independent").double()
+    assert_equals_plain(layer, GINConv(layer.nns.each[0], eps=0.5).double(), make_example(graph, 1))
+
+
+@graphs
+@relations
+def test_gin_with_a_shared_start(graph, num_relations):
+    plain = GINConv(mlp(), eps=0.5).double()
+    layer = MRSGINConv(copy.deepcopy(plain.nn), num_relations=num_relations, eps=0.5).double()
+    assert_equals_plain(layer, plain, make_example(graph, num_relations))
 
 
 @graphs
 def test_gin_with_equal_linear_networks(graph):
     # h is linear: sum_r h((1 + eps) x + a_r) = h(3 (1 + eps) x + sum_r a_r), plain with 1 + eps' = 3 (1 + eps)
-    layer = MRSGINConv(lambda: torch.nn.Linear(IN, OUT, bias=False), 3, eps=0.5, share_init=True).double()
+    layer = MRSGINConv(
+        lambda: torch.nn.Linear(IN, OUT, bias=False), num_relations=3, eps=0.5, start="independent"
+    ).double()
+    for network in layer.nns.each[1:]:
+        network.load_state_dict(layer.nns.each[0].state_dict())
     plain = GINConv(torch.nn.Linear(IN, OUT, bias=False), eps=3.5).double()
-    plain.nn.load_state_dict(layer.nns[0].state_dict())
+    plain.nn.load_state_dict(layer.nns.each[0].state_dict())
     assert_equals_plain(layer, plain, make_example(graph))
 
 
@@ -98,10 +116,9 @@ def test_gin_with_equal_linear_networks(graph):
 @relations
 @pytest.mark.parametrize("gate_per_relation", [False, True])
 def test_gated_gcn(graph, num_relations, gate_per_relation):
-    layer = MRSGatedGCNConv(IN, OUT, num_relations, edge_dim=3, gate_per_relation=gate_per_relation, batch_norm=False)
-    for part in (layer.lin_message, layer.lin_gate_src):
-        part.lin.weight.data = part.lin.weight[:1].expand_as(part.lin.weight).clone()
-        part.bias.data = part.bias[:1].expand_as(part.bias).clone()
+    layer = MRSGatedGCNConv(
+        IN, OUT, num_relations=num_relations, edge_dim=3, gate_per_relation=gate_per_relation, batch_norm=False
+    )
     layer = layer.double()
     features = torch.randn(graph.edge_index.size(1), 3, dtype=torch.double)
     a, c, d = layer.lin_root, layer.lin_edge, layer.lin_gate_dst
@@ -114,8 +131,8 @@ def test_gated_gcn(graph, num_relations, gate_per_relation):
             numerator, denominator = torch.zeros(OUT).double(), torch.full((OUT,), 1e-6).double()
             for k in (edge_index[1] == i).nonzero().view(-1).tolist():
                 x_j = x[edge_index[0, k]]
-                gate = (d(x[i]) + x_j @ e.lin.weight[0] + e.bias[0] + c(features[k])).sigmoid()
-                numerator, denominator = numerator + gate * (x_j @ b.lin.weight[0] + b.bias[0]), denominator + gate
+                gate = (d(x[i]) + x_j @ e.lin()[0] + e.bias()[0] + c(features[k])).sigmoid()
+                numerator, denominator = numerator + gate * (x_j @ b.lin()[0] + b.bias()[0]), denominator + gate
             rows.append(a(x[i]) + numerator / denominator)
         return torch.stack(rows) if rows else a(x)
 
@@ -131,14 +148,14 @@ def test_general_form_of_a_mean_is_pyg_simple_conv(graph):
         def forward(self, x_i, x_j):
             return x_j
 
-    layer = MRSConv(Sender, 3, aggr="mean", combine=lambda x, message: x + message)
+    layer = MRSConv(Sender, num_relations=3, aggr="mean", combine=lambda x, message: x + message)
     assert_equals_plain(layer, SimpleConv(aggr="mean", combine_root="sum"), make_example(graph))
 
 
 @graphs
 def test_general_form_writes_mrs_sage(graph):
-    sage = MRSSAGEConv(IN, OUT, 3, root_weight=True).double()
-    maps = iter(sage.lin.weight.detach())
+    sage = MRSSAGEConv(IN, OUT, num_relations=3, root_weight=True, start="independent").double()
+    maps = iter(sage.lin().detach())
 
     class Map(torch.nn.Module):
         def __init__(self):
@@ -148,6 +165,6 @@ def test_general_form_writes_mrs_sage(graph):
         def forward(self, x_i, x_j):
             return x_j @ self.weight
 
-    general = MRSConv(Map, 3, aggr="mean", combine=lambda x, m: m + sage.lin_root(x) + sage.bias)
+    general = MRSConv(Map, start="independent", aggr="mean", combine=lambda x, m: m + sage.lin_root(x) + sage.bias)
     example = make_example(graph)
     torch.testing.assert_close(example.run(general), example.run(sage), **tolerance(torch.double))

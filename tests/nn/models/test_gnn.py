@@ -48,14 +48,14 @@ def run_graphs(model, data, **more):
 
 def make_graph_model(conv, width=8, **options):
     torch.manual_seed(0)
-    options = {"num_node_types": 28, "num_edge_types": 4, "readout": "sum", **options}
+    options = {"num_node_types": 28, "num_edge_types": 4, "readout": "sum", "start": "independent", **options}
     return GNN(conv, width, 1, 3, **options).double()
 
 
 @pytest.mark.parametrize("conv", TABLE)
 def test_parameters_are_those_of_the_paper(conv):
     width, expected = TABLE[conv]
-    model = GNN(conv, width, 1, 8, num_node_types=28, num_edge_types=4, readout="sum")
+    model = GNN(conv, width, 1, 8, num_node_types=28, num_edge_types=4, readout="sum", start="independent")
     # the table counts an embedding of four bond types also where the convolution has no use for it
     unused = 0 if model.edge_encoder is not None else 4 * width
     assert sum(parameter.numel() for parameter in model.parameters()) + unused == expected
@@ -112,7 +112,7 @@ def test_positional_features_take_the_last_channels():
 
 def test_features_instead_of_types_and_a_convolution_of_your_own():
     data = make_data()
-    model = GNN(lambda width: MRSGCNConv(width, width, 3, share_init=True), 8, 2, 2)
+    model = GNN(lambda width: MRSGCNConv(width, width, num_relations=3), 8, 2, 2)
     assert model(torch.randn(data.num_nodes, 7), data.edge_index, data.edge_type).shape == (data.num_nodes, 2)
 
 
@@ -185,6 +185,7 @@ def test_a_plain_convolution_is_as_large_as_that_of_pyg(conv):
 
 def make_node_model(conv, layers=3, **options):
     torch.manual_seed(0)
+    options = {"start": "independent", **options}
     return GNN(conv, WIDTH, CLASSES, layers, in_channels=IN, encode=False, **options).double()
 
 
@@ -273,15 +274,24 @@ def test_parameters(conv, alpha, expected):
     assert sum(weight.numel() for weight in model.parameters()) == expected
 
 
+def _repeated(plain, relations):
+    """The state of a plain network for one with relations; ``None`` as what they have in common."""
+    state = {}
+    for name, value in plain.state_dict().items():
+        if value.dim() == 3 and name.endswith("lin.weight"):
+            name = name if relations else name.replace("lin.weight", "lin.common")
+            value = value.expand(relations, -1, -1) if relations else value[0]
+        state[name] = value
+    return state
+
+
 @pytest.mark.parametrize("layer", ["gcn", "sage", "gat", "dir-gcn", "dir-sage", "dir-gat"])
 def test_relations_that_start_alike_start_as_the_plain_network(layer):
-    split, plain = make_node_model(f"mrs-{layer}", jk="cat", share_init=True), make_node_model(layer, jk="cat")
-    state = {
-        name: weight[:1] if weight.dim() == 3 and "lin" in name else weight
-        for name, weight in split.state_dict().items()
-    }
-    plain.load_state_dict(state)
-    torch.testing.assert_close(split(*make_input()), plain(*make_input()), **EXACT)
+    plain = make_node_model(layer, jk="cat")
+    for decay in (0.0, 1000.0):
+        split = make_node_model(f"mrs-{layer}", jk="cat", start="shared", decay=decay)
+        split.load_state_dict({**split.state_dict(), **_repeated(plain, 3 if decay == 0 else None)}, strict=False)
+        torch.testing.assert_close(split(*make_input()), plain(*make_input()), **EXACT)
     assert not torch.allclose(make_node_model(f"mrs-{layer}", jk="cat")(*make_input()), plain(*make_input()))
 
 

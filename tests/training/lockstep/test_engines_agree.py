@@ -17,7 +17,7 @@ from tests.training.lockstep.eager import evaluate, make_engine
 from tests.training.test_train import labelled
 
 DATASET = molecules(96)
-RUN = Run(layers=2, width=10, epochs=6, warmup=1, batch_size=24, precision="float64", lr=1e-2)
+RUN = Run(layers=2, width=10, epochs=6, warmup=1, batch_size=24, precision="float64", lr=1e-2, start="independent")
 SCORES = ("lr", "train_loss", "train", "val", "test")
 MODES = {
     "eager": lambda run, dataset, **more: train(run, dataset, accelerator="cpu", **more),

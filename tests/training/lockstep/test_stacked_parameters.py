@@ -10,7 +10,7 @@ from graphprism.training.lockstep.stacked_parameters import StackedParameters
 from tests.training.lockstep.eager import CPU, MODELS
 
 DATASET = molecules(12)
-RUN = Run(layers=2, width=10, precision="float64")
+RUN = Run(layers=2, width=10, precision="float64", start="independent")
 
 
 def make(run, wide=16, low=None, **more):

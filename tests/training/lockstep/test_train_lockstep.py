@@ -139,7 +139,8 @@ def test_less_precision_is_near(precision, model):
 def test_the_best_network_is_kept(change, tmp_path):
     # a large rate, so that the best epoch is not the last
     runs = [
-        replace(run, lr=lr, epochs=6, schedule="constant", **change) for run, lr in zip(RUNS, (0.3, 0.05), strict=False)
+        replace(run, lr=lr, epochs=6, schedule="constant", start="independent", **change)
+        for run, lr in zip(RUNS, (0.3, 0.05), strict=False)
     ]
     results = train_lockstep(runs, DATASET, accelerator="cpu", folder=tmp_path)
     assert min(result.best_epoch for result in results) < 6

@@ -54,7 +54,6 @@ class LayerCertificate:
         merged_pairs: Number of structurally independent pairs with all edges in one relation; None for soft splits.
         is_linear: True if the output is linear in the weights, with coefficients that do not depend on the input.
         shared_start: True if all relations start with the same weights.
-        plain_start: True if equal weights in all relations make the layer the plain one.
         notes: Sentences on what the figures leave out.
         unproven: Why nothing is proven about the layer; None where something is.
     """
@@ -66,7 +65,6 @@ class LayerCertificate:
     merged_pairs: int | None
     is_linear: bool
     shared_start: bool
-    plain_start: bool
     notes: tuple[str, ...]
     unproven: str | None
 
@@ -116,8 +114,9 @@ def layer_warnings(certificate: Certificate) -> list[str]:
             f"{certificate.num_edges:,} weigh 0)."
         )
     if layer.shared_start:
-        plain = "it is the plain layer" if layer.plain_start else "all relations have the same weights"
-        warnings.append(f"Its relations share their start: before training {plain}, and this is not proven for it.")
+        warnings.append(
+            "Its relations share their start: before training it is the plain layer, and this is not proven for it."
+        )
     return warnings
 
 

@@ -312,7 +312,6 @@ def _layer_certificate(
         merged_pairs=merged,
         is_linear=found.is_linear,
         shared_start=_shares_start(layer),
-        plain_start=not found.own,
         notes=found.notes,
         unproven=found.unproven,
     )
@@ -321,7 +320,7 @@ def _layer_certificate(
 def _shares_start(layer: Any) -> bool:
     """Whether the relations of a layer, or of a part of it, start with the same weights; one relation has no other."""
     parts = layer.modules() if isinstance(layer, torch.nn.Module) else [layer]
-    shared = any(getattr(part, "start", None) == "shared" or getattr(part, "share_init", False) for part in parts)
+    shared = any(getattr(part, "start", None) == "shared" for part in parts)
     return shared and layer.num_relations > 1
 
 

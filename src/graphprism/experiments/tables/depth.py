@@ -10,7 +10,7 @@ from graphprism.training import Run
 
 _LAYERS = (1, 2, 4, 8, 16, 32)
 _GRID = {"lr": (0.001, 0.0003, 0.0001)}
-_GCN, _MRS = Run("zinc12k", "gcn"), Run("zinc12k", "mrs-gcn")
+_GCN, _MRS = (Run("zinc12k", model, start="independent") for model in ("gcn", "mrs-gcn"))
 # Positions as the authors' code and script have them.
 _GCN_PE, _MRS_PE = (replace(run, pe=8, pe_encoder="deepset", node_encoder="atoms") for run in (_GCN, _MRS))
 

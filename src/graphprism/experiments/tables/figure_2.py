@@ -91,7 +91,9 @@ def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
 
 def _make_conv(model: str, channels: int, num_relations: int) -> torch.nn.Module:
     init = "glorot" if model == "mrs-sage" else None  # as the authors' layer starts
-    return CONVOLUTIONS[model].make(channels, channels, num_relations=num_relations, weight_init=init)
+    return CONVOLUTIONS[model].make(
+        channels, channels, num_relations=num_relations, weight_init=init, start="independent"
+    )
 
 
 def _edges(graph: Graph, edge_type: Tensor, num_relations: int) -> RelationalAdj:

@@ -20,7 +20,7 @@ _GCN = replace(
     width=64,
     jk=None,
     normalize=False,
-    share_init=False,
+    start="independent",
     input_dropout=True,
     self_loops=True,
     epochs=1000,
@@ -39,7 +39,7 @@ def _cells() -> tuple[CellSpec, ...]:
     for row, model, numbers in _ROWS:
         for (column, dataset), (mean, deviation, lr, dropout, layers) in zip(_COLUMNS, numbers, strict=True):
             run = replace(_GCN, dataset=dataset, model=model, lr=lr, dropout=dropout, layers=layers)
-            run = replace(run, share_init=model != "gcn")
+            run = replace(run, start="independent" if model == "gcn" else "shared")
             cells.append(CellSpec(row, column, Score(mean, deviation), run, _GRID))
     return tuple(cells)
 

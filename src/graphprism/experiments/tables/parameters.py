@@ -80,7 +80,7 @@ def _cells(row: ParametersRow, dataset: PackedDataset) -> list[Cell]:
     published = (row.width, row.parameters)
     ours: tuple[int | None, ...] = (None, None)
     if row.model is not None:
-        run = Run("zinc", row.model)
+        run = Run("zinc", row.model, start="independent")
         width = fit_width(run.budget, lambda width: parameters_of(run, dataset, width))
         ours = (width, parameters_of(run, dataset, width))
     notes = ("", row.note)  # what there is to say is about the count

@@ -94,7 +94,7 @@ def steps_of(row: RuntimeRow, dataset: PackedDataset, device: torch.device) -> l
     graph = Graph(
         *(_to(device, batch.edge_index), batch.num_nodes, _to(device, batch.x)), batch=_to(device, batch.batch)
     )
-    run = Run(model="gcn" if row.ordering is None else "mrs-gcn")
+    run = Run(model="gcn" if row.ordering is None else "mrs-gcn", start="independent")
     width = fit_width(run.budget, lambda width: parameters_of(run, dataset, width))
     size = (graph.num_nodes, graph.num_nodes)
     adj = _prepared(row, graph, edge_norm(graph.edge_index, size, "sym", dtype=torch.float32))

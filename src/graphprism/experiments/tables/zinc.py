@@ -54,7 +54,7 @@ NINE_MAPS = (
 def _cells() -> tuple[CellSpec, ...]:
     cells = []
     for row, model, train, test, (train_lr, train_layers), (test_lr, test_layers) in _ROWS:
-        run = replace(Run("zinc", model, epochs=500), **AS_AUTHORS.get(model, {}))
+        run = replace(Run("zinc", model, epochs=500, start="independent"), **AS_AUTHORS.get(model, {}))
         best_train = replace(run, lr=train_lr, layers=train_layers)
         best_test = replace(run, lr=test_lr, layers=test_layers)
         cells += [

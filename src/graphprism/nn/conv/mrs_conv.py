@@ -14,11 +14,12 @@ from graphprism.nn.conv.operands import (
     check_edge_rows,
     check_features,
     check_relations,
-    one_for_each_relation,
     resolved_aggregation,
     split_nodes,
     to_adj,
 )
+from graphprism.nn.conv.relational_modules import RelationalModules
+from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.ops import Coefficients, RelationalAdj, edge_norm
 
 
@@ -35,10 +36,12 @@ class MRSConv(torch.nn.Module):
     Args:
         message: makes one message function, a module called with the rows of receiver and sender, and of the edge where
             ``edge_attr`` is given: ``message(x_i, x_j)`` or ``message(x_i, x_j, edge_attr)``.
-        num_relations: number of relations R.
         aggr: name or module of a PyG aggregation: ``"sum"``, ``"mean"``, ``"max"``, ``"softmax"``, ...
         combine: called with receivers and aggregated messages; `None` returns the messages alone.
-        share_init: all relations start from the same message function.
+        num_relations: number of relations R.
+        start: ``"shared"`` starts all relations from one message function and holds them together, parameter by
+            parameter; ``"independent"`` makes one for each. See `RelationalParameter`.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
@@ -62,14 +65,16 @@ class MRSConv(torch.nn.Module):
     def __init__(
         self,
         message: Callable[[], torch.nn.Module],
-        num_relations: int = 3,
         aggr: str | Aggregation = "sum",
         combine: Callable[[Tensor, Tensor], Tensor] | None = None,
-        share_init: bool = False,
+        *,
+        num_relations: int = 3,
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
         super().__init__()
         self.num_relations = num_relations
-        self.messages = one_for_each_relation("message", message, num_relations, share_init)
+        self.messages = RelationalModules("message", message, num_relations, start, decay)
         if combine is not None:
             check_function("combine", combine, "None or a function of receivers and aggregated messages")
         self.aggr = resolved_aggregation("aggr", aggr)
@@ -101,15 +106,16 @@ class MRSConv(torch.nn.Module):
     def _messages(self, adj: RelationalAdj, *parts: Tensor) -> Tensor:
         """What every edge carries: (E, F)."""
         if adj.edge_type is None:
-            one: Tensor = self.messages[0](*parts)
+            one: Tensor = self.messages.functions()[0](*parts)
             return one
+        functions = self.messages.functions()
         if adj.is_soft:
-            return torch.stack([adj.edge_type[:, r, None] * psi(*parts) for r, psi in enumerate(self.messages)]).sum(0)
+            return torch.stack([adj.edge_type[:, r, None] * psi(*parts) for r, psi in enumerate(functions)]).sum(0)
         # sorted once, then cut: a mask or a gather for each relation would cost R times the edges, its gradient too
         order = adj.edge_type.argsort(stable=True)
         counts = torch.bincount(adj.edge_type, minlength=self.num_relations).tolist()
         cut = zip(*(part[order].split(counts) for part in parts), strict=True)
-        found = [psi(*rows) for psi, rows in zip(self.messages, cut, strict=True)]
+        found = [psi(*rows) for psi, rows in zip(functions, cut, strict=True)]
         return torch.cat(found)[order.argsort()]
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:

@@ -20,7 +20,7 @@ from graphprism.nn.conv.operands import (
     to_adj,
     zeros_parameter,
 )
-from graphprism.nn.conv.relational_weight import RelationalWeight
+from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
 from graphprism.ops.pair_rows import receiver_products, sender_rows
 
@@ -42,14 +42,16 @@ class MRSGATConv(torch.nn.Module):
         in_channels: size of an input row, a pair (senders, receivers) for a bipartite graph, ``-1`` to take a size from
             the first input.
         out_channels: size of an output row of one head.
-        num_relations: number of relations R.
         heads: number of heads H.
         concat: whether to put the heads side by side; else they are averaged.
         negative_slope: slope of LeakyReLU.
         dropout: share of attention coefficients dropped in training.
         edge_dim: size of an edge feature that adds :math:`\mathbf{a}_e^\top \mathbf{W}_e^\top \mathbf{e}` to the logit.
         bias: whether to learn :math:`\mathbf{b}`.
-        share_init: all relations start from the same matrix.
+        num_relations: number of relations R.
+        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
+            paper's, relations that start apart. See `RelationalParameter`.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`.
@@ -61,14 +63,16 @@ class MRSGATConv(torch.nn.Module):
         self,
         in_channels: int | tuple[int, int],
         out_channels: int,
-        num_relations: int = 3,
         heads: int = 1,
         concat: bool = True,
         negative_slope: float = 0.2,
         dropout: float = 0.0,
         edge_dim: int | None = None,
         bias: bool = True,
-        share_init: bool = False,
+        *,
+        num_relations: int = 3,
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
         super().__init__()
         check_positive("heads", heads)
@@ -83,10 +87,10 @@ class MRSGATConv(torch.nn.Module):
         self.edge_dim = edge_dim
         pair = isinstance(in_channels, tuple)
         src, dst = pair_of_channels(in_channels)
-        self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", share_init)
+        self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", start, decay)
         # receivers of another kind need a map of their own; otherwise both ends share theirs, as in PyG
         self.lin_dst = (
-            RelationalWeight(dst, heads * out_channels, num_relations, "glorot", share_init) if pair else None
+            RelationalWeight(dst, heads * out_channels, num_relations, "glorot", start, decay) if pair else None
         )
         self.att_src = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = torch.nn.Parameter(torch.empty(1, heads, out_channels))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import UninitializedParameter
 from torch_geometric.nn.dense import Linear
 
 from graphprism._checks import check_finite_number, check_flag, check_optional_whole, check_positive
@@ -22,7 +21,7 @@ from graphprism.nn.conv.operands import (
     split_nodes,
     to_adj,
 )
-from graphprism.nn.conv.relational_weight import RelationalWeight
+from graphprism.nn.conv.relational_weight import DECAY, RelationalParameter, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, relational_transform
 from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import sender_rows
@@ -50,7 +49,9 @@ class MRSGatedGCNConv(torch.nn.Module):
             parameter counts need it apart (nine maps for three relations).
         batch_norm: whether to normalise nodes and edges at the end.
         eps: :math:`\epsilon`.
-        share_init: all relations start from the same matrix.
+        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
+            paper's, relations that start apart. See `RelationalParameter`.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> (N, F_out), or with ``return_edge_attr=True`` also the new edge features (E, F_out);
@@ -63,12 +64,14 @@ class MRSGatedGCNConv(torch.nn.Module):
         self,
         in_channels: int | tuple[int, int],
         out_channels: int,
+        *,
         num_relations: int = 3,
         edge_dim: int | None = None,
         gate_per_relation: bool = False,
         batch_norm: bool = True,
         eps: float = 1e-6,
-        share_init: bool = False,
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
@@ -81,11 +84,11 @@ class MRSGatedGCNConv(torch.nn.Module):
         check_flag("batch_norm", batch_norm)
         check_finite_number("eps", eps, least=0)
         self.lin_root = Linear(dst, out_channels)  # A
-        self.lin_message = _RelationalMap(src, out_channels, num_relations, share_init, by_score=True)  # B
+        self.lin_message = _RelationalMap(src, out_channels, num_relations, True, start, decay)  # B
         self.lin_edge = Linear(edge_dim, out_channels) if edge_dim is not None else None  # C
         self.lin_gate_dst = Linear(dst, out_channels)  # D
         gates = num_relations if gate_per_relation else 1
-        self.lin_gate_src = _RelationalMap(src, out_channels, gates, share_init, by_score=gate_per_relation)  # E
+        self.lin_gate_src = _RelationalMap(src, out_channels, gates, gate_per_relation, start, decay)  # E
         self.norm_node = torch.nn.BatchNorm1d(out_channels) if batch_norm else None
         self.norm_edge = torch.nn.BatchNorm1d(out_channels) if batch_norm else None
         self.reset_parameters()
@@ -168,12 +171,13 @@ class _RelationalMap(torch.nn.Module):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, num_relations: int, share_init: bool, by_score: bool
+        self, in_channels: int, out_channels: int, num_relations: int, by_score: bool, start: str, decay: float
     ) -> None:
         super().__init__()
         self.by_score = by_score
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "kaiming_uniform", share_init)
-        self.bias = torch.nn.Parameter(torch.empty(num_relations, out_channels))
+        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "kaiming_uniform", start, decay)
+        self.bias = RelationalParameter((out_channels,), num_relations, start, decay)
+        self._register_load_state_dict_pre_hook(_rename_bias)  # type: ignore[no-untyped-call]
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -181,31 +185,34 @@ class _RelationalMap(torch.nn.Module):
         self._reset_bias()
 
     def _reset_bias(self) -> None:
-        bound = max(1, self.lin.in_channels) ** -0.5
-        torch.nn.init.uniform_(self.bias, -bound, bound)
-        if self.lin.share_init:
-            with torch.no_grad():
-                self.bias.copy_(self.bias[:1].expand_as(self.bias).clone())
+        self.bias.draw(max(1, self.lin.in_channels) ** -0.5)
 
     def forward(self, x: Tensor, adj: Prepared) -> Tensor:
-        was_lazy = isinstance(self.lin.weight, UninitializedParameter)
+        was_lazy = self.lin.is_waiting
         weight = self.lin(x)
         if was_lazy:  # the range of the bias depends on the size that is known only now
             self._reset_bias()
         shared, graph = self.lin.num_relations == 1, adj
         if shared:
-            h = relational_transform(x, weight) + self.bias  # (N, 1, F)
+            h = relational_transform(x, weight) + self.bias()  # (N, 1, F)
         else:
-            h, graph = sender_rows(x, adj, weight, self.bias)  # (N, R, F)
+            h, graph = sender_rows(x, adj, weight, self.bias())  # (N, R, F)
         if not _is_soft(adj):
             return at_senders(h[:, 0] if shared else h, graph)
         source, edge = adj.edge_index[0], adj.entry_edge
         if not self.by_score:
-            return h[:, 0][source]
+            first: Tensor = h[:, 0][source]
+            return first
         if graph is adj or edge is None:
             return torch.einsum("er,erf->ef", adj.scores.to(h.dtype), h[source])
         score = adj.scores[edge, adj.relation].to(h.dtype)
         return trusted_index_sum(score[:, None] * at_senders(h, graph), edge, adj.num_edges)
+
+
+def _rename_bias(state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Version 0.1 had the biases of all relations as one parameter."""
+    if f"{prefix}bias" in state:
+        state[f"{prefix}bias.weight"] = state.pop(f"{prefix}bias")
 
 
 def _is_soft(adj: Prepared) -> TypeGuard[RelationalAdj]:

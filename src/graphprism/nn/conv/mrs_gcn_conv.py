@@ -7,7 +7,7 @@ from torch import Tensor
 
 from graphprism._checks import check_choice, check_flag
 from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
-from graphprism.nn.conv.relational_weight import RelationalWeight
+from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
 
 
@@ -28,12 +28,14 @@ class MRSGCNConv(torch.nn.Module):
     Args:
         in_channels: size of an input row, or ``-1`` to take it from the first input.
         out_channels: size of an output row.
-        num_relations: number of relations R.
         normalize: `None` normalises unless ``edge_weight`` is given; `True` always does, on top of the weights, as
             PyG's layer; `False` never does.
         edge_norm: how to normalise, a kind of `graphprism.ops.edge_norm`: ``"sym"``, or ``"dir"`` for directed graphs.
         bias: whether to learn :math:`\mathbf{b}`.
-        share_init: all relations start from the same matrix.
+        num_relations: number of relations R.
+        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
+            paper's, relations that start apart. See `RelationalParameter`.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,) -> (N, F_out);
     ``edge_index`` may be a `RelationalAdj`, which then holds the other two. A leading dimension of ``x`` is carried
@@ -50,11 +52,13 @@ class MRSGCNConv(torch.nn.Module):
         self,
         in_channels: int,
         out_channels: int,
-        num_relations: int = 3,
         normalize: bool | None = None,
         bias: bool = True,
-        share_init: bool = False,
+        *,
+        num_relations: int = 3,
         edge_norm: str = "sym",
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
         super().__init__()
         if edge_norm not in EDGE_NORMS:
@@ -63,7 +67,7 @@ class MRSGCNConv(torch.nn.Module):
         check_choice("normalize", normalize, (None, True, False))
         check_flag("bias", bias)
         self.normalize, self.edge_norm = normalize, edge_norm
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", share_init)
+        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay)
         self.bias = zeros_parameter(out_channels, bias)
 
     def reset_parameters(self) -> None:

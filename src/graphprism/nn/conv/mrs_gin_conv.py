@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch_geometric.nn.dense import Linear
 
 from graphprism._checks import check_finite_number, check_flag
 from graphprism.nn.conv.operands import (
@@ -14,30 +17,42 @@ from graphprism.nn.conv.operands import (
     check_features,
     check_relations,
     input_map,
-    one_for_each_relation,
+    made_by,
     split_nodes,
     to_adj,
 )
-from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate
+from graphprism.nn.conv.relational_modules import RelationalModules
+from graphprism.nn.conv.relational_weight import DECAY, Together, check_start
+from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate, relational_linear
 
 
 class MRSGINConv(torch.nn.Module):
-    r"""A sum of graph isomorphism layers, one on the edges of each relation (MRS-GIN).
+    r"""Graph isomorphism layer whose network reads every relation with a matrix of its own (MRS-GIN).
+
+    .. math:: \mathbf{x}'_i = h \Big( (1 + \epsilon) \, \mathbf{W}^\top \mathbf{x}_i
+        + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} w_{ji} \, \mathbf{W}_r^\top \mathbf{x}_j \Big)
+
+    where :math:`\mathbf{W}` is the first map of the network, :math:`h` the rest of it and :math:`w_{ji}` is
+    ``edge_weight``, else one. All :math:`\mathbf{W}_r` start at :math:`\mathbf{W}`, which is PyG's ``GINConv``.
+
+    With ``start="independent"`` it is the paper's sum of layers, one on the edges of each relation:
 
     .. math:: \mathbf{x}'_i = \sum_{r} h_r \Big( (1 + \epsilon_r) \, \mathbf{x}_i
         + \sum_{j \in \mathcal{N}_r(i)} w_{ji} \, \mathbf{x}_j \Big)
 
-    where :math:`h_r` is the network of relation :math:`r` and :math:`w_{ji}` is ``edge_weight``, else one. One relation
-    is PyG's ``GINConv``. With more, equal networks are the plain layer only if they are linear: the sum over relations
-    stands outside of :math:`h`. Every network sees every node, so that time and memory grow with N R, where those of
-    the other layers grow with the edges.
+    Equal networks are the plain layer there only if they are linear: the sum over relations stands outside of
+    :math:`h`. Every network sees every node, so that time and memory grow with N R, where those of the other layers
+    grow with the edges.
 
     Args:
-        nn: makes one network, ``lambda: MLP([64, 64, 64])`` for instance; called once for every relation.
+        nn: the network, or a function that makes one, ``lambda: MLP([64, 64, 64])`` for instance. A shared start needs
+            one whose first step is a linear map; an independent one calls the function once for every relation.
+        eps: the first value of every :math:`\epsilon`.
+        train_eps: whether to learn it.
         num_relations: number of relations R.
-        eps: the first value of every :math:`\epsilon_r`.
-        train_eps: whether to learn them.
-        share_init: all relations start from the same network.
+        start: ``"shared"`` or ``"independent"``.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common; see
+            `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
     ``edge_weight`` (E,) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried
@@ -48,18 +63,32 @@ class MRSGINConv(torch.nn.Module):
 
     def __init__(
         self,
-        nn: Callable[[], torch.nn.Module],
-        num_relations: int = 3,
+        nn: torch.nn.Module | Callable[[], torch.nn.Module],
         eps: float = 0.0,
         train_eps: bool = False,
-        share_init: bool = False,
+        *,
+        num_relations: int = 3,
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
         super().__init__()
         check_finite_number("eps", eps)
         check_flag("train_eps", train_eps)
-        self.num_relations, self.initial_eps, self.share_init = num_relations, eps, share_init
-        self.nns = one_for_each_relation("nn", nn, num_relations, share_init)
-        eps_of_all = torch.full((num_relations,), float(eps))
+        check_start(start, decay)
+        self.num_relations, self.initial_eps, self.start = num_relations, eps, start
+        self.nn: torch.nn.Module | None = None
+        self.nns: RelationalModules | None = None
+        self._messages: tuple[Tensor, Tensor] | None = None
+        if start == "shared":
+            self.nn = made_by("nn", nn, "a module or a function that makes one")
+            first: Any
+            self._first, first = _first_map(self.nn)
+            first.register_forward_hook(self._add_messages)
+            self.deviation = torch.nn.Parameter(first.weight.new_zeros(num_relations - 1, *first.weight.t().shape))
+            self.together = Together(num_relations, decay)
+        else:
+            self.nns = RelationalModules("nn", nn, num_relations, start, decay)
+        eps_of_all = torch.full((1 if start == "shared" else num_relations,), float(eps))
         if train_eps:
             self.eps: Tensor = torch.nn.Parameter(eps_of_all)
         else:
@@ -67,12 +96,13 @@ class MRSGINConv(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws new weights in every module that knows how."""
-        for network in self.nns:
-            for module in network.modules():
-                if module is network or not hasattr(network, "reset_parameters"):
+        if self.nns is not None:
+            self.nns.reset_parameters()
+        else:
+            for module in self.nn.modules():  # type: ignore[union-attr]
+                if module is self.nn or not hasattr(self.nn, "reset_parameters"):
                     getattr(module, "reset_parameters", lambda: None)()
-            if self.share_init:
-                network.load_state_dict(self.nns[0].state_dict())
+            torch.nn.init.zeros_(self.deviation)
         torch.nn.init.constant_(self.eps, self.initial_eps)
 
     def forward(
@@ -85,24 +115,60 @@ class MRSGINConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
-        check_features(x, *[input_map(self.nns[0])] * 2, leading=True)
+        network: Any = self.nn if self.nns is None else self.nns.each[0]
+        check_features(x, *[input_map(network)] * 2, leading=True)
+        if self.nns is None:
+            return self._shared(x_src, x_dst, adj)
         # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
         neighbours = relational_aggregate(x_src, adj).unbind(dim=-2)  # R times (..., N, F)
         out = 0
-        for eps, network, received in zip(self.eps, self.nns, neighbours, strict=True):
+        for eps, network, received in zip(self.eps, self.nns.functions(), neighbours, strict=True):
             out = out + network((1 + eps) * x_dst + received)
         return torch.as_tensor(out)
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        r"""The weights :math:`w` and :math:`1 + \epsilon_r` on a graph; `graphprism.certify` takes them."""
+        r"""The weights :math:`w` and :math:`1 + \epsilon_r` on a graph; `graphprism.certify` takes them.
+
+        With a shared start the node itself is read by the mean of all relations' matrices.
+        """
         check_relations(adj, self.num_relations)
         note = (
             "It is proven where every network of the layer is linear, or has biases and smooth activations such as "
             "tanh or GELU; ReLU can make their output zero."
         )
         own = 1 + self.eps.detach().to(adj.device, torch.float64)
+        if self.nns is None:
+            own = (own / self.num_relations).expand(self.num_relations)
         return Coefficients(type(self).__name__, (adj,), own=(own,), is_linear=False, notes=(note,))
+
+    def _shared(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
+        root = (1 + self.eps) * x_dst
+        matrices = self.together(self.nn.get_submodule(self._first).weight.t(), self.deviation)  # type: ignore
+        self._messages = root, relational_linear(x_src, adj, matrices)
+        try:
+            out: Tensor = self.nn(root)  # type: ignore[misc]
+            was_read = self._messages is None
+        finally:
+            self._messages = None
+        if not was_read:
+            raise ValueError('`nn` must begin with a linear map for start="shared", got one that does not apply it')
+        return out
+
+    def _add_messages(self, module: torch.nn.Module, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
+        """Called where the first map of the network returns: it has read the node itself."""
+        if self._messages is None or inputs[0] is not self._messages[0]:
+            return out
+        messages, self._messages = self._messages[1], None
+        return out + messages
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
         return f"num_relations={self.num_relations}"
+
+
+def _first_map(network: torch.nn.Module) -> tuple[str, torch.nn.Module]:
+    """The linear map that a network begins with, as far as its list of modules tells, and its name there."""
+    for name, module in network.named_modules():
+        if isinstance(module, torch.nn.Linear | Linear) and not is_lazy(module.weight):
+            return name, module
+    raise ValueError('`nn` must begin with a linear map of known size for start="shared", got one without')

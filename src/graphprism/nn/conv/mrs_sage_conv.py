@@ -20,7 +20,7 @@ from graphprism.nn.conv.operands import (
     split_nodes,
     to_adj,
 )
-from graphprism.nn.conv.relational_weight import RelationalWeight
+from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, relational_linear
 
 
@@ -37,15 +37,17 @@ class MRSSAGEConv(torch.nn.Module):
         in_channels: size of an input row, a pair (senders, receivers) for a bipartite graph, ``-1`` to take a size from
             the first input.
         out_channels: size of an output row.
-        num_relations: number of relations R.
         aggr: ``"mean"`` over all neighbours, whatever their relation, or ``"sum"``.
         normalize: whether to scale every output row to length one.
         root_weight: whether to add :math:`\mathbf{W}^\top \mathbf{x}_i`.
         project: whether to pass the senders through a linear map and ReLU first.
         bias: whether to learn :math:`\mathbf{b}`.
-        share_init: all relations start from the same matrix.
         init: how matrices start: ``"kaiming_uniform"`` as those of PyG's layer, or ``"glorot"``, as in the network of
             the paper's authors; the bias starts as that of PyG's layer.
+        num_relations: number of relations R.
+        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
+            paper's, relations that start apart. See `RelationalParameter`.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,)
     -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried along.
@@ -55,14 +57,16 @@ class MRSSAGEConv(torch.nn.Module):
         self,
         in_channels: int | tuple[int, int],
         out_channels: int,
-        num_relations: int = 3,
         aggr: str = "mean",
         normalize: bool = False,
         root_weight: bool = True,
         project: bool = False,
         bias: bool = True,
-        share_init: bool = False,
+        *,
+        num_relations: int = 3,
         init: str = "kaiming_uniform",
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
         super().__init__()
         if init not in ("kaiming_uniform", "glorot"):
@@ -82,7 +86,7 @@ class MRSSAGEConv(torch.nn.Module):
         src, dst = pair_of_channels(in_channels)
         check_positive("out_channels", out_channels)
         self.project = _SquareLinear(src) if project else None
-        self.lin = RelationalWeight(src, out_channels, num_relations, init, share_init)
+        self.lin = RelationalWeight(src, out_channels, num_relations, init, start, decay)
         self.lin_root = Linear(dst, out_channels, bias=False, weight_initializer=init) if root_weight else None
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
         self.reset_parameters()
@@ -113,7 +117,7 @@ class MRSSAGEConv(torch.nn.Module):
         norm = self._norm_of(adj)
         adj = adj if norm == "none" else adj.normalized(norm, x_src.dtype)
         message = x_src if self.project is None else self.project(x_src).relu()
-        was_lazy = isinstance(self.lin.weight, UninitializedParameter)
+        was_lazy = self.lin.is_waiting
         weight = self.lin(message)
         if was_lazy:  # the range of the bias depends on the size that is known only now
             self._reset_bias()

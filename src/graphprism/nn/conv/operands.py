@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections.abc import Callable
 from typing import Any, SupportsIndex, overload
@@ -20,7 +19,6 @@ from graphprism._checks import (
     check_dtype,
     check_floating,
     check_function,
-    check_positive,
     check_same_device,
     check_shape,
 )
@@ -66,7 +64,7 @@ def check_features(x: Nodes, *maps: torch.nn.Module | None, leading: bool = Fals
         channels: Any = 0 if module is None else getattr(module, "in_channels", None) or module.in_features
         if channels < 1:
             continue
-        weight: Any = module.weight  # type: ignore[union-attr]
+        weight: Any = module.common if getattr(module, "is_held", False) else module.weight  # type: ignore[union-attr]
         if tensor.size(-1) != channels:
             check_channels(_name(x, end), tensor, channels)
         if tensor.dtype != weight.dtype:
@@ -202,20 +200,15 @@ def check_in_channels(channels: object) -> None:
         raise ValueError(f"`in_channels` must be {must}, got {number}")
 
 
-def one_for_each_relation(
-    name: str, factory: Callable[[], torch.nn.Module], num_relations: int, share_init: bool
-) -> torch.nn.ModuleList:
-    """As many modules as relations, from one factory; with ``share_init`` all start as the first does."""
-    check_positive("num_relations", num_relations)
-    must = "a function that makes a module, one for every relation"
+def made_by(name: str, factory: Callable[[], torch.nn.Module], must: str) -> torch.nn.Module:
+    """The module that a function makes, checked; a module is one already."""
     if isinstance(factory, torch.nn.Module):
-        raise TypeError(f"`{name}` must be {must}, got a module")
+        return factory
     check_function(name, factory, must)
-    first = factory()
-    if not isinstance(first, torch.nn.Module):
-        raise TypeError(f"`{name}` must be {must}, got one that makes {type(first).__name__}")
-    others = (copy.deepcopy(first) if share_init else factory() for _ in range(num_relations - 1))
-    return torch.nn.ModuleList([first, *others])
+    made = factory()
+    if not isinstance(made, torch.nn.Module):
+        raise TypeError(f"`{name}` must be {must}, got one that makes {type(made).__name__}")
+    return made
 
 
 def resolved_aggregation(name: str, aggr: object) -> torch.nn.Module:

@@ -1,4 +1,4 @@
-"""One weight matrix per relation, as a parameter that may wait for its input size."""
+"""One weight per relation, as parameters that start together or apart and may wait for their input size."""
 
 from __future__ import annotations
 
@@ -13,72 +13,266 @@ from graphprism._checks import check_choice, check_positive
 from graphprism.nn.conv.operands import check_in_channels
 from graphprism.ops import relational_transform
 
+STARTS = ("shared", "independent")
+# Found on Cora, CiteSeer, PubMed and ZINC12k (benchmarks/README.md, "Never worse"), the same for all of them.
+DECAY = 1000.0
+# More relations than this are summed up one after another: a matrix of R x R would be larger than the weights.
+_MATRIX = 64
 
-class RelationalWeight(torch.nn.Module):
-    r"""Holds :math:`\mathbf{W}_1, \dots, \mathbf{W}_R`; calling it with an input gives them, ready to multiply.
+
+def check_start(start: str, decay: float) -> None:
+    """Raises unless ``start`` and ``decay`` say how relations begin."""
+    if start not in STARTS:
+        raise ValueError(f"`start` must be one of {list(STARTS)}, got {start!r}")
+    if not decay >= 0:
+        raise ValueError(f"`decay` must be at least 0, got {decay}")
+
+
+def contrasts(num_relations: int) -> Tensor:
+    """Orthonormal columns that sum to zero: what R relations can differ in, (R, R - 1) in float64.
+
+    >>> contrasts(3).sum(dim=0).abs().max() < 1e-15
+    tensor(True)
+    """
+    columns = torch.zeros(num_relations, num_relations - 1, dtype=torch.float64)
+    for k in range(1, num_relations):
+        columns[:k, k - 1], columns[k, k - 1] = 1, -k
+        columns[:, k - 1] /= math.sqrt(k * (k + 1))
+    return columns
+
+
+class Together(torch.nn.Module):
+    """From what relations have in common and what sets them apart to a tensor for each of them.
+
+    Args:
+        num_relations: R.
+        decay: how much stronger deviations are held than the common tensor; see `RelationalParameter`.
+
+    Shapes: ``common`` (...), ``deviation`` (R - 1, ...) -> (R, ...)
+    """
+
+    columns: Tensor
+
+    def __init__(self, num_relations: int, decay: float) -> None:
+        super().__init__()
+        self.num_relations, self.scale = num_relations, 1 / math.sqrt(1 + decay)
+        self.register_buffer("columns", self._columns(torch.empty(0)), persistent=False)
+
+    def forward(self, common: Tensor, deviation: Tensor) -> Tensor:
+        """The common tensor plus each relation's deviation."""
+        columns = self.columns.to(deviation.dtype)
+        if self.num_relations > _MATRIX:
+            return common + _spread(deviation, columns)
+        # the common tensor is added in full precision, whatever a product of matrices is rounded to
+        flat = torch.addmm(common.reshape(1, -1), columns, deviation.flatten(1))
+        return flat.view(self.num_relations, *common.shape)
+
+    def apart(self, tensors: Tensor) -> tuple[Tensor, Tensor]:
+        """The ``common`` and the ``deviation`` that give ``tensors``, (R, ...)."""
+        common = tensors.mean(dim=0)
+        wide = (tensors - common).double()
+        if self.scale == 0 and wide.abs().max() > 0:
+            raise ValueError("relations must be equal where `decay` is infinite, got different ones")
+        # rows before the k-th minus k times the k-th: the transpose of the contrasts, without their matrix
+        k = torch.arange(1, self.num_relations, dtype=torch.float64, device=wide.device)
+        k = k.view(-1, *[1] * (wide.dim() - 1))
+        deviation = (wide.cumsum(dim=0)[:-1] - k * wide[1:]) / (k * (k + 1)).sqrt() / (self.scale or 1.0)
+        return common, deviation.to(tensors)
+
+    def _columns(self, like: Tensor) -> Tensor:
+        if self.num_relations > _MATRIX:
+            k = torch.arange(1, self.num_relations, dtype=torch.float64)
+            return (self.scale / (k * (k + 1)).sqrt()).to(like.device, like.dtype)
+        return (contrasts(self.num_relations) * self.scale).to(like.device, like.dtype)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Together:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.columns = self._columns(self.columns)  # made anew: the type before may have had fewer digits
+        return self
+
+
+def _spread(deviation: Tensor, lengths: Tensor) -> Tensor:
+    """Contrasts times ``deviation`` without their matrix: row r is the sum of all k > r minus r times the r-th."""
+    scaled = deviation * lengths.view(-1, *[1] * (deviation.dim() - 1))
+    zero = scaled.new_zeros(1, *scaled.shape[1:])
+    after = torch.cat([scaled.flip(0).cumsum(dim=0).flip(0), zero])
+    r = torch.arange(deviation.size(0) + 1, device=deviation.device, dtype=deviation.dtype)
+    return after - r.view(-1, *[1] * (deviation.dim() - 1)) * torch.cat([zero, scaled])
+
+
+class RelationalParameter(torch.nn.Module):
+    r"""A tensor for each relation, :math:`\mathbf{W}_1, \dots, \mathbf{W}_R`.
+
+    With ``start="shared"`` all relations begin as one and are held together:
+
+    .. math:: \mathbf{W}_r = \mathbf{W} + \frac{1}{\sqrt{1 + \lambda}} \sum_{k=1}^{R-1} h_{rk} \mathbf{D}_k, \qquad
+        \mathbf{D}_k = 0 \text{ at first}
+
+    where :math:`\lambda` is ``decay`` and the :math:`h_{rk}` are orthonormal and sum to zero over the relations: as
+    many numbers as R free tensors. :math:`\mathbf{W}` gets the gradient, the steps and the weight decay of the plain
+    layer. A deviation moves :math:`1 + \lambda` times less under gradient descent, :math:`\sqrt{1 + \lambda}` times
+    less under Adam, and a weight decay of the optimiser pulls :math:`1 + \lambda` times harder on it; without one,
+    training that ends early does the same. It is a change of variables, not a term in the loss or in the gradient: it
+    means the same with any optimiser, loss scaling, accumulation or clipping, and a long training on much data moves
+    the relations as far apart as it needs. ``decay=0`` holds nothing: R free tensors that start equal. An infinite one
+    is the plain layer for ever.
+
+    With ``start="independent"`` the relations are R free tensors that start apart, as in the paper.
+
+    Args:
+        shape: of one relation's tensor, a vector or a matrix; `None` for a matrix while its shape is not known.
+        num_relations: R.
+        start: ``"shared"`` or ``"independent"``.
+        decay: :math:`\lambda`, how much stronger deviations are held than the common tensor.
+
+    Attributes:
+        weight: (R, ...) where the relations are free.
+        is_waiting: whether the shape is still unknown.
+        common: :math:`\mathbf{W}`, where they are held.
+        deviation: (R - 1, ...) :math:`\mathbf{D}`, where they are held.
+    """
+
+    weight: Tensor
+    common: Tensor
+    deviation: Tensor
+
+    def __init__(self, shape: tuple[int, ...] | None, num_relations: int, start: str, decay: float) -> None:
+        super().__init__()
+        check_positive("num_relations", num_relations)
+        check_start(start, decay)
+        self.num_relations, self.start, self.decay = num_relations, start, float(decay)
+        self.is_waiting = shape is None
+        self.takes_matrices = shape is None or len(shape) == 2
+        self.is_held = start == "shared" and decay > 0 and num_relations > 1
+        for name, size in self._sizes(shape or ()).items():
+            parameter: Any = UninitializedParameter() if shape is None else Parameter(torch.empty(size))
+            self.register_parameter(name, parameter)
+        self.together = Together(num_relations, decay) if self.is_held else None
+        self._register_load_state_dict_pre_hook(self._before_load)  # type: ignore[no-untyped-call]
+
+    def _sizes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+        if self.is_held:
+            return {"common": shape, "deviation": (self.num_relations - 1, *shape)}
+        return {"weight": (self.num_relations, *shape)}
+
+    def materialize(self, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> None:
+        """Gives the parameters their shape; their values are not set."""
+        for name, size in self._sizes(shape).items():
+            parameter = getattr(self, name)
+            if isinstance(parameter, UninitializedParameter):
+                parameter.materialize(size, device, dtype)
+        if self.together is not None:
+            self.together.to(device, dtype)
+        self.is_waiting = False
+
+    def draw(self, bound: float) -> None:
+        """Uniform values in [-bound, bound]; a shared start takes those of a single relation."""
+        if self.is_held:
+            torch.nn.init.uniform_(self.common, -bound, bound)
+            torch.nn.init.zeros_(self.deviation)
+            return
+        torch.nn.init.uniform_(self.weight, -bound, bound)
+        if self.start == "shared":
+            with torch.no_grad():
+                self.weight.copy_(self.weight[:1].expand_as(self.weight).clone())
+
+    def set_(self, tensors: Tensor) -> None:
+        """Takes over a tensor for each relation, (R, ...), or one for all of them, (...)."""
+        with torch.no_grad():
+            for name, value in self._parts(tensors).items():
+                getattr(self, name).copy_(value)
+
+    def forward(self) -> Tensor:
+        """The tensor of each relation, (R, ...)."""
+        return self.weight if self.together is None else self.together(self.common, self.deviation)
+
+    def _parts(self, tensors: Tensor) -> dict[str, Tensor]:
+        """Values of the own parameters that give ``tensors``."""
+        shape = self.common.shape if self.is_held else self.weight.shape[1:]
+        tensors = tensors.expand(self.num_relations, *shape)
+        if self.together is None:
+            return {"weight": tensors}
+        common, deviation = self.together.apart(tensors)
+        return {"common": common, "deviation": deviation}
+
+    def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        """Takes the state of the other start, or the one matrix of PyG's linear map, for its own."""
+        weight, common = state.get(f"{prefix}weight"), state.get(f"{prefix}common")
+        saved = weight if common is None else common
+        if saved is None or is_lazy(saved):
+            return
+        if common is None and saved.dim() == 2 and self.takes_matrices:
+            saved = saved.t()  # PyG stores (F_out, F_in)
+        is_own = self.is_held if common is not None else not self.is_held and saved.dim() > 1 + self.takes_matrices
+        if self.is_waiting:
+            self._materialize_like(saved, is_stack=common is None and saved.dim() > 1 + self.takes_matrices)
+        if is_own or (common is None and saved.dim() > 1 + self.takes_matrices and len(saved) != self.num_relations):
+            return  # what does not fit is for torch to say
+        if common is not None:  # held there, free here: with the same decay
+            together = Together(self.num_relations, self.decay).to(saved)
+            saved = together(saved, state.pop(f"{prefix}deviation"))
+        state.pop(f"{prefix}{'weight' if common is None else 'common'}")
+        state.update({f"{prefix}{name}": value for name, value in self._parts(saved).items()})
+
+    def _materialize_like(self, saved: Tensor, is_stack: bool) -> None:
+        self.materialize(tuple(saved.shape[1:] if is_stack else saved.shape), saved.device, saved.dtype)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars or self.is_waiting)
+
+
+class RelationalWeight(RelationalParameter):
+    r"""A matrix for each relation, :math:`\mathbf{W}_1, \dots, \mathbf{W}_R`; a call gives them, (R, F_in, F_out).
 
     Args:
         in_channels: size of an input row; ``-1`` takes it from the first input.
         out_channels: size of an output row.
         num_relations: R.
         init: ``"glorot"`` or ``"kaiming_uniform"``, for each relation as for a layer of its own.
-        share_init: all relations start from the same matrix, so that the layer starts as the plain one.
-
-    Shapes: ``x`` (..., F_in) -> (R, F_in, F_out)
+        start: ``"shared"`` or ``"independent"``; see `RelationalParameter`.
+        decay: how much stronger a shared start holds deviations than the common matrix.
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, num_relations: int, init: str = "glorot", share_init: bool = False
+        self,
+        in_channels: int,
+        out_channels: int,
+        num_relations: int,
+        init: str = "glorot",
+        start: str = "shared",
+        decay: float = DECAY,
     ) -> None:
-        super().__init__()
-        check_positive("num_relations", num_relations)
         check_positive("out_channels", out_channels)
         check_in_channels(in_channels)
         check_choice("init", init, ("glorot", "kaiming_uniform"))
-        self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
-        self.init, self.share_init = init, share_init
-        if in_channels == -1:
-            self.weight: Tensor = UninitializedParameter()
-        else:
-            self.weight = Parameter(torch.empty(num_relations, in_channels, out_channels))
-        self._register_load_state_dict_pre_hook(self._materialize_before_load)  # type: ignore[no-untyped-call]
+        shape = None if in_channels == -1 else (in_channels, out_channels)
+        super().__init__(shape, num_relations, start, decay)
+        self.in_channels, self.out_channels, self.init = in_channels, out_channels, init
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draws new weights."""
-        if is_lazy(self.weight):
+        if self.is_waiting:
             return
         fan_in, fan_out = self.in_channels, self.out_channels
-        bound = math.sqrt(6 / (fan_in + fan_out)) if self.init == "glorot" else math.sqrt(1 / fan_in)
-        torch.nn.init.uniform_(self.weight, -bound, bound)
-        if self.share_init:
-            with torch.no_grad():
-                self.weight.copy_(self.weight[:1].expand_as(self.weight).clone())
+        self.draw(math.sqrt(6 / (fan_in + fan_out)) if self.init == "glorot" else math.sqrt(1 / fan_in))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | None = None) -> Tensor:
         """The matrices, after learning their size from ``x`` if need be."""
-        if isinstance(self.weight, UninitializedParameter):
-            self._materialize(x.size(-1), x.device, x.dtype)
-        return self.weight
+        if x is not None and self.is_waiting:
+            self.in_channels = x.size(-1)
+            self.materialize((self.in_channels, self.out_channels), x.device, x.dtype)
+            self.reset_parameters()
+        return super().forward()
 
     def transform(self, x: Tensor) -> Tensor:
         """What every node would send in every relation: (N, F_in) -> (N, R, F_out)."""
         return relational_transform(x, self(x))
 
-    def _materialize(self, in_channels: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.in_channels = in_channels
-        if isinstance(self.weight, UninitializedParameter):
-            self.weight.materialize((self.num_relations, in_channels, self.out_channels), device, dtype)
-        self.reset_parameters()
-
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars or is_lazy(self.weight))
-
-    def _materialize_before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
-        saved = state.get(f"{prefix}weight")
-        if isinstance(self.weight, UninitializedParameter) and saved is not None and not is_lazy(saved):
-            self._materialize(saved.size(1), saved.device, saved.dtype)
+    def _materialize_like(self, saved: Tensor, is_stack: bool) -> None:
+        super()._materialize_like(saved, is_stack)
+        self.in_channels = saved.size(-2)
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
-        return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}"
+        return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}, start={self.start!r}"

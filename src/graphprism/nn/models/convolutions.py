@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch_geometric.nn import MLP, GCNConv, RGCNConv
 from torch_geometric.nn.dense import Linear
 
 from graphprism.nn.conv import DegreeGATConv, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv.relational_weight import DECAY
 
 
 @dataclass(frozen=True)
@@ -20,15 +22,21 @@ class LayerOptions:
         num_relations: number of relations R of the graph that the layer takes; 1 unless the convolution is relational.
         edge_dim: size of an edge feature; `None` for none, and where the convolution takes none.
         alpha: share of the nodes that a node points to, for directed convolutions.
-        share_init: whether all relations start from the same weights.
+        start: how relations begin, ``"shared"`` or ``"independent"``.
+        decay: how much stronger a shared start holds what sets relations apart.
         weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution; SAGE only.
     """
 
     num_relations: int
     edge_dim: int | None
     alpha: float
-    share_init: bool
+    start: str
+    decay: float
     weight_init: str | None = None
+
+    def relational(self) -> dict[str, Any]:
+        """Arguments that all relational layers take."""
+        return {"num_relations": self.num_relations, "start": self.start, "decay": self.decay}
 
 
 Factory = Callable[[int, int, LayerOptions], torch.nn.Module]
@@ -81,7 +89,8 @@ class Convolution:
         num_relations: int = 3,
         edge_dim: int | None = None,
         alpha: float = 0.5,
-        share_init: bool = False,
+        start: str = "shared",
+        decay: float = DECAY,
         weight_init: str | None = None,
     ) -> torch.nn.Module:
         """Makes one layer; ``in_channels=-1`` takes the width from the first input.
@@ -89,11 +98,11 @@ class Convolution:
         >>> CONVOLUTIONS["dir-sage"].make(8, 4, alpha=1.0).conv_out
         MRSSAGEConv(
           8, 4, num_relations=1
-          (lin): RelationalWeight(8, 4, num_relations=1)
+          (lin): RelationalWeight(8, 4, num_relations=1, start='shared')
         )
         """
         edge_dim = edge_dim if self.takes_edge_attr else None
-        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, share_init, weight_init)
+        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, start, decay, weight_init)
         return self.factory(in_channels, out_channels, options)
 
 
@@ -103,11 +112,11 @@ def _mlp(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
 
 
 def _gcn(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-    return MRSGCNConv(i, o, options.num_relations, share_init=options.share_init)
+    return MRSGCNConv(i, o, **options.relational())
 
 
 def _sage(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-    return MRSSAGEConv(i, o, options.num_relations, share_init=options.share_init, init=_sage_init(options))
+    return MRSSAGEConv(i, o, init=_sage_init(options), **options.relational())
 
 
 def _sage_init(options: LayerOptions) -> str:
@@ -115,7 +124,7 @@ def _sage_init(options: LayerOptions) -> str:
 
 
 def _gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-    return MRSGATConv(i, o, options.num_relations, heads=2, concat=False, share_init=options.share_init)
+    return MRSGATConv(i, o, heads=2, concat=False, **options.relational())
 
 
 def _degree_gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
@@ -124,16 +133,17 @@ def _degree_gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
 
 def _gin(num_maps: int) -> Factory:
     def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-        widths = [i, *[o] * num_maps]
-        return MRSGINConv(lambda: MLP(widths, norm=None), options.num_relations, share_init=options.share_init)
+        # a shared start is the plain layer, with the plain layer's network
+        widths = [i, *[o] * (3 if options.start == "shared" else num_maps)]
+        return MRSGINConv(lambda: MLP(widths, norm=None), **options.relational())
 
     return make
 
 
 def _gated_gcn(gate_per_relation: bool) -> Factory:
     def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-        relations, edge_dim, share_init = options.num_relations, options.edge_dim, options.share_init
-        return MRSGatedGCNConv(i, o, relations, edge_dim, gate_per_relation, share_init=share_init)
+        own: dict[str, Any] = {"edge_dim": options.edge_dim, "gate_per_relation": gate_per_relation}
+        return MRSGatedGCNConv(i, o, **own, **options.relational())
 
     return make
 
@@ -148,9 +158,7 @@ def _both_directions(factory: Factory) -> Factory:
 def _dir_sage(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
     # the node itself has no direction: one weight for it, not one in each direction
     def layer() -> torch.nn.Module:
-        return MRSSAGEConv(
-            i, o, options.num_relations, root_weight=False, share_init=options.share_init, init=_sage_init(options)
-        )
+        return MRSSAGEConv(i, o, root_weight=False, init=_sage_init(options), **options.relational())
 
     return DirConv(layer, options.alpha, root_weight=(i, o))
 

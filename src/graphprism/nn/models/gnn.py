@@ -37,6 +37,7 @@ from graphprism.nn.conv.operands import (
     resolved_aggregation,
     to_adj,
 )
+from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
 from graphprism.ops import RelationalAdj
@@ -82,7 +83,9 @@ class GNN(torch.nn.Module):
         normalize: whether to scale the rows of every layer's output to length one.
         dropout: share of channels dropped in training.
         alpha: share of the nodes that a node points to, for directed convolutions.
-        share_init: whether all relations of a layer start from the same weights.
+        start: ``"shared"`` starts as the network with the plain convolution; ``"independent"`` as the paper's, with
+            relations apart.
+        decay: how much stronger a shared start holds what sets relations apart than what they have in common.
         weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution in all matrices of
             (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
@@ -125,7 +128,8 @@ class GNN(torch.nn.Module):
         normalize: bool = False,
         dropout: float = 0.0,
         alpha: float = 0.5,
-        share_init: bool = False,
+        start: str = "shared",
+        decay: float = DECAY,
         weight_init: str | None = None,
         readout: str | None = None,
     ) -> None:
@@ -161,7 +165,8 @@ class GNN(torch.nn.Module):
             "num_relations": num_relations,
             "edge_dim": hidden_channels if num_edge_types else None,
             "alpha": alpha,
-            "share_init": share_init,
+            "start": start,
+            "decay": decay,
             "weight_init": weight_init,
         }
         layers = [

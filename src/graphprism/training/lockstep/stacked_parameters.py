@@ -64,7 +64,8 @@ class StackedParameters:
         begin = 0
         for name, parameter in template.named_parameters():
             low_here, swapped = low is not None and not name.startswith("head."), (0, 0)
-            if parameter.dim() == 3 and parameter.size(0) > 1:
+            # deviations from a common matrix are summed before any product, as they are stored
+            if parameter.dim() == 3 and parameter.size(0) > 1 and not name.endswith("deviation"):
                 swapped = (1, 2) if summed_last else (0, 1)
             shape = tuple(parameter.transpose(*swapped).shape)
             self._places[name] = _Place(begin, begin + parameter.numel(), shape, swapped, low_here)

@@ -1,0 +1,85 @@
+"""One function per relation, made of any module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+
+from graphprism._checks import check_positive
+from graphprism.nn.conv.operands import made_by
+from graphprism.nn.conv.relational_weight import Together, check_start
+
+
+class RelationalModules(torch.nn.Module):
+    """R functions of one form, whose parameters are held together or free as those of `RelationalParameter`.
+
+    Args:
+        name: what the argument is called, for messages.
+        factory: makes one module; called once for a shared start, else once for every relation.
+        num_relations: R.
+        start: ``"shared"`` or ``"independent"``.
+        decay: how much stronger a shared start holds deviations than the common parameters.
+
+    Attributes:
+        each: the modules, one for each relation; a single one where they are held together.
+        deviations: (R - 1, ...) for each parameter of the single one.
+    """
+
+    def __init__(
+        self, name: str, factory: Callable[[], torch.nn.Module], num_relations: int, start: str, decay: float
+    ) -> None:
+        super().__init__()
+        check_positive("num_relations", num_relations)
+        check_start(start, decay)
+        must = "a function that makes a module, one for every relation"
+        if isinstance(factory, torch.nn.Module):
+            raise TypeError(f"`{name}` must be {must}, got a module")
+        self.num_relations, self.start = num_relations, start
+        self.is_held = start == "shared" and num_relations > 1
+        self.together = Together(num_relations, decay)
+        number = 1 if self.is_held else num_relations
+        self.each = torch.nn.ModuleList(made_by(name, factory, must) for _ in range(number))
+        held = list(self.each[0].named_parameters()) if self.is_held else []
+        if any(is_lazy(parameter) for _, parameter in held):
+            raise ValueError(f'`{name}` must know its sizes with start="shared", got a module that waits for an input')
+        self.names = [name for name, _ in held]
+        self.deviations = torch.nn.ParameterList(p.new_zeros(num_relations - 1, *p.shape) for _, p in held)
+        self._register_load_state_dict_pre_hook(self._rename)  # type: ignore[no-untyped-call]
+
+    def reset_parameters(self) -> None:
+        """Draws new weights in every module that knows how; deviations are zero again."""
+        for network in self.each:
+            for module in network.modules():
+                if module is network or not hasattr(network, "reset_parameters"):
+                    getattr(module, "reset_parameters", lambda: None)()
+        for deviation in self.deviations:
+            torch.nn.init.zeros_(deviation)
+
+    def functions(self) -> Sequence[Callable[..., Any]]:
+        """The function of each relation."""
+        if not self.is_held:
+            return list(self.each)
+        module = self.each[0]
+        common = dict(module.named_parameters())
+        pairs = zip(self.names, self.deviations, strict=True)
+        stacks = {name: self.together(common[name], deviation) for name, deviation in pairs}
+        return [
+            partial(_call, module, {name: stack[r] for name, stack in stacks.items()})
+            for r in range(self.num_relations)
+        ]
+
+    def _rename(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        """Version 0.1 had the modules of all relations in a plain list."""
+        for key in [key for key in state if key.startswith(prefix)]:
+            number, _dot, rest = key.removeprefix(prefix).partition(".")
+            if number.isdigit():
+                state[f"{prefix}each.{number}.{rest}"] = state.pop(key)
+
+
+def _call(module: torch.nn.Module, parameters: dict[str, Tensor], *inputs: Any) -> Any:
+    return torch.func.functional_call(module, parameters, inputs)
