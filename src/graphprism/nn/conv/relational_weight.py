@@ -182,6 +182,20 @@ class RelationalParameter(torch.nn.Module):
             for name, value in self._parts(tensors).items():
                 getattr(self, name).copy_(value)
 
+    def release(self) -> Tensor:
+        """Makes held relations free ones, whose values are not set.
+
+        Gives the matrix (R, R), in float64, that takes the common tensor and the deviations to the relations' tensors.
+        """
+        if self.together is None:
+            raise ValueError("relations must be held together to be released, got free ones")
+        free = self.common.new_empty(self.num_relations, *self.common.shape)
+        columns = contrasts(self.num_relations) * self.together.scale
+        del self.common, self.deviation
+        self.weight = Parameter(free)
+        self.together, self.is_held = None, False
+        return torch.cat([torch.ones_like(columns[:, :1]), columns], dim=1)
+
     def forward(self) -> Tensor:
         """The tensor of each relation, (R, ...)."""
         return self.weight if self.together is None else self.together(self.common, self.deviation)
