@@ -8,7 +8,7 @@ import os
 import pytest
 import torch
 
-from graphprism.nn.conv.relational_weight import contrasts
+from graphprism.nn.conv.relational_weight import RelationalParameter
 from graphprism.ops.batched.step import ADAM_STEP, Coordinates, adam_step
 from graphprism.testing import tolerance
 
@@ -25,9 +25,8 @@ def device():
 
 
 def held(relations, inner, decay=3.0):
-    columns = contrasts(relations) / (1 + decay) ** 0.5
-    matrix = torch.cat([torch.ones(relations, 1, dtype=torch.float64), columns], dim=1)
-    return Coordinates(tuple(map(tuple, matrix.tolist())), inner)
+    matrix, lengths = RelationalParameter((1,), relations, "shared", decay).release()
+    return Coordinates(tuple(map(tuple, matrix.tolist())), tuple(lengths.tolist()), inner)
 
 
 def draw(*size, seed=0):
@@ -35,7 +34,7 @@ def draw(*size, seed=0):
 
 
 def test_used_rows_and_their_gradient_by_hand():
-    coordinates = Coordinates(((1.0, 2.0), (1.0, -3.0)), inner=2)
+    coordinates = Coordinates(((1, 4), (1, -6)), (1.0, 0.5), inner=2)
     rows = torch.tensor([[1.0, 10.0, 100.0, 1000.0, 0.0, 0.0, 1.0, 2.0]])  # two times two rows of two
     assert coordinates.used(rows).tolist() == [[201, 2010, -299, -2990, 2, 4, -3, -6]]
     assert coordinates.gradient(rows).tolist() == [[101, 1010, -298, -2980, 1, 2, -3, -6]]
@@ -47,6 +46,20 @@ def test_gradient_is_that_of_autograd(relations, inner, outer):
     weight, grad = draw(RUNS, outer * relations * inner).requires_grad_(), draw(RUNS, outer * relations * inner, seed=1)
     (expected,) = torch.autograd.grad(coordinates.used(weight), weight, grad)
     torch.testing.assert_close(coordinates.gradient(grad), expected)
+
+
+@pytest.mark.parametrize("impl", ["reference", pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_equal_gradients_move_no_deviation(dtype, impl):
+    # a rest of rounding would be a full step of Adam
+    device = "cpu" if impl == "reference" or INTERPRETED else "cuda"
+    grad = draw(RUNS, 1, 300).expand(-1, 3, -1).reshape(RUNS, 900).to(device, dtype)
+    weight, first, second, used = torch.zeros(4, RUNS, 900, device=device)
+    rate = torch.ones(RUNS, device=device)
+    adam_step(weight, [grad], first, second, begins=(0,), lr=rate, decay=rate, count=rate[0], used=used,
+              coordinates=[held(3, 300)], clip=1.0, impl=impl)  # fmt: skip
+    assert weight[:, :300].all()
+    assert not weight[:, 300:].any()
 
 
 @pytest.mark.parametrize("clip", [0.0, 1.0])

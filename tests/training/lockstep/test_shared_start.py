@@ -139,13 +139,17 @@ def test_released_relations_are_free():
     parameter.draw(1.0)
     torch.nn.init.uniform_(parameter.deviation)
     common, deviation, expected = parameter.common, parameter.deviation, parameter().detach()
-    matrix = parameter.release()
+    matrix, lengths = parameter.release()
     assert [(name, each.shape) for name, each in parameter.named_parameters()] == [("weight", (3, 4, 5))]
     assert not list(parameter.buffers())
     rows = torch.cat([common[None], deviation]).detach().double()
-    torch.testing.assert_close(torch.einsum("rc,cij->rij", matrix, rows), expected.double(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        torch.einsum("rc,c,cij->rij", matrix, lengths, rows), expected.double(), rtol=1e-6, atol=1e-6
+    )
     parameter.set_(expected)
     assert parameter() is parameter.weight
     assert parameter.weight.equal(expected)
-    with pytest.raises(ValueError, match="relations must be held together to be released, got free ones"):
-        parameter.release()
+    waiting = RelationalParameter(None, 3, "shared", 3.0)
+    for each, came in ((parameter, "free ones"), (waiting, "some that wait for an input")):
+        with pytest.raises(ValueError, match=f"held together and know their size to be released, got {came}"):
+            each.release()

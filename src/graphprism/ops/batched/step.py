@@ -77,34 +77,48 @@ class Coordinates(NamedTuple):
 
     What the network uses are other R rows, and what comes in is their gradient:
 
-    .. math:: \mathbf{u}_r = \sum_c A_{rc} \mathbf{w}_c, \qquad
-        \nabla_{\mathbf{w}_c} = \sum_r A_{rc} \nabla_{\mathbf{u}_r}
+    .. math:: \mathbf{u}_r = \sum_c A_{rc} l_c \mathbf{w}_c, \qquad
+        \nabla_{\mathbf{w}_c} = l_c \sum_r A_{rc} \nabla_{\mathbf{u}_r}
 
     Attributes:
-        matrix: :math:`A`, R rows of R numbers.
+        matrix: :math:`A`, R rows of R numbers. They should be whole: gradients that cancel then do so in any order of
+            rounding. Adam would make a full step of what rounding leaves.
+        lengths: :math:`l`, R numbers.
         inner: numbers of a row.
     """
 
     matrix: tuple[tuple[float, ...], ...]
+    lengths: tuple[float, ...]
     inner: int
 
     def used(self, weights: Tensor) -> Tensor:
         """What the network uses for coordinates (K, outer * R * inner), in the same shape.
 
-        >>> Coordinates(((1.0, 0.5), (1.0, -0.5)), inner=1).used(torch.tensor([[3.0, 2.0, 5.0, 0.0]]))
+        >>> Coordinates(((1, 1), (1, -1)), (1.0, 0.5), inner=1).used(torch.tensor([[3.0, 2.0, 5.0, 0.0]]))
         tensor([[4., 2., 5., 5.]])
         """
-        return self._mix(weights, self.matrix)
+        rows = [length * row for length, row in zip(self.lengths, self._rows(weights), strict=True)]
+        return self._joined([_sum(line, rows) for line in self.matrix], weights)
 
     def gradient(self, grads: Tensor) -> Tensor:
         """The gradient of the coordinates, of the gradient of what the network uses."""
-        return self._mix(grads, tuple(zip(*self.matrix, strict=True)))
+        rows, columns = self._rows(grads), zip(*self.matrix, strict=True)
+        mixed = [length * _sum(column, rows) for length, column in zip(self.lengths, columns, strict=True)]
+        return self._joined(mixed, grads)
 
-    def _mix(self, rows: Tensor, matrix: Sequence[Sequence[float]]) -> Tensor:
-        # no product of matrices: on a GPU training has those rounded to TF32
-        parts = rows.view(rows.size(0), -1, len(matrix), self.inner).unbind(2)
-        mixed = [sum(a * part for a, part in zip(line, parts, strict=True)) for line in matrix]
-        return torch.stack([torch.as_tensor(each) for each in mixed], dim=2).view(rows.shape)
+    def _rows(self, piece: Tensor) -> Sequence[Tensor]:
+        return piece.view(piece.size(0), -1, len(self.matrix), self.inner).unbind(2)
+
+    def _joined(self, rows: list[Tensor], piece: Tensor) -> Tensor:
+        return torch.stack(rows, dim=2).view(piece.shape)
+
+
+def _sum(factors: Sequence[float], rows: Sequence[Tensor]) -> Tensor:
+    # no product of matrices: on a GPU training has those rounded to TF32
+    total = factors[0] * rows[0]
+    for factor, row in zip(factors[1:], rows[1:], strict=True):
+        total = total.add(row, alpha=factor)
+    return total
 
 
 def adam_step_reference(

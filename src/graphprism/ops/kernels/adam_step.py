@@ -54,8 +54,8 @@ def _read(
 @triton.jit
 def _read_held(
     held, chunk, run,
-    BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, MATRIX: tl.constexpr, INNER: tl.constexpr,
-    ROWS: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+    BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, MATRIX: tl.constexpr, LENGTHS: tl.constexpr,
+    INNER: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A chunk of the gradients of all coordinates, and where it belongs.
 
@@ -83,7 +83,7 @@ def _read_held(
         g = tl.full((), MATRIX[column], WIDE) * rows[0]
         for row in tl.static_range(1, ROWS):
             g += tl.full((), MATRIX[row * ROWS + column], WIDE) * rows[row]
-        gs += (g,)
+        gs += (tl.full((), LENGTHS[column], WIDE) * g,)
     return gs, begin, offset, left
 
 
@@ -92,7 +92,7 @@ def _squares_kernel(
     grads, held, squares, stride,
     BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
     HELD_BEGINS: tl.constexpr, HELD_SIZES: tl.constexpr, HELD_FIRST: tl.constexpr, MATRIX: tl.constexpr,
-    INNER: tl.constexpr, ROWS: tl.constexpr, HELD_BLOCK: tl.constexpr, WIDE: tl.constexpr,
+    LENGTHS: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, HELD_BLOCK: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     chunk, run = tl.program_id(0), tl.program_id(1).to(tl.int64)
     target = squares + run * stride + chunk
@@ -101,7 +101,7 @@ def _squares_kernel(
         tl.store(target, tl.sum(g * g, axis=0))
     elif len(HELD_SIZES) > 0:
         gs, _, _, _ = _read_held(held, chunk - PLAIN, run, HELD_BEGINS, HELD_SIZES, HELD_FIRST,
-                                 MATRIX, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
+                                 MATRIX, LENGTHS, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
         total = gs[0] * gs[0]
         for row in tl.static_range(1, ROWS):
             total += gs[row] * gs[row]
@@ -113,7 +113,8 @@ def _update(
     weight, first, second, used, lr, decay, count, squares, chunks, gs, run, place, offset, left,
     CLIP: tl.constexpr, BETA_1: tl.constexpr, BETA_2: tl.constexpr, EPS: tl.constexpr, CHUNKS: tl.constexpr,
     MASKED: tl.constexpr, DECOUPLED: tl.constexpr, HAS_USED: tl.constexpr,
-    MATRIX: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+    MATRIX: tl.constexpr, LENGTHS: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     # whole chunks do without a mask, which would have their numbers read one by one
     inside = tl.arange(0, BLOCK) < left if MASKED else None
@@ -152,6 +153,8 @@ def _update(
         tl.store(weight + place + row * INNER, w, mask=inside)
         tl.store(first + place + row * INNER, m, mask=inside)
         tl.store(second + place + row * INNER, v, mask=inside)
+        if ROWS > 1:
+            w = tl.full((), LENGTHS[row], WIDE) * w
         new += (w,)
     if HAS_USED:
         for row in tl.static_range(ROWS):
@@ -170,7 +173,7 @@ def _adam_kernel(
     DECOUPLED: tl.constexpr, HAS_USED: tl.constexpr,
     BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
     HELD_BEGINS: tl.constexpr, HELD_SIZES: tl.constexpr, HELD_FIRST: tl.constexpr, MATRIX: tl.constexpr,
-    INNER: tl.constexpr, ROWS: tl.constexpr, HELD_BLOCK: tl.constexpr, WIDE: tl.constexpr,
+    LENGTHS: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, HELD_BLOCK: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     chunk, run = tl.program_id(0), tl.program_id(1).to(tl.int64)
     if chunk < PLAIN:
@@ -178,23 +181,25 @@ def _adam_kernel(
         place, offset = run * stride + begin, tl.arange(0, BLOCK)
         if left >= BLOCK:
             _update(weight, first, second, used, lr, decay, count, squares, chunks, (g,), run, place, offset, left,
-                    CLIP, BETA_1, BETA_2, EPS, CHUNKS, False, DECOUPLED, HAS_USED, (), 0, 1, WIDE, BLOCK)  # fmt: skip
+                    CLIP, BETA_1, BETA_2, EPS, CHUNKS, False, DECOUPLED, HAS_USED,
+                    (), (), 0, 1, WIDE, BLOCK)  # fmt: skip
         else:
             _update(weight, first, second, used, lr, decay, count, squares, chunks, (g,), run, place, offset, left,
-                    CLIP, BETA_1, BETA_2, EPS, CHUNKS, True, DECOUPLED, HAS_USED, (), 0, 1, WIDE, BLOCK)  # fmt: skip
+                    CLIP, BETA_1, BETA_2, EPS, CHUNKS, True, DECOUPLED, HAS_USED,
+                    (), (), 0, 1, WIDE, BLOCK)  # fmt: skip
     elif len(HELD_SIZES) > 0:
         # other names than above: both sides of a branch must give a name one shape
         gs, piece, places, rest = _read_held(held, chunk - PLAIN, run, HELD_BEGINS, HELD_SIZES, HELD_FIRST,
-                                             MATRIX, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
+                                             MATRIX, LENGTHS, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
         row = run * stride + piece
         if rest >= HELD_BLOCK:
             _update(weight, first, second, used, lr, decay, count, squares, chunks, gs, run, row, places, rest,
                     CLIP, BETA_1, BETA_2, EPS, CHUNKS, False, DECOUPLED, HAS_USED,
-                    MATRIX, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
+                    MATRIX, LENGTHS, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
         else:
             _update(weight, first, second, used, lr, decay, count, squares, chunks, gs, run, row, places, rest,
                     CLIP, BETA_1, BETA_2, EPS, CHUNKS, True, DECOUPLED, HAS_USED,
-                    MATRIX, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
+                    MATRIX, LENGTHS, INNER, ROWS, WIDE, HELD_BLOCK)  # fmt: skip
 
 
 class _Pieces(NamedTuple):
@@ -253,6 +258,7 @@ def _constants(weight: Tensor, plain: _Pieces, held: _Pieces) -> dict[str, Any]:
         "HELD_SIZES": held.sizes,
         "HELD_FIRST": held.first,
         "MATRIX": () if held.coordinates is None else tuple(chain.from_iterable(held.coordinates.matrix)),
+        "LENGTHS": () if held.coordinates is None else held.coordinates.lengths,
         "INNER": 1 if held.coordinates is None else held.coordinates.inner,
         "ROWS": held.rows,
         "HELD_BLOCK": held.block,

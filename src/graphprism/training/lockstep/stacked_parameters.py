@@ -53,8 +53,7 @@ class StackedParameters:
         device: Where the tensor will be.
         low: the type that the template computes in, head excluded; None for the type of the weights.
         summed_last: whether the channels that a product sums over stand side by side.
-        held: for each ``weight`` of the template that networks hold together, the matrix of
-            `RelationalParameter.release`.
+        held: for each ``weight`` of the template that networks hold together, what `RelationalParameter.release` gave.
 
     Attributes:
         flat: (K, P) all weights.
@@ -72,7 +71,7 @@ class StackedParameters:
         device: torch.device,
         low: torch.dtype | None = None,
         summed_last: bool = False,
-        held: Mapping[str, Tensor] | None = None,
+        held: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> None:
         held = held or {}
         self._own = {name: tensor.shape for name, tensor in networks[0].state_dict().items()}
@@ -86,7 +85,7 @@ class StackedParameters:
             if parameter.dim() == 3 and parameter.size(0) > 1 and not name.endswith("deviation"):
                 swapped = (1, 2) if summed_last else (0, 1)
             shape = tuple(parameter.transpose(*swapped).shape)
-            coordinates = _coordinates(held[name], shape, swapped) if name in held else None
+            coordinates = _coordinates(*held[name], shape, swapped) if name in held else None
             end, reads_used = begin + parameter.numel(), is_low or name in held
             self._places[name] = _Place(begin, end, shape, swapped, reads_used, coordinates)
             begin += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
@@ -194,10 +193,10 @@ class StackedParameters:
         return (torch.arange(blocks)[:, None] * padded + first).flatten()
 
 
-def _coordinates(matrix: Tensor, shape: tuple[int, ...], swapped: tuple[int, int]) -> Coordinates:
+def _coordinates(matrix: Tensor, lengths: Tensor, shape: tuple[int, ...], swapped: tuple[int, int]) -> Coordinates:
     relations = 1 if swapped == (0, 1) else 0
-    rows = tuple(tuple(row) for row in matrix.double().tolist())
-    return Coordinates(rows, inner=math.prod(shape[relations + 1 :]))
+    rows = tuple(tuple(row) for row in matrix.tolist())
+    return Coordinates(rows, tuple(lengths.tolist()), inner=math.prod(shape[relations + 1 :]))
 
 
 def _logical(stored: Tensor, place: _Place) -> Tensor:
