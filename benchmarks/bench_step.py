@@ -26,12 +26,15 @@ from training_contenders import PygGCN, PygTrainer, copy_weights, pyg_graphs
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
-from graphprism.ops import RelationalAdj, select_graphs
+from graphprism.ops import RelationalAdj
+from graphprism.ops.batches import select_graphs
 from graphprism.splitting import by_order
-from graphprism.training import PreparedDataset, Run, Task, build_model, epoch_order, learning_rate
+from graphprism.training import Run, Task, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
-from graphprism.training.optim import make_optimizer
+from graphprism.training.optim import epoch_order, make_optimizer
+from graphprism.training.prepared_data import PreparedDataset
+from graphprism.training.schedule import learning_rate
 
 LAYERS, BATCH, STEPS, BATCHES = 8, 32, 300, 20
 LR = 3e-4
@@ -161,7 +164,17 @@ def check_networks(dataset: PackedDataset, device: torch.device) -> None:
 
 def runs_of(model: str, precision: str, count: int) -> list[Run]:
     return [
-        Run("zinc12k", model, layers=LAYERS, lr=LR, seed=seed, precision=precision, batch_size=BATCH, warmup=0)
+        Run(
+            "zinc12k",
+            model,
+            layers=LAYERS,
+            lr=LR,
+            seed=seed,
+            precision=precision,
+            batch_size=BATCH,
+            warmup=0,
+            start="independent",
+        )
         for seed in range(count)
     ]
 
