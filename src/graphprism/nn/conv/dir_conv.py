@@ -87,7 +87,8 @@ class DirConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         out, second, bias = self.summands(x, edge_index, edge_type, edge_weight)
         if second is not None:
-            out = out.add_(second)  # safe in place: no other reference, not saved for backward
+            # safe in place: no other reference, not saved for backward; autograd allows it for no view
+            out = out + second if out._is_view() else out.add_(second)
         return out if bias is None else out + bias
 
     def summands(
