@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
+    from graphprism.splitting import check_split
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
 _PACKAGES = ("analysis", "datasets", "experiments", "nn", "ops", "splitting", "testing", "training", "transforms")
@@ -29,6 +30,7 @@ _PACKAGES = ("analysis", "datasets", "experiments", "nn", "ops", "splitting", "t
 _NAMES = {
     **dict.fromkeys(("SplitEdges", "RelationalNorm", "LaplacianPE"), "transforms"),
     "RelationalAdj": "ops",
+    "check_split": "splitting",
     **dict.fromkeys(
         (
             "Certificate",
@@ -58,6 +60,7 @@ __all__ = [
     "__version__",
     "analysis",
     "certify",
+    "check_split",
     "collapse",
     "compare_splits",
     "datasets",

@@ -503,7 +503,9 @@ transforms.SplitEdges("")                                     => must be one of
 transforms.SplitEdges("degree,,ppr")                          => must be one of
 transforms.SplitEdges()(None)                                 => `data` must be a torch_geometric Data
 transforms.SplitEdges()(x)                                    => `data` must be a torch_geometric Data
-transforms.SplitEdges()(HeteroData())                         => `data` must be a torch_geometric Data
+transforms.SplitEdges()(HeteroData())                         => `data` must have at least one edge type
+transforms.SplitEdges(overwrite=1)                            => `overwrite` must be True or False
+transforms.SplitEdges()(graph(e, edge_type=t))                => `data.edge_type` must not be there yet
 transforms.SplitEdges()(Data(x=x))                            => `data.edge_index` must be given
 transforms.SplitEdges()(graph(e[0]))                          => `data.edge_index` must have shape [2, E]
 transforms.SplitEdges()(graph(e.float()))                     => `data.edge_index` must hold integers

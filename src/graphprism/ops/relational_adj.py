@@ -28,6 +28,7 @@ from graphprism.ops.edge_softmax import dispatch_softmax
 from graphprism.ops.entries import dispatch_entry_sum
 from graphprism.ops.linear import dispatch_linear
 from graphprism.ops.pair_rows import PairRows, active_pairs_pay
+from graphprism.splitting.check_split import check_split, split_relations
 
 # What does not depend on the weights of the edges, and what becomes of it where all edges are reversed.
 _REVERSED = {
@@ -81,6 +82,24 @@ class RelationalAdj:
                     check_no_nan(name, tensor)
         else:
             guard_ranges(self._ranges())
+
+    @classmethod
+    def from_data(cls, data: Any, num_relations: int | None = None) -> RelationalAdj:
+        """The graph of a ``Data`` with ``edge_type``, and ``edge_weight`` where it has one.
+
+        Types that `SplitEdges` wrote are checked to belong to the edges (`graphprism.check_split`), and the split tells
+        R where ``num_relations`` does not.
+
+        >>> from torch_geometric.data import Data
+        >>> from graphprism.transforms import SplitEdges
+        >>> path = SplitEdges("degree")(Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3))
+        >>> RelationalAdj.from_data(path)
+        RelationalAdj(num_nodes=3, num_edges=4, num_relations=3)
+        """
+        check_split(data)
+        edge_type, weight = data.edge_type, getattr(data, "edge_weight", None)
+        known = split_relations(data) if num_relations is None else num_relations
+        return cls(data.edge_index, edge_type, weight, num_relations=known, num_nodes=data.num_nodes)
 
     @classmethod
     def in_forward(
