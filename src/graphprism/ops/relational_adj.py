@@ -40,6 +40,14 @@ _REVERSED = {
 }
 
 
+class Size(tuple[int, int]):
+    """(number of sources, number of targets); called, as ``size()`` of a tensor, it gives itself."""
+
+    def __call__(self) -> tuple[int, int]:
+        """The numbers; `torch_geometric.nn.summary` asks every input for its size in this way."""
+        return self
+
+
 class RelationalAdj:
     r"""The edges of a graph with their relations and weights, prepared once and shared by all layers.
 
@@ -133,11 +141,13 @@ class RelationalAdj:
         num_nodes: int | tuple[int, int],
     ) -> None:
         """Stores the arguments after a look at sizes, types and devices, not at values."""
-        if isinstance(num_nodes, tuple):
-            self.size: tuple[int, int] = check_sizes("num_nodes", num_nodes)
+        if isinstance(num_nodes, tuple) and torch.compiler.is_compiling():
+            self.size: tuple[int, int] = num_nodes  # a conversion to int would fix sizes that are dynamic
+        elif isinstance(num_nodes, tuple):
+            self.size = Size(check_sizes("num_nodes", num_nodes))
         else:
             check_whole("num_nodes", num_nodes)
-            self.size = (int(num_nodes), int(num_nodes))
+            self.size = Size((int(num_nodes), int(num_nodes)))
         self.num_relations = _count_relations(edge_type, num_relations)
         self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
         self._check()

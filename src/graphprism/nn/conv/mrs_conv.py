@@ -46,7 +46,8 @@ class MRSConv(RelationalConv):
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
-    relations the edges of each are picked out, which waits for a GPU.
+    relations the edges of each are picked out, which waits for a GPU; compiled, every message function runs on all
+    edges, which changes those with statistics of a batch.
 
     Example:
         >>> class Difference(torch.nn.Module):
@@ -119,6 +120,11 @@ class MRSConv(RelationalConv):
         functions = self.messages.functions()
         if adj.is_soft:
             return torch.stack([adj.edge_type[:, r, None] * psi(*parts) for r, psi in enumerate(functions)]).sum(0)
+        if (
+            torch.compiler.is_compiling() or adj.edge_type.is_meta
+        ):  # the numbers of edges are not known: each function runs on all of them
+            stack = torch.stack([psi(*parts) for psi in functions])  # (R, E, F)
+            return stack[adj.edge_type.long(), torch.arange(stack.size(1), device=stack.device)]
         # sorted once, then cut: a mask or a gather for each relation would cost R times the edges, its gradient too
         order = adj.edge_type.argsort(stable=True)
         counts = torch.bincount(adj.edge_type, minlength=self.num_relations).tolist()
