@@ -90,10 +90,11 @@ def _check_edges(
             f"`node_order` must have one row for each of {sizes[0]} nodes, got {order.size(0)}: "
             f"nodes were added or removed without their ranks; {_ADVICE}"
         )
-    same, back = _expected(found.long(), edge_index, store, order, rule, num_nodes)
+    same = _expected(found.long(), edge_index, store, order, rule, num_nodes)
     wrong = found != same
     count = int(wrong.sum())
     if count:
+        back = _expected(found.long(), edge_index.flip(0), store, order, rule, num_nodes)
         cause = _cause(found, wrong, same, back, edge_index, num_relations_of(rule))
         raise ValueError(
             f"`{name}.edge_type` must be the relations that `SplitEdges` found, got {count} of {num_edges} edges "
@@ -116,33 +117,32 @@ def _rule_of(name: str, rule: object) -> list[Factor] | None:
 
 def _expected(
     found: Tensor, edge_index: Tensor, store: Any, order: Tensor | None, rule: list[Factor], num_nodes: int
-) -> tuple[Tensor, Tensor]:
-    """Relations of the edges and of their reverses; what cannot be computed again is taken as it was found."""
-    same, back, stride, at = torch.zeros_like(found), torch.zeros_like(found), 1, 0
+) -> Tensor:
+    """Relations of the edges; what cannot be computed again is taken as it was found."""
+    relation, stride, at = torch.zeros_like(found), 1, 0
     source, target = edge_index
     columns = order[:, None] if order is not None and order.dim() == 1 else order
     for factor in rule:
         digit = found.div(stride, rounding_mode="floor")
-        digit = reverse = digit if factor.num_relations is None else digit % factor.num_relations
+        digit = digit if factor.num_relations is None else digit % factor.num_relations
         if factor.kind == "order" and not factor.detail:
-            digit = reverse = torch.full_like(found, TIE)
+            digit = torch.full_like(found, TIE)
         elif factor.kind == "order" and columns is not None:
             widths = factor.detail
             ranks = columns[:, at : at + sum(widths)]
             check_shape("node_order", ranks, [order.size(0), sum(widths)])  # type: ignore[union-attr]
             digit = compare_ranks(ranks[source], ranks[target], widths)
-            reverse = compare_ranks(ranks[target], ranks[source], widths)
             at += sum(widths)
         elif factor.kind == "attribute" and getattr(store, factor.detail, None) is not None:
             column = getattr(store, factor.detail)
             check_shape(factor.detail, column, [found.size(0), *[1] * (column.dim() - 1)])
-            digit = reverse = checked_relations(factor.detail, column.flatten(), factor.num_relations)
+            digit = checked_relations(factor.detail, column.flatten(), factor.num_relations)
         elif factor.kind == "direction":
             # a subgraph may lack the edge back, but never gains one
             digit = digit.maximum(by_direction()(Graph(edge_index, num_nodes)))
-        same, back = same + stride * digit, back + stride * reverse
+        relation = relation + stride * digit
         stride *= factor.num_relations or 1
-    return same, back
+    return relation
 
 
 def _cause(
