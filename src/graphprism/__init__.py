@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         certify,
         collapse,
         compare_splits,
+        explain,
         inspect_graph,
         rank_one_distance,
     )
@@ -40,6 +41,7 @@ _NAMES = {
             "certify",
             "collapse",
             "compare_splits",
+            "explain",
             "inspect_graph",
             "rank_one_distance",
         ),
@@ -65,6 +67,7 @@ __all__ = [
     "compare_splits",
     "datasets",
     "experiments",
+    "explain",
     "inspect_graph",
     "nn",
     "ops",
