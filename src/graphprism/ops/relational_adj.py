@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,12 +40,18 @@ _REVERSED = {
 }
 
 
-class Size(tuple[int, int]):
-    """(number of sources, number of targets); called, as ``size()`` of a tensor, it gives itself."""
+class Size(NamedTuple):  # compiled code takes named tuples, but in torch 2.6 no other subclasses of tuples
+    """Numbers of nodes; called, as ``size()`` of a tensor, it gives itself."""
+
+    sources: int
+    targets: int
 
     def __call__(self) -> tuple[int, int]:
         """The numbers; `torch_geometric.nn.summary` asks every input for its size in this way."""
         return self
+
+    def __repr__(self) -> str:
+        return f"({self.sources}, {self.targets})"
 
 
 class RelationalAdj:
@@ -144,10 +150,10 @@ class RelationalAdj:
         if isinstance(num_nodes, tuple) and torch.compiler.is_compiling():
             self.size: tuple[int, int] = num_nodes  # a conversion to int would fix sizes that are dynamic
         elif isinstance(num_nodes, tuple):
-            self.size = Size(check_sizes("num_nodes", num_nodes))
+            self.size = Size(*check_sizes("num_nodes", num_nodes))
         else:
             check_whole("num_nodes", num_nodes)
-            self.size = Size((int(num_nodes), int(num_nodes)))
+            self.size = Size(int(num_nodes), int(num_nodes))
         self.num_relations = _count_relations(edge_type, num_relations)
         self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
         self._check()

@@ -137,7 +137,7 @@ def to_adj(
             )
         if edge_index.num_relations != num_relations:
             raise ValueError(f"`adj` must have {num_relations} relations, got {edge_index.num_relations}")
-        if edge_index.size != size:
+        if edge_index.size[0] != size[0] or edge_index.size[1] != size[1]:
             raise ValueError(f"`adj` must join {size[0]} to {size[1]} nodes as `x` does, got {edge_index.size}")
         if isinstance(edge_index, RelationalAdj) and edge_index.edge_index.device != x_src.device:
             check_same_device("x", x_src, "adj", edge_index.edge_index)
