@@ -21,7 +21,8 @@ ARROWS = {
     "packed": set(),
     "results": set(),
     "splitting": set(),
-    "ops": set(),
+    # A prepared graph is made of data whose split is checked.
+    "ops": {"splitting"},
     "nn": {"nn.conv", "nn.models"},
     "nn.conv": {"ops"},
     "nn.models": {"nn.conv", "ops"},

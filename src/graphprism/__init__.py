@@ -17,11 +17,13 @@ if TYPE_CHECKING:
         certify,
         collapse,
         compare_splits,
+        explain,
         inspect_graph,
         rank_one_distance,
     )
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
+    from graphprism.splitting import check_split
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
 _PACKAGES = ("analysis", "datasets", "experiments", "nn", "ops", "splitting", "testing", "training", "transforms")
@@ -29,6 +31,7 @@ _PACKAGES = ("analysis", "datasets", "experiments", "nn", "ops", "splitting", "t
 _NAMES = {
     **dict.fromkeys(("SplitEdges", "RelationalNorm", "LaplacianPE"), "transforms"),
     "RelationalAdj": "ops",
+    "check_split": "splitting",
     **dict.fromkeys(
         (
             "Certificate",
@@ -38,6 +41,7 @@ _NAMES = {
             "certify",
             "collapse",
             "compare_splits",
+            "explain",
             "inspect_graph",
             "rank_one_distance",
         ),
@@ -58,10 +62,12 @@ __all__ = [
     "__version__",
     "analysis",
     "certify",
+    "check_split",
     "collapse",
     "compare_splits",
     "datasets",
     "experiments",
+    "explain",
     "inspect_graph",
     "nn",
     "ops",

@@ -29,7 +29,7 @@ from graphprism.analysis.certificate.in_degrees import (
     coefficient_in_degrees,
 )
 from graphprism.ops import Coefficients, RelationalAdj
-from graphprism.splitting import Graph, resolve_split
+from graphprism.splitting import Graph, check_split, resolve_split
 from graphprism.splitting.graph import edges_of, num_nodes_of
 
 # Relations without an edge that are reported; where numbers are further apart, only those that occur are relations.
@@ -338,6 +338,8 @@ def _relations(
         resolved = resolve_split(split)
         edge_type, names = resolved(one.graph), resolved.names
         num_relations = resolved.num_relations if num_relations is None else num_relations
+    elif getattr(one.graph, "split_rule", None) is not None:
+        check_split(one.graph)
     if edge_type is None:
         raise ValueError("`data` must have an `edge_type`, or `split` must say how to find it, got neither")
     check_tensor("edge_type", edge_type)

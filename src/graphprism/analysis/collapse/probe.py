@@ -142,7 +142,7 @@ def _is_convolution(module: Module) -> bool:
     # HeteroConv gives one matrix per node type: its parts are listed instead.
     if isinstance(module, HeteroConv):
         return False
-    # By the address of the class, since some layers of PyG (GPSConv, DirGNNConv) and all of ours are plain modules.
+    # By the address of the class, since some layers (GPSConv, DirGNNConv, our DirConv) are plain modules.
     return any(kind.__module__.startswith(_ADDRESSES) for kind in type(module).__mro__)
 
 

@@ -20,12 +20,14 @@ from graphprism.nn.conv.operands import (
     to_adj,
     zeros_parameter,
 )
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
+from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import receiver_products, sender_rows
 
 
-class MRSGATConv(torch.nn.Module):
+class MRSGATConv(RelationalConv):
     r"""Graph attention with one weight matrix per relation and one attention over all of them (MRS-GAT).
 
     .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{e = (j, i)} \alpha_e \mathbf{W}_{r(e)}^\top \mathbf{x}_j, \qquad
@@ -54,7 +56,8 @@ class MRSGATConv(torch.nn.Module):
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
-    ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`.
+    ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`. With
+    ``return_attention_weights=True`` also ``(edge_index, alpha)``, where ``alpha`` (E, H) is in the order of the edges.
     """
 
     edge_norm = "none"
@@ -117,7 +120,8 @@ class MRSGATConv(torch.nn.Module):
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
-    ) -> Tensor:
+        return_attention_weights: bool | None = None,
+    ) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
         """One layer; see the class for shapes."""
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
@@ -131,9 +135,35 @@ class MRSGATConv(torch.nn.Module):
         logit = logit + self._edge_logit(edge_attr, adj)
         alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, self.negative_slope), adj)
         alpha = torch.nn.functional.dropout(alpha, self.dropout, self.training)
-        out = relational_sum(h_src, graph, alpha)  # (N, H, F)
+        if self.is_by_edge:
+            edges = graph_by_edge(x_src, adj)
+            rows, weight = self._edge_rows(at_senders(h_src, graph), alpha, edges)
+            out = self.sum_by_edge((x_src, x_dst), edges, rows, alpha=weight)
+        else:
+            out = relational_sum(h_src, graph, alpha)  # (N, H, F)
         out = out.flatten(1) if self.concat else out.mean(dim=1)
-        return out if self.bias is None else out + self.bias
+        out = out if self.bias is None else out + self.bias
+        if not return_attention_weights:
+            return out
+        edges = graph_by_edge(x_src, adj)
+        return out, (edges.edge_index, self._edge_sum(alpha, edges))
+
+    def message(self, rows: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[override]  # PyG finds arguments by name
+        """What every edge carries, (E, H, F)."""
+        return alpha[:, :, None] * rows
+
+    def _edge_rows(self, rows: Tensor, alpha: Tensor, adj: RelationalAdj) -> tuple[Tensor, Tensor]:
+        """What each edge carries, (E, H, F), and its attention, (E, H), of all of its entries together."""
+        if adj.entry_edge is None:
+            return rows, alpha
+        weight = self._edge_sum(alpha, adj)
+        total = self._edge_sum(alpha[:, :, None] * rows, adj)
+        return total / torch.where(weight == 0, 1, weight)[:, :, None], weight
+
+    @staticmethod
+    def _edge_sum(rows: Tensor, adj: RelationalAdj) -> Tensor:
+        """Rows of entries summed to rows of edges, in the order of the input."""
+        return rows if adj.entry_edge is None else trusted_index_sum(rows, adj.entry_edge, adj.num_edges)
 
     def _receiver_logit(self, x_dst: Tensor, adj: Prepared, h_src: Tensor | None) -> Tensor:
         """What the receiver adds to the logit of every entry, (K, H); ``h_src`` (N, R, H, F) of all pairs."""

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from graphprism._checks import check_choice, check_flag
 from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
 
 
-class MRSGCNConv(torch.nn.Module):
+class MRSGCNConv(RelationalConv):
     r"""Graph convolution with one weight matrix per relation (MRS-GCN).
 
     .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
@@ -99,10 +100,15 @@ class MRSGCNConv(torch.nn.Module):
 
     def messages(self, x: Nodes, adj: Prepared, share: float = 1.0) -> Tensor:
         """The layer without its bias, times ``share``: as it is linear, its small matrices are scaled."""
-        x_src, _ = split_nodes(x)
+        x_src, x_dst = split_nodes(x)
         adj = adj.normalized(self.edge_norm, x_src.dtype) if self._normalizes(adj) else adj
         weight = self.lin(x_src)
-        return relational_linear(x_src, adj, weight if share == 1 else share * weight)
+        weight = weight if share == 1 else share * weight
+        if self.is_by_edge:
+            adj = graph_by_edge(x_src, adj)
+            rows = sender_rows_by_edge(x_src, adj, weight)
+            return self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
+        return relational_linear(x_src, adj, weight)
 
     def _normalizes(self, adj: Prepared) -> bool:
         return adj.edge_weight is None if self.normalize is None else self.normalize
