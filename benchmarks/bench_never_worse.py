@@ -158,7 +158,7 @@ def count(recipe: Recipe, layers: int, width: int, task: Task, **options: Any) -
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def train(recipe: Recipe, task: Task, layers: int, width: int, relations: int, seeds: int) -> list[float]:
+def train(recipe: Recipe, task: Task, layers: int, width: int, relations: int, seeds: int, start: str) -> list[float]:
     """Test scores of all seeds."""
     data, device = task.data, task.data.x.device
     adj = RelationalAdj(
@@ -168,7 +168,7 @@ def train(recipe: Recipe, task: Task, layers: int, width: int, relations: int, s
     for seed in range(seeds):
         torch.manual_seed(seed)
         sizes = (data.num_features, task.outputs(width))
-        networks.append(Network(recipe, layers, width, sizes, num_relations=relations).to(device))
+        networks.append(Network(recipe, layers, width, sizes, num_relations=relations, start=start).to(device))
     stacked, buffers = torch.func.stack_module_state(networks)
     template = networks[0]
 
@@ -211,10 +211,11 @@ def cell(recipe: Recipe, name: str, layers: int, options: argparse.Namespace) ->
     budget = count(recipe, layers, recipe.width, task, num_relations=1)
     narrow = fit_width(budget, lambda width: count(recipe, layers, width, task, num_relations=3))
     found: dict[str, Any] = {"recipe": asdict(recipe), "dataset": name, "layers": layers, "seeds": options.seeds}
+    found["start"] = options.start
     contenders = {"plain": (1, recipe.width), "equal width": (3, recipe.width), "equal parameters": (3, narrow)}
     for contender, (relations, width) in contenders.items():
         begin = time.perf_counter()
-        scores = train(recipe, task, layers, width, relations, options.seeds)
+        scores = train(recipe, task, layers, width, relations, options.seeds, options.start)
         found[contender] = {"width": width, "scores": scores, "seconds": round(time.perf_counter() - begin, 1)}
         if contender != "plain":
             differences = [b - a for a, b in zip(found["plain"]["scores"], scores, strict=True)]
@@ -235,6 +236,7 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--layers", default="2,8,32")
     parser.add_argument("--seeds", type=int, default=20, choices=[number + 1 for number in STUDENT])
+    parser.add_argument("--start", default="shared", help="of relations: shared or independent")
     parser.add_argument("--part", default="1/1", help="I/N: every N-th cell from the I-th, for N processes")
     parser.add_argument("--out", required=True, help="a JSON file, written anew after every cell")
     options = parser.parse_args()
