@@ -1,0 +1,64 @@
+"""Self-loops that a layer adds itself, as PyG's layers do, in the last relation."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
+
+from graphprism.nn.conv.operands import Prepared
+from graphprism.ops import RelationalAdj
+
+Adj = TypeVar("Adj", bound=Prepared)
+
+
+def check_no_prepared(edge_index: Tensor | Prepared, adds_loops: bool) -> None:
+    """Raises where a layer that adds self-loops gets a prepared graph, which it would have to sort anew every time."""
+    if adds_loops and not isinstance(edge_index, Tensor):
+        came = type(edge_index).__name__
+        raise TypeError(
+            f"`edge_index` must be a torch.Tensor with `add_self_loops=True`, got a {came}: add the self-loops before "
+            "the split and the preparation, and leave `add_self_loops` out"
+        )
+
+
+def with_remaining_loops(adj: Adj, fill_value: float) -> Adj:
+    """A self-loop at every node, as PyG's GCN adds them: those that are there keep their weight."""
+    assert isinstance(adj, RelationalAdj)
+    edges, weight = add_remaining_self_loops(adj.edge_index, adj.edge_weight, fill_value, _number_of_nodes(adj))
+    return _rebuilt(adj, edges, weight)
+
+
+def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tensor | str) -> tuple[Adj, Tensor | None]:
+    """A self-loop at every node, as PyG's GAT adds them: those that were there go, with their weights and features.
+
+    Shapes: ``edge_attr`` (E, D) -> (E', D)
+    """
+    assert isinstance(adj, RelationalAdj)
+    edges, number = adj.edge_index, min(adj.size)
+    edges, kept = remove_self_loops(edges, torch.arange(adj.num_edges, device=adj.device))
+    weight = None if adj.edge_weight is None else torch.cat([adj.edge_weight[kept], adj.edge_weight.new_ones(number)])
+    attr = None if edge_attr is None else edge_attr[kept]
+    edges, attr = add_self_loops(edges, attr, fill_value=fill_value, num_nodes=number)
+    return _rebuilt(adj, edges, weight), attr
+
+
+def _number_of_nodes(adj: RelationalAdj) -> int:
+    if adj.size[0] != adj.size[1]:
+        raise ValueError(f"`x` must be one set of nodes with `add_self_loops=True`, got {adj.size} of them")
+    return adj.size[0]
+
+
+def _rebuilt(adj: Adj, edges: Tensor, weight: Tensor | None) -> Adj:
+    """The graph of ``edges``: those of ``adj`` that are no self-loops, in their order, then self-loops."""
+    assert isinstance(adj, RelationalAdj)
+    types = adj.edge_type
+    if types is not None:
+        types = types[adj.edge_index[0] != adj.edge_index[1]]
+        last = types.new_full((edges.size(1) - types.size(0),), adj.num_relations - 1)
+        if adj.is_soft:
+            last = torch.nn.functional.one_hot(last.long(), adj.num_relations).to(types.dtype)
+        types = torch.cat([types, last])
+    return RelationalAdj.in_forward(edges, types, weight, adj.num_relations, adj.size)  # type: ignore[return-value]
