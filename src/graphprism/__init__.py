@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphprism import analysis, datasets, experiments, nn, ops, splitting, testing, training, transforms
+    from graphprism import analysis, convert, datasets, experiments, nn, ops, splitting, testing, training, transforms
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -20,11 +20,23 @@ if TYPE_CHECKING:
         inspect_graph,
         rank_one_distance,
     )
+    from graphprism.convert import to_mrs
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
-_PACKAGES = ("analysis", "datasets", "experiments", "nn", "ops", "splitting", "testing", "training", "transforms")
+_PACKAGES = (
+    "analysis",
+    "convert",
+    "datasets",
+    "experiments",
+    "nn",
+    "ops",
+    "splitting",
+    "testing",
+    "training",
+    "transforms",
+)
 # Names by the package that has them.
 _NAMES = {
     **dict.fromkeys(("SplitEdges", "RelationalNorm", "LaplacianPE"), "transforms"),
@@ -44,6 +56,7 @@ _NAMES = {
         "analysis",
     ),
     "read_graph": "io",
+    "to_mrs": "convert",
 }
 
 __all__ = [
@@ -60,6 +73,7 @@ __all__ = [
     "certify",
     "collapse",
     "compare_splits",
+    "convert",
     "datasets",
     "experiments",
     "inspect_graph",
@@ -69,6 +83,7 @@ __all__ = [
     "read_graph",
     "splitting",
     "testing",
+    "to_mrs",
     "training",
     "transforms",
 ]
