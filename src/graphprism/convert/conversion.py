@@ -171,7 +171,7 @@ def _convert(
         raise NotConvertible("it shares parameters with another module, which copies would part")
     own = own_layer(conv, current.num_relations, start, decay)
     if own is not None:
-        return OwnLayer(own, conv, current)
+        return OwnLayer(own, conv, current).train(conv.training)
     args, kwargs = _guessed_call(conv) if call is None else call
     try:
         names, number = probe(copy.deepcopy(conv), args, kwargs)
@@ -249,7 +249,7 @@ class _Directions(torch.nn.Module):
 
     def __init__(self, conv: DirGNNConv, current: CurrentSplit) -> None:
         super().__init__()
-        self.conv, self.current = conv, current
+        self.conv, self.current, self.training = conv, current, conv.training
 
     def reset_parameters(self) -> None:
         """Draws new weights."""

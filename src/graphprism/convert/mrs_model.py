@@ -36,6 +36,7 @@ class MRSModel(torch.nn.Module):
         super().__init__()
         self.model = model
         self.current = current
+        self.training = model.training
         self._names = argument_names(model.forward)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
