@@ -95,9 +95,7 @@ def test_converted_model_is_the_same_function(name, kind, dtype):
     example = {"x": given[0], "edge_index": given[1], extra: given[2]} if call else given
     converted = gp.to_mrs(plain, example=example)
     assert not any(isinstance(module, pyg.MessagePassing) for module in own_modules(converted))
-    found, expected = (
-        out_and_gradients(call(model) if call else model, given, leaves) for model in (converted, plain)
-    )
+    found, expected = (out_and_gradients(call(model) if call else model, given, leaves) for model in (converted, plain))
     limit = 1e-5 if dtype == torch.float32 else 1e-12
     assert max(map(relative_error, found, expected)) < limit
 
@@ -141,7 +139,7 @@ def test_frozen_and_training_flags_are_kept():
 def test_lazy_model_is_converted_with_an_example():
     x, edge_index, _, _ = features("undirected")
     plain = GAT(-1, 8, 2, OUT, v2=True)
-    with pytest.raises(ValueError, match="`convs.0` is a GATv2Conv: it waits for the sizes of its input"):
+    with pytest.raises(ValueError, match=r"`convs\.0` is a GATv2Conv: it waits for the sizes of its input"):
         gp.to_mrs(plain)
     converted = gp.to_mrs(plain, example=(x, edge_index))
     assert converted(x, edge_index).shape == (N, OUT)

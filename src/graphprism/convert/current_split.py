@@ -153,8 +153,8 @@ def _check_below(types: Tensor, num_relations: int) -> None:
 def types_at(seen: Tensor, entry: SplitEdgeIndex, num_relations: int) -> Tensor | None:
     """Relations of the edges that a convolution made of its own, (E',); None where some are not of the graph.
 
-    ``seen`` may be the edges themselves, reversed, or any of them in any order, each pair of nodes with the relation
-    that it has in the graph, with self-loops, which are in the last relation. A pair in two relations has no answer.
+    ``seen`` may be the edges themselves, reversed, with self-loops replaced or added, which are in the last relation,
+    or any of them in any order, each pair of nodes with its relation in the graph; a pair in two relations has none.
     """
     edges, types = entry.edge_index, entry.edge_type
     if seen is edges:
@@ -162,9 +162,16 @@ def types_at(seen: Tensor, entry: SplitEdgeIndex, num_relations: int) -> Tensor 
     if seen.shape == edges.shape and (torch.equal(seen, edges) or torch.equal(seen, edges.flip(0))):
         return types
     loop = num_relations - 1
+    loops = torch.full((1,), loop, dtype=types.dtype, device=types.device)
+    if types.dim() == 2:
+        loops = torch.eye(num_relations, device=types.device, dtype=types.dtype)[loop:]
+    kept = edges[0] != edges[1]
+    for start, known in ((edges[:, kept], types[kept]), (edges, types)):  # self-loops replaced, or added
+        added = seen[:, start.size(1) :]
+        if torch.equal(seen[:, : start.size(1)], start) and torch.equal(added[0], added[1]):
+            return torch.cat([known, loops.expand(added.size(1), *loops.shape[1:])])
     if types.dim() == 1:
         return _at_pairs(seen, edges, types, loop)
-    loops = torch.eye(num_relations, device=types.device, dtype=types.dtype)[loop:]
     rows, number = torch.unique(torch.cat([types, loops]), dim=0, return_inverse=True)
     found = _at_pairs(seen, edges, number[:-1], int(number[-1]))
     return None if found is None else rows[found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -32,7 +33,8 @@ class GenericLayer(torch.nn.Module):
     aggregation and update, done once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` at first. With soft types a
     message is :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. A layer that passes messages several times mixes each time.
 
-    Time grows with R: every copy makes all messages. Modules of the layer that keep statistics in training, such as
+    Time grows with R: every copy makes all messages. `torch.compile` leaves the layer as it is; `torch.export` takes it
+    where the layer adds no self-loops. Modules of the layer that keep statistics in training, such as
     batch norms, see all copies.
 
     Args:
@@ -85,6 +87,8 @@ class GenericLayer(torch.nn.Module):
         for deviation in self.deviations:
             torch.nn.init.zeros_(deviation)
 
+    # torch.compile cannot follow methods that are replaced during a call, and leaves the layer as it is
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
         """The layer with its own arguments; ``edge_type`` is the relations of other edges than the model's."""
         named = {**named_arguments(self.arguments, args), **kwargs}
@@ -107,7 +111,10 @@ class GenericLayer(torch.nn.Module):
                 each.append(sent)
             types = found_types(seen, entry, self.current.num_relations)
             if types is None:
-                raise ValueError(f"{type(self.conv).__name__} must pass messages along the edges that it gets")
+                raise ValueError(
+                    f"a converted {type(self.conv).__name__} must pass messages along the edges that it gets, with one "
+                    "relation for edges of the same two nodes where it reorders them, got others"
+                )
             message = _select([sent.message for sent in each], types, self.conv.node_dim)
             alphas = [sent.alpha for sent in each if sent.alpha is not None]
             mixed.append(_Sent(message, _select(alphas, types, 0) if alphas else None))
@@ -214,11 +221,12 @@ def first_message(
     kwargs: dict[str, Any],
 ) -> tuple[_Sent, Tensor]:
     """The message after those ``sent`` of a layer with other parameters, and the edges that it is passed along."""
-    tap = _Tap(conv, sent, stops=True)
-    try:
+    # an exported layer goes on to the end, which nothing reads: its trace does not survive an exception
+    tap = _Tap(conv, sent, stops=not torch.compiler.is_compiling())
+    with suppress(_Stop):
         _run(conv, tap, parameters, args, kwargs)
-    except _Stop:
-        return tap.made[0], tap.seen[-1]
+    if tap.made:
+        return tap.made[0], tap.seen[len(sent)]
     raise ValueError(f"{type(conv).__name__} must pass messages {len(sent) + 1} times, got {tap.count} times")
 
 

@@ -37,7 +37,8 @@ class MRSModel(torch.nn.Module):
         self.model = model
         self.current = current
         self.training = model.training
-        self._names = argument_names(model.forward)
+        # a model that is one converted convolution is called as that
+        self._names: tuple[str, ...] = getattr(model, "arguments", None) or argument_names(model.forward)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output."""

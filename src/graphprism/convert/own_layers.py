@@ -36,7 +36,7 @@ class OwnLayer(torch.nn.Module):
         self.is_reversed = replaced.flow == "target_to_source"
         # PyG divides by the number of edges where weights are given, too
         self.averages = isinstance(replaced, GraphConv) and replaced.aggr == "mean"
-        self.names = argument_names(replaced.forward)
+        self.arguments = argument_names(replaced.forward)
         for name in _COPIED:
             if hasattr(replaced, name):
                 setattr(self, name, getattr(replaced, name))
@@ -47,7 +47,7 @@ class OwnLayer(torch.nn.Module):
 
     def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Tensor:
         """One layer, with the arguments of the convolution; relations may be given for other edges."""
-        named = {**named_arguments(self.names, args), **kwargs}
+        named = {**named_arguments(self.arguments, args), **kwargs}
         x, edge_index = named.pop("x"), named.pop("edge_index")
         named.pop("size", None)
         check_edges(edge_index)

@@ -8,7 +8,7 @@ from torch import Tensor
 from graphprism._checks import check_choice, check_flag
 from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
-from graphprism.nn.conv.self_loops import check_no_prepared, with_remaining_loops
+from graphprism.nn.conv.self_loops import check_no_prepared, with_remaining_loops, with_weighted_loops
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
 
 
@@ -130,10 +130,11 @@ class MRSGCNConv(torch.nn.Module):
         return relational_linear(x_src, adj, weight if share == 1 else share * weight)
 
     def _normalized(self, adj: Prepared, dtype: torch.dtype) -> Prepared:
-        normalizes = self._normalizes(adj)
+        if not self._normalizes(adj):
+            return adj
         if self.add_self_loops:
-            adj = with_remaining_loops(adj, 2.0 if self.improved else 1.0)
-        return adj.normalized(self.edge_norm, dtype) if normalizes else adj
+            adj = with_weighted_loops(adj, 2.0 if self.improved else 1.0, dtype)
+        return adj.normalized(self.edge_norm, dtype)
 
     def _normalizes(self, adj: Prepared) -> bool:
         if self.normalize is None:
@@ -144,7 +145,9 @@ class MRSGCNConv(torch.nn.Module):
         """The coefficients :math:`c` on a graph, in float64; `graphprism.certify` takes them."""
         check_relations(adj, self.num_relations)
         norm = self.edge_norm if self._normalizes(adj) else "none"
-        weighted: RelationalAdj = self._normalized(adj, torch.float64)  # type: ignore[assignment]
+        if self.add_self_loops:
+            adj = with_remaining_loops(adj, 2.0 if self.improved else 1.0)
+        weighted = adj if norm == "none" else adj.normalized(norm, torch.float64)
         return Coefficients(type(self).__name__, (weighted,), norm=norm, channels=self.out_channels)
 
     def extra_repr(self) -> str:

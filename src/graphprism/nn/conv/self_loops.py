@@ -31,6 +31,26 @@ def with_remaining_loops(adj: Adj, fill_value: float) -> Adj:
     return _rebuilt(adj, edges, weight)
 
 
+def with_weighted_loops(adj: Adj, fill_value: float, dtype: torch.dtype) -> Adj:
+    """`with_remaining_loops` for a sum: self-loops that are there stay, with weight 0, and others take their weight.
+
+    The number of edges does not depend on values: no host-device sync, and compiled code has one shape.
+    """
+    assert isinstance(adj, RelationalAdj)
+    edges, number = adj.edge_index, _number_of_nodes(adj)
+    is_loop = edges[0] == edges[1]
+    weight = adj.edge_weight
+    if weight is None:  # PyG's fill value is for weights
+        weight, fill_value = torch.ones(adj.num_edges, dtype=dtype, device=adj.device), 1.0
+    # weights of loops at their node, all others at a row that is cut off
+    at_nodes = weight.new_full((number + 1,), fill_value)
+    at_nodes = at_nodes.index_put((torch.where(is_loop, edges[0], number),), weight)[:number]
+    weight = torch.cat([torch.where(is_loop, 0, weight), at_nodes])
+    nodes = torch.arange(number, device=adj.device, dtype=edges.dtype)
+    edges = torch.cat([edges, torch.stack([nodes, nodes])], dim=1)
+    return _rebuilt(adj, edges, weight, keeps_loops=True)
+
+
 def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tensor | str) -> tuple[Adj, Tensor | None]:
     """A self-loop at every node, as PyG's GAT adds them: those that were there go, with their weights and features.
 
@@ -51,12 +71,12 @@ def _number_of_nodes(adj: RelationalAdj) -> int:
     return adj.size[0]
 
 
-def _rebuilt(adj: Adj, edges: Tensor, weight: Tensor | None) -> Adj:
-    """The graph of ``edges``: those of ``adj`` that are no self-loops, in their order, then self-loops."""
+def _rebuilt(adj: Adj, edges: Tensor, weight: Tensor | None, keeps_loops: bool = False) -> Adj:
+    """The graph of ``edges``: those of ``adj``, or those that are no self-loops, in their order, then self-loops."""
     assert isinstance(adj, RelationalAdj)
     types = adj.edge_type
     if types is not None:
-        types = types[adj.edge_index[0] != adj.edge_index[1]]
+        types = types if keeps_loops else types[adj.edge_index[0] != adj.edge_index[1]]
         last = types.new_full((edges.size(1) - types.size(0),), adj.num_relations - 1)
         if adj.is_soft:
             last = torch.nn.functional.one_hot(last.long(), adj.num_relations).to(types.dtype)
