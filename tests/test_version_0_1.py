@@ -25,7 +25,7 @@ INDEX = json.loads(str(ARRAYS["index"]))
 # Node networks had one head of attention, and have two.
 ONE_HEAD = ("nodes gat", "nodes mrs-gat", "nodes dir-gat", "nodes mrs-dir-gat")
 # The run of best_0_1.pt, checkpoint_0_1.pt and of the first line of ledger_0_1.jsonl, on graphs_0_1.npz.
-RUN = Run(model="mrs-gcn", layers=2, width=8, epochs=2, batch_size=16, seed=0)
+RUN = Run(model="mrs-gcn", layers=2, width=8, epochs=2, batch_size=16, seed=0, start="independent")
 
 
 def state_and_output(entry):
@@ -39,9 +39,11 @@ def state_and_output(entry):
 def make(entry):
     level, _, name = entry.partition(" ")
     if level == "layer":
-        return LAYERS[name]()
+        return LAYERS[name](3)
     if level == "graphs":
-        return GNN(name, 4, 2, 2, in_channels=5, norm="batch", residual=True, jk="cat", readout="sum")
+        return GNN(
+            name, 4, 2, 2, in_channels=5, norm="batch", residual=True, jk="cat", readout="sum", start="independent"
+        )
     return GNN(name, 4, 3, 2, in_channels=5, encode=False, jk="max", normalize=True)
 
 

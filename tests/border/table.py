@@ -229,11 +229,26 @@ nn.MRSGatedGCNConv(8, 4, edge_dim=2.5)                        => `edge_dim` must
 nn.MRSGatedGCNConv(8, 4, eps=-1.0)                            => `eps` must be
 nn.MRSGatedGCNConv(8, 4, eps=None)                            => `eps` must be
 nn.MRSGatedGCNConv(8, 4, eps=float("nan"))                    => `eps` must be
-nn.MRSGINConv(MLP([8, 4]))                                    => `nn` must be a function that makes a module
-nn.MRSGINConv(None)                                           => `nn` must be a function that makes a module
-nn.MRSGINConv(8)                                              => `nn` must be a function that makes a module
-nn.MRSGINConv(lambda: 3)                                      => `nn` must be a function that makes a module
-nn.MRSGINConv(lambda: None)                                   => `nn` must be a function that makes a module
+nn.MRSGINConv(MLP([8, 4]), start="independent")               => `nn` must be a function that makes a module
+nn.MRSGINConv(None)                                           => `nn` must be a module or a function that makes one
+nn.MRSGINConv(8)                                              => `nn` must be a module or a function that makes one
+nn.MRSGINConv(lambda: 3)                                      => `nn` must be a module or a function that makes one
+nn.MRSGINConv(lambda: None)                                   => `nn` must be a module or a function that makes one
+nn.MRSGINConv(net, start="apart")                             => `start` must be one of
+nn.MRSGINConv(net, decay=None)                                => `decay` must be
+nn.MRSGINConv(torch.nn.ReLU)                                  => `nn` must begin with a linear map
+nn.MRSGCNConv(8, 4, start=1)                                  => `start` must be one of
+nn.MRSGCNConv(8, 4, start=None)                               => `start` must be one of
+nn.MRSGCNConv(8, 4, decay=-1)                                 => `decay` must be at least 0
+nn.MRSGCNConv(8, 4, decay="1")                                => `decay` must be
+nn.MRSGCNConv(8, 4, decay=float("nan"))                       => `decay` must be
+nn.MRSGATConv(8, 4, start="own")                              => `start` must be one of
+nn.MRSSAGEConv(8, 4, decay=None)                              => `decay` must be
+nn.MRSGatedGCNConv(8, 4, start="own")                         => `start` must be one of
+nn.MRSConv(Message, decay=-2)                                 => `decay` must be
+training.Run(start="own")                                     => `start` must be one of
+training.Run(decay=-1)                                        => `decay` must be
+training.Run(decay=float("inf"))                              => `decay` must be
 nn.MRSGINConv(net, num_relations=0)                           => `num_relations` must be at least 1
 nn.MRSGINConv(net, num_relations=2.5)                         => `num_relations` must be
 nn.MRSGINConv(net, num_relations=None)                        => `num_relations` must be
@@ -537,7 +552,7 @@ transforms.LaplacianPE(8, attr_name="")                       => `attr_name` mus
 transforms.LaplacianPE()(None)                                => `data` must be a torch_geometric Data
 transforms.LaplacianPE()(Data(x=x))                           => `data.edge_index` must be given
 transforms.LaplacianPE()(graph(e + 1))                        => must hold numbers in [0, 5), got 5
-transforms.LaplacianPE()(graph(e, num_nodes=20_000))          => must be used on graphs of at most
+transforms.LaplacianPE()(graph(e, num_nodes=20_000))          => must have at most
 transforms.LaplacianPE()(graph(e, ptr=gptr - 1))              => `data.ptr` must
 transforms.LaplacianPE()(graph(e, ptr=[0, 5]))                => `data.ptr` must
 splitting.by_order()                                          => must be given at least one ordering
@@ -581,7 +596,7 @@ graphprism.certify(graph(e, num_nodes=-5), "degree")          => `num_nodes` mus
 graphprism.certify(graph(e, num_nodes=5.0), "degree")         => `num_nodes` must be
 graphprism.certify(graph(e, edge_type=t[:3]))                 => `edge_type` must have shape [4]
 graphprism.certify(graph(e, edge_type=t.float()))             => `edge_type` must hold integers
-graphprism.certify(graph(e, edge_type=t - 1))                 => `edge_type` must hold numbers in [0, 2), got -1
+graphprism.certify(graph(e, edge_type=t - 1))                 => `edge_type` must
 graphprism.certify(graph(e, edge_type=t), num_relations=2)    => `edge_type` must hold numbers in [0, 2), got 2
 graphprism.certify(graph(e, edge_type=t), num_relations=2.5)  => `num_relations` must be
 graphprism.certify(graph(e, edge_type=t), num_relations=0)    => `num_relations` must be at least 1
@@ -589,7 +604,7 @@ graphprism.certify(graph(e), "degree", edge_weight=w[:3])     => `edge_weight` m
 graphprism.certify(graph(e), "degree", edge_weight=[1.0])     => `edge_weight` must be a torch.Tensor
 graphprism.certify(graph(e), "degree", edge_weight=w / 0 * 0) => `edge_weight` must not hold NaN
 graphprism.certify(graph(e), "degree", aggregation="no such") => `aggregation` must be one of
-graphprism.certify(graph(e), "degree", aggregation=None)      => `aggregation` must be one of
+graphprism.certify(graph(e), "degree", aggregation=3)         => `aggregation` must be one of
 graphprism.certify(graph(e), "degree", tolerance=-1.0)        => `tolerance` must be in [0, 1)
 graphprism.certify(graph(e), "degree", tolerance="x")         => `tolerance` must be
 graphprism.certify(graph(e), "degree", tolerance=float("nan"))=> `tolerance` must be in [0, 1)
@@ -926,23 +941,10 @@ def namespace() -> dict[str, Any]:
     modules = (graphprism, analysis, datasets, io, nn, ops, splitting, testing, training, transforms)
     set_ = datasets.molecules(12)
     inner = (
-        BlockDiagonal,
-        PreparedDataset,
-        csr_sum,
-        epoch_order,
-        ergodic_graphs,
-        find_cycle,
-        independent_pairs,
-        learning_rate,
-        lockstep_key,
-        named_folder,
-        packed_path,
-        parameters_of,
-        root_nodes,
-        select_graphs,
-        type_rows,
+        BlockDiagonal, PreparedDataset, csr_sum, epoch_order, ergodic_graphs, find_cycle, independent_pairs,
+        learning_rate, lockstep_key, named_folder, packed_path, parameters_of, root_nodes, select_graphs, type_rows,
         type_sums,
-    )
+    )  # fmt: skip
     own = SimpleNamespace(
         **tools,
         inner=SimpleNamespace(**{each.__name__: each for each in inner}),

@@ -46,7 +46,7 @@ def test_train_on_a_set_without_training_graphs(tmp_path):
     assert "must have a graph for training" in run.stderr
 
 
-@pytest.mark.parametrize("largest", [10**6, 10**12, 2**63 - 1])
+@pytest.mark.parametrize("largest", [10**6, 10**12, 2**61])
 @pytest.mark.parametrize("given", [False, True])
 def test_certify_relations_whose_numbers_are_far_apart(largest, given):
     edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])

@@ -41,8 +41,8 @@ def test_sage_of_a_run_starts_with_glorot(model, relations):
     width = 300
     for init, expected in ((None, 1 / math.sqrt(width)), ("glorot", math.sqrt(6 / (2 * width)))):
         conv = build_model(Run(model=model, layers=1, width=width, weight_init=init), molecules(10)).convs[0]
-        assert conv.lin.weight.shape == (relations, width, width)
-        assert bound(conv.lin.weight) == pytest.approx(expected, rel=0.01)
+        assert conv.lin().shape == (relations, width, width)
+        assert bound(conv.lin()) == pytest.approx(expected, rel=0.01)
         assert bound(conv.lin_root.weight) == pytest.approx(expected, rel=0.01)
         assert conv.bias.abs().max() <= 1 / math.sqrt(width)
 
@@ -57,8 +57,8 @@ def test_sage_rejects_unknown_starts():
 def test_mrs_dir_sage_starts_its_own_matrix_as_torch_does():
     conv = CONVOLUTIONS["mrs-dir-sage"].make(300, 300, weight_init="glorot", decay=0.0)
     for one in (conv.conv_in, conv.conv_out):
-        assert bound(one.lin.weight[0]) == pytest.approx(0.1, rel=0.02)
-        assert torch.equal(one.lin.weight[0], one.lin.weight[2])
+        assert bound(one.lin()[0]) == pytest.approx(0.1, rel=0.02)
+        assert torch.equal(one.lin()[0], one.lin()[2])
     assert bound(conv.lin_root.weight) == pytest.approx(1 / math.sqrt(300), rel=0.02)
 
 

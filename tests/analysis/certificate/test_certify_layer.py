@@ -17,7 +17,7 @@ PATH = Graph(torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), 4)
 
 
 def test_layer_that_silences_every_edge():
-    layer = MRSGCNConv(8, 8, num_relations=2)
+    layer = MRSGCNConv(8, 8, num_relations=2, start="independent")
     assert layer(torch.randn(4, 8), SILENT.edge_index, SILENT.edge_type).count_nonzero() == 0
     certificate = certify(SILENT, layer=layer)
     assert certificate.rank == 0
@@ -29,7 +29,7 @@ def test_layer_that_silences_every_edge():
 
 
 def test_sentence_of_a_layer():
-    certificate = certify(SILENT, layer=MRSGCNConv(8, 8, num_relations=2, edge_norm="dir"))
+    certificate = certify(SILENT, layer=MRSGCNConv(8, 8, num_relations=2, edge_norm="dir", start="independent"))
     assert certificate.rank == 2
     assert certificate.sentence == (
         "MRSGCNConv has, for generic weights and input (almost all, not all), rank at least 2; 17 % of node pairs are "
@@ -87,7 +87,7 @@ def test_layers_whose_coefficients_depend_on_the_input():
 def test_few_channels_cap_the_rank():
     three = Data(edge_index=torch.tensor([[0, 0, 0], [1, 2, 3]]), edge_type=torch.tensor([0, 1, 2]), num_nodes=4)
     for channels, rank, pairs in ((1, 1, 0), (2, 2, 3), (3, 3, 3)):
-        layer = MRSGCNConv(8, channels, num_relations=3, edge_norm="dir").double()
+        layer = MRSGCNConv(8, channels, num_relations=3, edge_norm="dir", start="independent").double()
         certificate = certify(three, layer=layer)
         assert (certificate.rank, certificate.independent_pairs) == (rank, pairs)
         out = layer(torch.randn(4, 8, dtype=torch.double), three.edge_index, three.edge_type)
@@ -96,7 +96,7 @@ def test_few_channels_cap_the_rank():
 
 def test_batch_normalisation_costs_at_most_one():
     torch.manual_seed(0)
-    layer = MRSGatedGCNConv(8, 8, num_relations=2).double()
+    layer = MRSGatedGCNConv(8, 8, num_relations=2, start="independent").double()
     rank = certify(SILENT, layer=layer).rank
     out = layer(torch.ones(4, 8, dtype=torch.double), SILENT.edge_index, SILENT.edge_type)
     assert int(torch.linalg.matrix_rank(out, rtol=1e-8)) == rank - 1

@@ -92,14 +92,16 @@ def test_gcn_norms_are_the_same_on_undirected_graphs():
 
 
 LINEAR = {
-    "gcn": MRSGCNConv(1, 4, num_relations=2, bias=False),
-    "gcn, dir": MRSGCNConv(1, 4, num_relations=2, bias=False, edge_norm="dir"),
-    "sage": MRSSAGEConv(1, 4, num_relations=2, bias=False),
-    "gin": MRSGINConv(lambda: torch.nn.Linear(1, 4, bias=False), num_relations=2, eps=0.5),
-    "general": MRSConv(Sender, num_relations=2, aggr="mean"),
-    "dir of gcn": DirConv(lambda: MRSGCNConv(1, 4, num_relations=2, bias=False)),
+    "gcn": MRSGCNConv(1, 4, num_relations=2, start="independent", bias=False),
+    "gcn, dir": MRSGCNConv(1, 4, num_relations=2, start="independent", bias=False, edge_norm="dir"),
+    "sage": MRSSAGEConv(1, 4, num_relations=2, start="independent", bias=False),
+    "gin": MRSGINConv(lambda: torch.nn.Linear(1, 4, bias=False), num_relations=2, start="independent", eps=0.5),
+    "gin, shared": MRSGINConv(lambda: torch.nn.Linear(1, 4, bias=False), num_relations=2, eps=0.5, decay=1),
+    "general": MRSConv(Sender, num_relations=2, start="independent", aggr="mean"),
+    "dir of gcn": DirConv(lambda: MRSGCNConv(1, 4, num_relations=2, start="independent", bias=False)),
     "dir of sage": DirConv(
-        lambda: MRSSAGEConv(1, 4, num_relations=2, bias=False, root_weight=False), root_weight=(1, 4)
+        lambda: MRSSAGEConv(1, 4, num_relations=2, start="independent", bias=False, root_weight=False),
+        root_weight=(1, 4),
     ),
 }
 
@@ -110,9 +112,12 @@ def matrices(name, layer):
         ahead, back = (0.5 * conv.lin.weight.flatten(0, 1) for conv in (layer.conv_in, layer.conv_out))
         return torch.cat([ahead, back, *([layer.lin_root.weight.T] if layer.lin_root is not None else [])])
     if name == "gin":
-        return torch.cat([network.weight.T for network in layer.nns])
+        return torch.cat([network.weight.T for network in layer.nns.each])
+    if name == "gin, shared":
+        torch.nn.init.normal_(layer.deviation)
+        return layer.together(layer.nn.weight.T, layer.deviation).flatten(0, 1)
     if name == "general":
-        return torch.cat([message.lin.weight.T for message in layer.messages])
+        return torch.cat([message.lin.weight.T for message in layer.messages.each])
     root = getattr(layer, "lin_root", None)
     return torch.cat([layer.lin.weight.flatten(0, 1), *([] if root is None else [root.weight.T])])
 
@@ -124,8 +129,9 @@ def test_rows_of_ones_become_in_degrees_times_weights(name, weight, soft):
     layer = LINEAR[name].double()
     types = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 2.0], [0.3, 0.0]], dtype=torch.float64) if soft else TYPES
     graph = adj(weight, types)
+    weights = matrices(name, layer)
     out = layer(torch.ones(3, 1, dtype=torch.float64), graph)
-    torch.testing.assert_close(out, coefficient_in_degrees(layer.coefficients(graph)) @ matrices(name, layer))
+    torch.testing.assert_close(out, coefficient_in_degrees(layer.coefficients(graph)) @ weights)
 
 
 @pytest.mark.parametrize(

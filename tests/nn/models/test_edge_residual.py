@@ -39,10 +39,10 @@ def by_hand(model, x, edge_index, edge_type, bond, add):
         for number, (j, i) in enumerate(edge_index.t().tolist()):
             r = int(edge_type[number]) if b.lin.num_relations > 1 else 0
             s = r if gates.lin.num_relations > 1 else 0
-            new_e[number] = d.weight @ h[i] + d.bias + h[j] @ gates.lin.weight[s] + gates.bias[s]
+            new_e[number] = d.weight @ h[i] + d.bias + h[j] @ gates.lin()[s] + gates.bias()[s]
             new_e[number] += c.weight @ e[number] + c.bias
             gate = new_e[number].sigmoid()
-            above[i] += gate * (h[j] @ b.lin.weight[r] + b.bias[r])
+            above[i] += gate * (h[j] @ b.lin()[r] + b.bias()[r])
             below[i] += gate
         new = h @ a.weight.t() + a.bias + above / (below + 1e-6)
         h, new_e = (

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense import Linear
 
-from graphprism._checks import check_finite_number, check_flag
+from graphprism._checks import check_finite_number, check_flag, check_positive
 from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
@@ -75,6 +75,7 @@ class MRSGINConv(torch.nn.Module):
         check_finite_number("eps", eps)
         check_flag("train_eps", train_eps)
         check_start(start, decay)
+        check_positive("num_relations", num_relations)
         self.num_relations, self.initial_eps, self.start = num_relations, eps, start
         self.nn: torch.nn.Module | None = None
         self.nns: RelationalModules | None = None
@@ -84,8 +85,11 @@ class MRSGINConv(torch.nn.Module):
             first: Any
             self._first, first = _first_map(self.nn)
             first.register_forward_hook(self._add_messages)
-            self.deviation = torch.nn.Parameter(first.weight.new_zeros(num_relations - 1, *first.weight.t().shape))
-            self.together = Together(num_relations, decay)
+            self.deviation: torch.nn.Parameter | None = None
+            if num_relations > 1:
+                self.deviation = torch.nn.Parameter(first.weight.new_zeros(num_relations - 1, *first.weight.t().shape))
+                self.together = Together(num_relations, decay)
+            self._register_load_state_dict_pre_hook(self._rename)  # type: ignore[no-untyped-call]
         else:
             self.nns = RelationalModules("nn", nn, num_relations, start, decay)
         eps_of_all = torch.full((1 if start == "shared" else num_relations,), float(eps))
@@ -102,7 +106,8 @@ class MRSGINConv(torch.nn.Module):
             for module in self.nn.modules():  # type: ignore[union-attr]
                 if module is self.nn or not hasattr(self.nn, "reset_parameters"):
                     getattr(module, "reset_parameters", lambda: None)()
-            torch.nn.init.zeros_(self.deviation)
+            if self.deviation is not None:
+                torch.nn.init.zeros_(self.deviation)
         torch.nn.init.constant_(self.eps, self.initial_eps)
 
     def forward(
@@ -143,7 +148,8 @@ class MRSGINConv(torch.nn.Module):
 
     def _shared(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
         root = (1 + self.eps) * x_dst
-        matrices = self.together(self.nn.get_submodule(self._first).weight.t(), self.deviation)  # type: ignore
+        weight: Any = self.nn.get_submodule(self._first).weight.t()  # type: ignore
+        matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
         self._messages = root, relational_linear(x_src, adj, matrices)
         try:
             out: Tensor = self.nn(root)  # type: ignore[misc]
@@ -153,6 +159,16 @@ class MRSGINConv(torch.nn.Module):
         if not was_read:
             raise ValueError('`nn` must begin with a linear map for start="shared", got one that does not apply it')
         return out
+
+    def _rename(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
+        """Version 0.1 had a list of networks, one for each relation; one relation is the network of today."""
+        old = [key for key in state if key.startswith(f"{prefix}nns.")]
+        if old and self.num_relations > 1:
+            more[-1].append(f'`{prefix}nns` must be loaded into a layer with start="independent", whose form it has')
+        for key in old:
+            value = state.pop(key)
+            if self.num_relations == 1:
+                state[f"{prefix}nn.{key.removeprefix(f'{prefix}nns.').partition('.')[2]}"] = value
 
     def _add_messages(self, module: torch.nn.Module, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
         """Called where the first map of the network returns: it has read the node itself."""

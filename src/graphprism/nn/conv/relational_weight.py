@@ -22,8 +22,9 @@ _MATRIX = 64
 
 def check_start(start: str, decay: float) -> None:
     """Raises unless ``start`` and ``decay`` say how relations begin."""
-    if start not in STARTS:
-        raise ValueError(f"`start` must be one of {list(STARTS)}, got {start!r}")
+    check_choice("start", start, STARTS)
+    if isinstance(decay, bool) or not isinstance(decay, int | float):
+        raise TypeError(f"`decay` must be a number, got {decay!r}")
     if not decay >= 0:
         raise ValueError(f"`decay` must be at least 0, got {decay}")
 
