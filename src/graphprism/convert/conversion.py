@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -262,10 +262,3 @@ class _Directions(torch.nn.Module):
         back = self.conv.conv_out(x, edge_index.flip(0), edge_type=types)
         out: Tensor = self.conv.alpha * back + (1 - self.conv.alpha) * ahead
         return out + self.conv.lin(x) if self.conv.root_weight else out
-
-
-def walk_convolutions(model: torch.nn.Module) -> Iterator[tuple[str, MessagePassing]]:
-    """Every convolution of a model with its name."""
-    for name, module in model.named_modules():
-        if isinstance(module, MessagePassing):
-            yield name, module
