@@ -26,6 +26,17 @@ def features(kind: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch
     return x, edge_index, torch.rand(edge_index.size(1), generator=generator), attr
 
 
+class Counted:
+    """A split that counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, graph) -> torch.Tensor:
+        self.calls += 1
+        return gp.splitting.resolve_split("degree")(graph)
+
+
 class Shared(torch.nn.Module):
     """A convolution used twice, another in a list, called by keyword."""
 
@@ -186,6 +197,21 @@ def test_hetero_conv_takes_dictionaries_and_data():
     found, expected = (model(data.x_dict, data.edge_index_dict) for model in (converted, plain))
     for name, value in expected.items():
         assert relative_error(found[name], value) < 1e-5
+
+    class TakesHeteroData(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = plain
+
+        def forward(self, data):
+            return self.conv(data.x_dict, data.edge_index_dict)
+
+    split = Counted()
+    converted = gp.to_mrs(TakesHeteroData(), split, num_relations=3)
+    for _ in range(3):
+        found = converted(data)
+        assert all(relative_error(found[name], value) < 1e-5 for name, value in expected.items())
+    assert split.calls == 3  # one for each type of edges
 
 
 def test_methods_of_the_model_split_too():

@@ -16,7 +16,7 @@ from torch_geometric.nn import GAT, GCN, GIN, EdgeCNN, GCNConv, GraphSAGE, Messa
 import graphprism as gp
 from graphprism.convert import MRSModel
 from tests.convert.test_convolutions import relative_error
-from tests.convert.test_models import OUT, F, N, features
+from tests.convert.test_models import OUT, Counted, F, N, features
 
 X, EDGES, WEIGHT, ATTR = features("undirected")
 MODELS = {
@@ -28,17 +28,6 @@ MODELS = {
     "generic, no loops": lambda: GAT(F, 8, 2, OUT, heads=2, v2=True, add_self_loops=False),
     "generic": lambda: GAT(F, 8, 2, OUT, heads=2, v2=True),
 }
-
-
-class Counted:
-    """A split that counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, graph) -> torch.Tensor:
-        self.calls += 1
-        return gp.splitting.resolve_split("degree")(graph)
 
 
 def converted(name: str = "gcn", **options) -> MRSModel:
@@ -181,8 +170,12 @@ def test_edge_type_of_the_model_itself_is_its_own():
 
 def test_bad_types_and_sparse_edges_are_refused():
     model = converted()
-    with pytest.raises(ValueError, match="`edge_type` must have 60 rows, one per edge, got 3"):
+    with pytest.raises(ValueError, match=r"`edge_type` must have shape \[60\], got \[3\]"):
         model(X, EDGES, edge_type=torch.zeros(3, dtype=torch.long))
+    with pytest.raises(ValueError, match=r"`edge_type` must hold numbers in \[0, 3\), got 3"):
+        model(X, EDGES, edge_type=torch.full((60,), 3))
+    with pytest.raises(ValueError, match="`num_relations` must be at least 3"):
+        converted(num_relations=2)
     adj = torch.sparse_coo_tensor(EDGES, WEIGHT, (N, N), check_invariants=True).coalesce()
     with pytest.raises(TypeError, match=r"must be an integer tensor \(2, E\) in a converted model"):
         model(X, adj)
@@ -190,6 +183,18 @@ def test_bad_types_and_sparse_edges_are_refused():
         converted(split=lambda graph: torch.full((graph.edge_index.size(1),), 2), num_relations=2)(X, EDGES)
     with pytest.raises(ValueError, match="`num_relations` must be given"):
         converted(split=lambda graph: graph.edge_index[0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("extra", [{}, {"edge_weight": WEIGHT}])
+def test_edges_that_come_again_give_the_same(name, extra):
+    if extra and "gcn" not in name:
+        pytest.skip("takes no weights")
+    model = converted(name)
+    part(model)
+    out = model(X, EDGES, **extra)
+    for _ in range(3):  # prepared from the second call on
+        assert relative_error(model(X, EDGES, **extra), out) < 1e-5
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -68,6 +68,8 @@ def to_mrs(
     if count is None:
         raise ValueError(f"`num_relations` must be given for a split that does not know it, got None with {resolved!r}")
     check_positive("num_relations", count)
+    if resolved.num_relations is not None and count < resolved.num_relations:
+        raise ValueError(f"`num_relations` must be at least {resolved.num_relations} for {resolved!r}, got {count}")
     options = {"start": start, "decay": decay, "example": example, "strict": strict}
     if budget is None:
         check_type("model", model, torch.nn.Module, "a torch.nn.Module, or a function of a width with `budget`")

@@ -10,22 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphprism.ops import RelationalAdj
 from graphprism.splitting import Split
 
 
 @dataclass(frozen=True, eq=False)
 class SplitEdgeIndex:
-    """Edges (2, E) that a model was called with, and their relations, (E,) or (E, R)."""
+    """Edges (2, E) that a model was called with, and their relations, (E,) or (E, R); prepared if they came before."""
 
     edge_index: Tensor
     edge_type: Tensor
+    adj: RelationalAdj | None = None
 
 
 class CurrentSplit:
     """What a converted model shares with its convolutions: how to split, and the edges that are split now.
 
-    One split is kept from call to call. It is found by the tensors that the split has read, as objects with their
-    version, never by their address, which the next batch may have; they are not kept alive.
+    One split is kept from call to call, of each set of edges that a call has. It is found by the tensors that the split
+    has read, as objects with their version, never by their address, which the next batch may have; the tensors are not
+    kept alive.
 
     Args:
         split: from a graph to the relation of each edge.
@@ -35,7 +38,7 @@ class CurrentSplit:
     def __init__(self, split: Split, num_relations: int) -> None:
         self.split, self.num_relations = split, num_relations
         self.entries: list[SplitEdgeIndex] = []
-        self._kept: _Kept | None = None
+        self._kept: dict[Any, _Kept] = {}
         self._last: list[tuple[Any, Tensor]] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -45,15 +48,24 @@ class CurrentSplit:
         self.__init__(state["split"], state["num_relations"])  # type: ignore[misc]
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def types_of(self, graph: CalledGraph) -> Tensor:
-        """Relations of the edges of a call, computed unless the last split read the same tensors."""
-        if self._kept is None or not self._kept.fits(graph):
+    def entry_of(self, key: Any, graph: CalledGraph) -> SplitEdgeIndex:
+        """The edges of a call with their relations, computed unless the last split read the same tensors.
+
+        Edges that come a second time are prepared for all layers and calls to come.
+        """
+        kept = self._kept.get(key)
+        if kept is None or not kept.fits(graph):
             with torch.no_grad():
                 types = self.split(graph)
             if types.dim() == 1:
                 _check_below(types, self.num_relations)
-            self._kept = _Kept.of(graph, types)
-        return self._kept.types
+            kept = self._kept[key] = _Kept.of(graph, types)
+        elif kept.adj is None:
+            edges = graph.original.detach()  # another object: the one of the call is not kept alive
+            kept.adj = RelationalAdj(
+                edges, kept.types, num_relations=self.num_relations, num_nodes=graph.size
+            ).prepare()
+        return SplitEdgeIndex(graph.original, kept.types, kept.adj)
 
     def leave(self, outer: list[SplitEdgeIndex]) -> None:
         """Ends a call: its edges are not kept alive, but still known to activation checkpoints, which run later."""
@@ -115,13 +127,14 @@ class CalledGraph:
         return value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Kept:
     """A split, with the tensors that it depends on."""
 
     size: int | tuple[int, int]
     seen: dict[str, Any]
     types: Tensor
+    adj: RelationalAdj | None = None
 
     @classmethod
     def of(cls, graph: CalledGraph, types: Tensor) -> _Kept:

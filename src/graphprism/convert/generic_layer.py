@@ -31,7 +31,9 @@ class GenericLayer(torch.nn.Module):
     where :math:`\psi_{\theta_r}(e)` is the message of the layer with the parameters :math:`\theta_r` on the whole
     graph, so that its softmax and its norms are over all edges, :math:`\bigoplus` and :math:`\phi` are the layer's
     aggregation and update, done once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` at first. With soft types a
-    message is :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. A layer that passes messages several times mixes each time.
+    message is :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. Attention that a layer puts into its messages is that of the
+    copies, so that it sums to one over a node's edges only while they are equal; `MRSGATConv` has one softmax. A layer
+    that passes messages several times mixes each time.
 
     Time grows with R: every copy makes all messages. `torch.compile` leaves the layer as it is; `torch.export` takes it
     where the layer adds no self-loops. Modules of the layer that keep statistics in training, such as

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
+from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, SplitEdgeIndex
 
 
@@ -77,10 +78,19 @@ class MRSModel(torch.nn.Module):
                         "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
                         "sampling, with `SplitEdges`"
                     )
-                types = self.current.types_of(CalledGraph(edge_index, size, arguments))
-            elif types.size(0) != edge_index.size(1):
-                raise ValueError(f"`edge_type` must have {edge_index.size(1)} rows, one per edge, got {types.size(0)}")
-            yield SplitEdgeIndex(edge_index, types)
+                yield self.current.entry_of(key, CalledGraph(edge_index, size, arguments))
+            else:
+                self._check_types(types, edge_index.size(1))
+                yield SplitEdgeIndex(edge_index, types)
+
+    def _check_types(self, types: Tensor, num_edges: int) -> None:
+        count = self.current.num_relations
+        if types.dim() == 2:
+            check_shape("edge_type", types, [num_edges, count])
+        else:
+            check_shape("edge_type", types, [num_edges])
+            check_integer("edge_type", types)
+            guard_ranges({"edge_type": (types, count)})
 
     def extra_repr(self) -> str:
         """The split for ``print``."""

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, MessagePassing, SAGEConv
 from torch_geometric.utils import degree
 
-from graphprism.convert.current_split import CurrentSplit
+from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex
 from graphprism.convert.mrs_model import argument_names, is_edge_index, named_arguments
 from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalParameter
+from graphprism.ops import RelationalAdj
 
 # What a layer of this package takes beside node features and edges.
 _TAKES = {"edge_weight", "edge_attr"}
@@ -51,7 +52,7 @@ class OwnLayer(torch.nn.Module):
         x, edge_index = named.pop("x"), named.pop("edge_index")
         named.pop("size", None)
         check_edges(edge_index)
-        types = self.current.lookup(edge_index).edge_type if edge_type is None else edge_type
+        entry = self.current.lookup(edge_index) if edge_type is None else SplitEdgeIndex(edge_index, edge_type)
         options = {name: value for name, value in named.items() if value is not None}
         if not options.keys() <= _TAKES:
             came = sorted(options.keys() - _TAKES)
@@ -64,8 +65,23 @@ class OwnLayer(torch.nn.Module):
             rows = x.size(-2) if isinstance(x, Tensor) else x[1].size(-2)
             share = degree(edge_index[1], rows, options["edge_weight"].dtype).clamp(min=1)
             options["edge_weight"] = options["edge_weight"] / share[edge_index[1]]
-        out: Tensor = self.conv(x, edge_index, types, **options)
+        adj = None if self.is_reversed else self._prepared(entry, x, options.get("edge_weight"))
+        if adj is not None:
+            options.pop("edge_weight", None)
+            prepared: Tensor = self.conv(x, adj, **options)
+            return prepared
+        out: Tensor = self.conv(x, edge_index, entry.edge_type, **options)
         return out
+
+    def _prepared(self, entry: SplitEdgeIndex, x: Any, edge_weight: Tensor | None) -> RelationalAdj | None:
+        """The prepared graph, where there is one and the layer would not have to sort it anew."""
+        ends = (x, x) if isinstance(x, Tensor) else x
+        adj = None if torch.compiler.is_compiling() else entry.adj
+        if adj is None or adj.size != tuple(end.size(-2) for end in ends):
+            return None
+        if edge_weight is None:
+            return adj
+        return None if getattr(self.conv, "add_self_loops", False) else adj.with_weight(edge_weight)
 
     def _pair(self, x: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.is_reversed or x[1] is None:

@@ -93,10 +93,27 @@ def test_gat_conv_adds_self_loops_as_pyg(options, residual):
 
 
 @pytest.mark.parametrize("layer", [MRSGCNConv, MRSGATConv])
-def test_prepared_graph_is_refused_where_the_layer_adds_self_loops(layer):
-    adj = RelationalAdj(EDGES, types(), num_relations=RELATIONS, num_nodes=N)
-    with pytest.raises(TypeError, match="with `add_self_loops=True`, got a RelationalAdj"):
-        layer(IN, OUT, add_self_loops=True)(torch.randn(N, IN), adj)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_prepared_graph_keeps_the_one_with_self_loops(layer, weighted, monkeypatch):
+    x, weight, _ = graph()
+    weight = weight if weighted else None
+    conv = layer(IN, OUT, add_self_loops=True).double()
+    expected = conv(x, EDGES, types(), weight)
+    adj = RelationalAdj(EDGES, types(), weight, num_relations=RELATIONS, num_nodes=N)
+    torch.testing.assert_close(conv(x, adj), expected)
+    monkeypatch.setattr(RelationalAdj, "in_forward", None)  # no graph is made any more
+    torch.testing.assert_close(conv(x, adj), expected)
+
+
+@pytest.mark.parametrize("layer", [MRSGCNConv, MRSGATConv])
+def test_weights_with_gradients_are_not_kept_with_self_loops(layer):
+    x, weight, _ = graph()
+    conv = layer(IN, OUT, add_self_loops=True).double()
+    weight.requires_grad_()
+    adj = RelationalAdj(EDGES, types(), weight, num_relations=RELATIONS, num_nodes=N)
+    for _ in range(2):
+        conv(x, adj).square().sum().backward()
+    assert weight.grad.abs().max() > 0
 
 
 def test_gcn_conv_refuses_self_loops_without_normalisation():

@@ -21,7 +21,7 @@ from graphprism.nn.conv.operands import (
     zeros_parameter,
 )
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
-from graphprism.nn.conv.self_loops import check_no_prepared, with_new_loops
+from graphprism.nn.conv.self_loops import check_takes_loops, with_new_loops
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
 from graphprism.ops.pair_rows import receiver_products, sender_rows
 
@@ -48,8 +48,8 @@ class MRSGATConv(torch.nn.Module):
         negative_slope: slope of LeakyReLU.
         dropout: share of attention coefficients dropped in training.
         add_self_loops: whether to replace all self-loops by one at each node, as PyG's layer does, in the last
-            relation, R - 1, the tie of an ordering, and of weight 1. A `RelationalAdj` is refused, since adding edges
-            would sort it anew in every call.
+            relation, R - 1, the tie of an ordering, and of weight 1. A `RelationalAdj` keeps the graph with its
+            self-loops, which is made once.
         edge_dim: size of an edge feature that adds :math:`\mathbf{a}_e^\top \mathbf{W}_e^\top \mathbf{e}` to the logit.
         fill_value: edge features of added self-loops, as in PyG's layer: a number, a tensor (D,), or how to reduce
             those of the edges that enter the node (``"mean"``, ``"sum"``, ``"min"``, ``"max"``, ``"mul"``).
@@ -133,7 +133,7 @@ class MRSGATConv(torch.nn.Module):
         edge_attr: Tensor | None = None,
     ) -> Tensor:
         """One layer; see the class for shapes."""
-        check_no_prepared(edge_index, self.add_self_loops)
+        check_takes_loops(edge_index, self.add_self_loops)
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
         check_features(x, self.lin, self.lin_dst, sparse=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 from graphprism._checks import check_choice, check_flag
 from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
-from graphprism.nn.conv.self_loops import check_no_prepared, with_remaining_loops, with_weighted_loops
+from graphprism.nn.conv.self_loops import check_takes_loops, with_remaining_loops, with_weighted_loops
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
 
 
@@ -33,8 +33,8 @@ class MRSGCNConv(torch.nn.Module):
         cached: whether to keep the normalised graph of the first call for all later ones, whatever they are called
             with, as PyG's layer does; `reset_parameters` forgets it.
         add_self_loops: whether to give each node without a self-loop one before normalisation, as PyG's layer does. All
-            self-loops are then in the last relation, R - 1, the tie of an ordering. A `RelationalAdj` is refused, since
-            adding edges would sort it anew in every call.
+            self-loops are then in the last relation, R - 1, the tie of an ordering. A `RelationalAdj` keeps the graph
+            with its self-loops, which is made once.
         normalize: `None` normalises unless ``edge_weight`` is given (with ``add_self_loops`` always); `True` always
             does, on top of the weights, as PyG's layer; `False` never does.
         edge_norm: how to normalise, a kind of `graphprism.ops.edge_norm`: ``"sym"``, or ``"dir"`` for directed graphs.
@@ -105,7 +105,7 @@ class MRSGCNConv(torch.nn.Module):
         edge_weight: Tensor | None = None,
     ) -> Tensor:
         """One layer; see the class for shapes."""
-        check_no_prepared(edge_index, self.add_self_loops)
+        check_takes_loops(edge_index, self.add_self_loops)
         out, _, bias = self.summands(x, edge_index, edge_type, edge_weight)
         return out if bias is None else out + bias
 

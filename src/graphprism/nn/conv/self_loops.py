@@ -14,13 +14,13 @@ from graphprism.ops import RelationalAdj
 Adj = TypeVar("Adj", bound=Prepared)
 
 
-def check_no_prepared(edge_index: Tensor | Prepared, adds_loops: bool) -> None:
-    """Raises where a layer that adds self-loops gets a prepared graph, which it would have to sort anew every time."""
-    if adds_loops and not isinstance(edge_index, Tensor):
+def check_takes_loops(edge_index: Tensor | Prepared, adds_loops: bool) -> None:
+    """Raises where a layer adds self-loops to a prepared graph that cannot be extended."""
+    if adds_loops and not isinstance(edge_index, Tensor | RelationalAdj):
         came = type(edge_index).__name__
         raise TypeError(
-            f"`edge_index` must be a torch.Tensor with `add_self_loops=True`, got a {came}: add the self-loops before "
-            "the split and the preparation, and leave `add_self_loops` out"
+            f"`edge_index` must be a torch.Tensor or a RelationalAdj with `add_self_loops=True`, got a {came}: add the "
+            "self-loops before the split, and leave `add_self_loops` out"
         )
 
 
@@ -34,9 +34,15 @@ def with_remaining_loops(adj: Adj, fill_value: float) -> Adj:
 def with_weighted_loops(adj: Adj, fill_value: float, dtype: torch.dtype) -> Adj:
     """`with_remaining_loops` for a sum: self-loops that are there stay, with weight 0, and others take their weight.
 
-    The number of edges does not depend on values: no host-device sync, and compiled code has one shape.
+    The number of edges does not depend on values: no host-device sync, and compiled code has one shape. A prepared
+    graph keeps the result.
     """
     assert isinstance(adj, RelationalAdj)
+    key = ("weighted loops", fill_value, dtype)
+    return adj.derived(key, lambda: _weighted_loops(adj, fill_value, dtype))  # type: ignore[return-value]
+
+
+def _weighted_loops(adj: RelationalAdj, fill_value: float, dtype: torch.dtype) -> RelationalAdj:
     edges, number = adj.edge_index, _number_of_nodes(adj)
     is_loop = edges[0] == edges[1]
     weight = adj.edge_weight
@@ -57,12 +63,19 @@ def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tenso
     Shapes: ``edge_attr`` (E, D) -> (E', D)
     """
     assert isinstance(adj, RelationalAdj)
-    edges, number = adj.edge_index, min(adj.size)
-    edges, kept = remove_self_loops(edges, torch.arange(adj.num_edges, device=adj.device))
-    weight = None if adj.edge_weight is None else torch.cat([adj.edge_weight[kept], adj.edge_weight.new_ones(number)])
-    attr = None if edge_attr is None else edge_attr[kept]
-    edges, attr = add_self_loops(edges, attr, fill_value=fill_value, num_nodes=number)
-    return _rebuilt(adj, edges, weight), attr
+    looped = adj.derived("new loops", lambda: _new_loops(adj))
+    if edge_attr is not None:
+        edges, edge_attr = remove_self_loops(adj.edge_index, edge_attr)
+        _, edge_attr = add_self_loops(edges, edge_attr, fill_value=fill_value, num_nodes=min(adj.size))
+    return looped, edge_attr  # type: ignore[return-value]
+
+
+def _new_loops(adj: RelationalAdj) -> RelationalAdj:
+    number, weight = min(adj.size), adj.edge_weight
+    edges, weight = remove_self_loops(adj.edge_index, weight)
+    weight = None if weight is None else torch.cat([weight, weight.new_ones(number)])
+    edges, _ = add_self_loops(edges, num_nodes=number)
+    return _rebuilt(adj, edges, weight)
 
 
 def _number_of_nodes(adj: RelationalAdj) -> int:
