@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -393,6 +394,17 @@ class RelationalAdj:
             self.prepare()  # so that all kinds share what is sorted
         other = self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
         if not wants_gradient:  # a graph of gradients must not outlive its backward pass
+            self._cache[key] = other
+        return other
+
+    def derived(self, key: Any, build: Callable[[], RelationalAdj]) -> RelationalAdj:
+        """Another graph that ``build`` makes of this one, once for each ``key`` unless gradients flow through it."""
+        if key in self._cache:
+            cached: RelationalAdj = self._cache[key]
+            return cached
+        other = build()
+        tensors = (other.edge_weight, other.edge_type)
+        if not any(tensor is not None and tensor.requires_grad for tensor in tensors):
             self._cache[key] = other
         return other
 

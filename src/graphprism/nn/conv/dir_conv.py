@@ -64,6 +64,8 @@ class DirConv(torch.nn.Module):
         for layer in (self.conv_in, self.conv_out):
             if layer is not None and not hasattr(layer, "num_relations"):
                 raise TypeError(f"`factory` must be {must} of this package, got one that makes {type(layer).__name__}")
+            if getattr(layer, "add_self_loops", False):
+                raise ValueError("`factory` must add no self-loops: add them before the split, got add_self_loops=True")
         self.lin_root = None if root_weight is None else Linear(*root_weight, bias=False)
 
     @property
