@@ -9,6 +9,7 @@ import graphprism as gp
 from graphprism.convert.generic_layer import GenericLayer
 from graphprism.convert.own_layers import OwnLayer
 from graphprism.nn import MRSGCNConv
+from graphprism.nn.conv.relational_conv import RelationalConv
 from tests.convert.test_convolutions import inputs, out_and_gradients, relative_error
 
 N, F, OUT, D = 12, 6, 4, 3
@@ -105,7 +106,8 @@ def test_converted_model_is_the_same_function(name, kind, dtype):
     call = (lambda model: lambda *a: model(*a[:2], **{extra: a[2]})) if extra in ("edge_weight", "edge_attr") else None
     example = {"x": given[0], "edge_index": given[1], extra: given[2]} if call else given
     converted = gp.to_mrs(plain, example=example)
-    assert not any(isinstance(module, pyg.MessagePassing) for module in own_modules(converted))
+    modules = [each for each in own_modules(converted) if not isinstance(each, RelationalConv)]
+    assert not any(isinstance(module, pyg.MessagePassing) for module in modules)
     found, expected = (out_and_gradients(call(model) if call else model, given, leaves) for model in (converted, plain))
     limit = 1e-5 if dtype == torch.float32 else 1e-12
     assert max(map(relative_error, found, expected)) < limit
@@ -272,3 +274,8 @@ def test_budget_without_width_or_function_is_refused():
         gp.to_mrs(GCN(F, 8, 2), budget="equal", width=8)
     with pytest.raises(TypeError, match=r"`model` must be a torch.nn.Module"):
         gp.to_mrs(lambda width: GCN(F, width, 2))
+
+
+def test_layers_of_this_package_are_refused():
+    with pytest.raises(ValueError, match="MRSGCNConv: it has a weight for each relation already"):
+        gp.to_mrs(torch.nn.ModuleList([gp.nn.MRSGCNConv(4, 4)]))

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCN, GIN, EdgeCNN, GCNConv, GraphSAGE, MessagePassing, RGATConv
+from torch_geometric.transforms import ToUndirected
 
 import graphprism as gp
 from graphprism.convert import MRSModel
@@ -389,3 +390,11 @@ def test_edge_cnn_with_batch_norm_trains():
     model = gp.to_mrs(EdgeCNN(F, 8, 2, OUT), example=(X, EDGES)).train()
     model(X, EDGES).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_types_that_no_longer_belong_to_their_edges_are_refused():
+    data = gp.SplitEdges("degree")(Data(x=X, edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]])))
+    model = gp.to_mrs(TakesData())
+    assert model(data).shape == (N, OUT)
+    with pytest.raises(ValueError, match="edge_type"):
+        model(ToUndirected()(data))

@@ -16,6 +16,7 @@ from graphprism.convert.current_split import CurrentSplit
 from graphprism.convert.generic_layer import GenericLayer, NotConvertible, probe
 from graphprism.convert.mrs_model import MRSModel
 from graphprism.convert.own_layers import OwnLayer, own_layer
+from graphprism.nn.conv.relational_conv import RelationalConv
 from graphprism.nn.conv.relational_weight import DECAY, check_start
 from graphprism.splitting import GraphLike, Split, resolve_split
 
@@ -167,6 +168,8 @@ def _convert(
     call: tuple[tuple[Any, ...], dict[str, Any]] | None,
     shared: set[int],
 ) -> torch.nn.Module:
+    if isinstance(conv, RelationalConv):
+        raise NotConvertible("it has a weight for each relation already")
     if any(is_lazy(parameter) for parameter in conv.parameters()):
         raise NotConvertible("it waits for the sizes of its input: give `example`, or call the model once before")
     if any(id(parameter) in shared for parameter in conv.parameters()):

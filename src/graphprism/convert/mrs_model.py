@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 
 from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, SplitEdgeIndex
+from graphprism.splitting.check_split import check_split
 
 
 class MRSModel(torch.nn.Module):
@@ -114,6 +115,8 @@ def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
                 store = value[kind]
                 yield kind, store.edge_index, size, store.to_dict(), store.get("edge_type")
         elif isinstance(value, Data) and value.edge_index is not None:
+            if value.get("edge_type") is not None:
+                check_split(value)
             yield "edge_index", value.edge_index, int(value.num_nodes or 0), value.to_dict(), value.get("edge_type")
         elif isinstance(value, Mapping):
             for kind, edges in value.items():

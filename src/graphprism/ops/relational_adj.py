@@ -370,7 +370,8 @@ class RelationalAdj:
         """The same graph without what was computed of it; torch 2.6 cannot compile `copy.copy`."""
         other = object.__new__(RelationalAdj)
         other.edge_index, other.edge_type, other.edge_weight = self.edge_index, self.edge_type, self.edge_weight
-        other.one_pass = self.one_pass
+        if self.one_pass:
+            other.one_pass = True
         other.num_relations, other.size, other._cache = self.num_relations, self.size, {}
         return other
 

@@ -90,7 +90,8 @@ class DirConv(torch.nn.Module):
         out, second, bias = self.summands(x, edge_index, edge_type, edge_weight)
         if second is not None:
             # safe in place: no other reference, not saved for backward; autograd allows it for no view
-            out = out + second if out._is_view() else out.add_(second)
+            is_new = not torch.compiler.is_compiling() and not out._is_view()
+            out = out.add_(second) if is_new else out + second
         return out if bias is None else out + bias
 
     def summands(
