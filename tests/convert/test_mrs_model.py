@@ -398,3 +398,22 @@ def test_types_that_no_longer_belong_to_their_edges_are_refused():
     assert model(data).shape == (N, OUT)
     with pytest.raises(ValueError, match="edge_type"):
         model(ToUndirected()(data))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [TakesData, lambda: GCN(F, 8, num_layers=2, out_channels=OUT), lambda: GCNConv(F, OUT)],
+    ids=["data", "gcn", "conv"],
+)
+def test_converted_models_are_measured_and_explained(make):
+    data = gp.SplitEdges("degree")(Data(x=X, edge_index=EDGES))
+    model = gp.to_mrs(make())
+    part(model)
+    assert gp.collapse(model, data).verdict
+    explained = gp.explain(model, data)
+    by_hand = gp.explain(
+        model,
+        data,
+        forward=(lambda m, d: m(d)) if make is TakesData else lambda m, d: m(d.x, d.edge_index, edge_type=d.edge_type),
+    )
+    assert str(explained) == str(by_hand)

@@ -46,6 +46,18 @@ class MRSModel(torch.nn.Module):
         """The model's output."""
         return self._call(self.model, self._names, *args, **kwargs)
 
+    @property
+    def call_signature(self) -> inspect.Signature:
+        """The arguments of the model, and ``edge_type``; `graphprism.collapse` and `graphprism.explain` read it."""
+        own, kinds = inspect.signature(self.model.forward), inspect.Parameter
+        if hasattr(self.model, "arguments"):  # one converted convolution: nodes and edges are needed, the rest is not
+            needed = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._names[:2]]
+            return own.replace(parameters=[*needed, kinds("edge_type", kinds.KEYWORD_ONLY, default=None)])
+        if "edge_type" in own.parameters:
+            return own
+        named = [each for each in own.parameters.values() if each.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+        return own.replace(parameters=[*named, kinds("edge_type", kinds.KEYWORD_ONLY, default=None)])
+
     def __getattr__(self, name: str) -> Any:
         modules = self.__dict__.get("_modules", {})
         if name in modules or "model" not in modules:

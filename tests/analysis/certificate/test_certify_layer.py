@@ -65,7 +65,9 @@ def test_dir_conv_hears_both_directions():
 
 
 def test_relations_that_share_their_start():
-    words = "Its relations share their start: before training it is the plain layer, and this is not proven for it."
+    words = (
+        "Its relations share their start: this holds only once training has moved them apart; before, it is the plain"
+    )
     for start, said in (("shared", True), ("independent", False)):
         layer = MRSGCNConv(8, 8, num_relations=3, start=start)
         assert (words in certify(PATH, "degree", layer=layer).sentence) == said
