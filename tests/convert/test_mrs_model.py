@@ -417,3 +417,10 @@ def test_converted_models_are_measured_and_explained(make):
         forward=(lambda m, d: m(d)) if make is TakesData else lambda m, d: m(d.x, d.edge_index, edge_type=d.edge_type),
     )
     assert str(explained) == str(by_hand)
+
+
+def test_a_converted_model_prints_its_layers_and_they_are_certified():
+    model = gp.to_mrs(GCN(F, 8, num_layers=2, out_channels=OUT))
+    assert "convs.0: MRSGCNConv" in str(model)
+    data = gp.SplitEdges("degree")(Data(edge_index=EDGES, num_nodes=N))
+    assert gp.certify(data, layer=model.model.convs[0]).layer.name == "MRSGCNConv"

@@ -106,8 +106,13 @@ class MRSModel(torch.nn.Module):
             guard_ranges({"edge_type": (types, count)})
 
     def extra_repr(self) -> str:
-        """The split for ``print``."""
-        return f"split={self.current.split!r}, num_relations={self.current.num_relations}"
+        """The split, and the converted convolutions by name, which PyG's models do not print."""
+        layers = [
+            f"{name or 'model'}: {str(getattr(each, 'conv', each)).splitlines()[0].rstrip('(')}"
+            for name, each in self.model.named_modules()
+            if hasattr(each, "current") and hasattr(each, "arguments")
+        ]
+        return "\n".join([f"split={self.current.split!r}, num_relations={self.current.num_relations}", *layers])
 
 
 _Found = tuple[Any, Tensor, int | tuple[int, int], Mapping[str, Any], Tensor | None]

@@ -15,7 +15,7 @@ from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex
 from graphprism.convert.mrs_model import argument_names, is_edge_index, named_arguments
 from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalParameter
-from graphprism.ops import RelationalAdj
+from graphprism.ops import Coefficients, RelationalAdj
 
 # What a layer of this package takes beside node features and edges.
 _TAKES = {"edge_weight", "edge_attr"}
@@ -41,6 +41,16 @@ class OwnLayer(torch.nn.Module):
         for name in _COPIED:
             if hasattr(replaced, name):
                 setattr(self, name, getattr(replaced, name))
+
+    @property
+    def num_relations(self) -> int:
+        """Relations of the layer."""
+        return int(self.conv.num_relations)  # type: ignore[arg-type]
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        """What the layer multiplies messages by; `graphprism.certify` takes it."""
+        found: Coefficients = self.conv.coefficients(adj)  # type: ignore[operator]
+        return found
 
     def reset_parameters(self) -> None:
         """Draws new weights."""
