@@ -58,6 +58,8 @@ LAYERS = {
     "gin, linear": lambda r: MRSGINConv(linear, **apart(r), eps=0.3),
     "gin, tanh": lambda r: MRSGINConv(tanh_network, **apart(r)),
     "gat": lambda r: MRSGATConv(IN, OUT, **apart(r)),
+    "gcn, with loops": lambda r: MRSGCNConv(IN, OUT, add_self_loops=True, **apart(r)),
+    "gat, with loops": lambda r: MRSGATConv(IN, OUT, add_self_loops=True, **apart(r)),
     "gat, heads": lambda r: MRSGATConv(IN, OUT // 3, **apart(r), heads=3),
     "gated": lambda r: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False),
     "gated, per relation": lambda r: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False, gate_per_relation=True),

@@ -302,8 +302,11 @@ def _layer_certificate(
         rows = coefficient_in_degrees(found, merged=True)
         groups = _groups(rows, one, tolerance, found.channels)
         merged = int(count_pairs(groups, one.batch, one.num_graphs)[0].sum())
-    silenced = found.silenced().cpu() if proven else torch.zeros(one.edge_index.size(1), dtype=torch.bool)
-    weighs = torch.ones_like(silenced) if weight is None else weight != 0
+    num_edges = one.edge_index.size(1)
+    silenced = found.silenced().cpu() if proven else torch.zeros(num_edges, dtype=torch.bool)
+    weighs = torch.ones(num_edges, dtype=torch.bool) if weight is None else weight != 0
+    if silenced.numel() > num_edges:  # the layer adds loops after the edges, in place of those that are there
+        silenced = silenced[:num_edges] & (one.edge_index[0] != one.edge_index[1])
     return LayerCertificate(
         name=found.layer,
         norm=found.norm,
