@@ -34,7 +34,7 @@ def main() -> None:
     dataset = load("zinc12k", args.data) if args.data else molecules()
     rows = []
     for model in args.models.split(","):
-        run = Run("zinc12k", model, layers=LAYERS, epochs=args.epochs)
+        run = Run("zinc12k", model, layers=LAYERS, epochs=args.epochs, start="independent")
         runs = [Run(**{**run.to_dict(), "lr": lr, "seed": seed}) for lr in RATES for seed in SEEDS]
         results = train_lockstep(runs, dataset)
         seconds = min(sum(result.history["seconds"][epoch] for result in results) for epoch in range(args.epochs))

@@ -56,7 +56,7 @@ def make_engine(run: Run, dataset: PackedDataset, device: torch.device) -> Eager
 
 def check(model: str, dataset: PackedDataset, device: torch.device) -> None:
     """Raises unless engine and PyG agree in float64: outputs for a batch, and all weights after three steps on it."""
-    run = Run(model=model, precision="float64", warmup=0, schedule="constant")
+    run = Run(model=model, precision="float64", warmup=0, schedule="constant", start="independent")
     few = first_training_graphs(dataset, run.batch_size)
     for theirs in pyg_trainers(build_model(run, few), run, few, device, torch.float64).values():
         engine, network = make_engine(run, few, device), theirs.network
@@ -74,7 +74,7 @@ def check(model: str, dataset: PackedDataset, device: torch.device) -> None:
 
 def contenders(model: str, dataset: PackedDataset, device: torch.device) -> dict[str, Callable[[], object]]:
     """One epoch each: our engine with its batching, PyG with and without loading, and the loading of both alone."""
-    run = Run(model=model)
+    run = Run(model=model, start="independent")
     engine, order = make_engine(run, dataset, device), dataset.subset("train")
 
     def our_batches() -> list[object]:
@@ -143,7 +143,7 @@ def show_epoch(report: EpochReport) -> None:
 
 def train_both(dataset: PackedDataset, name: str, device: torch.device, epochs: int, ledger: Path) -> None:
     for model in MODELS:
-        run = Run(name, model, epochs=epochs)
+        run = Run(name, model, epochs=epochs, start="independent")
         result = train(run, dataset, accelerator=device.type, on_epoch=show_epoch)
         Ledger(ledger).append(result)
         print(f"{run.title}: test {result.at_best('test'):.4f}, {result.step_ms:.2f} ms a step, {result.seconds:.0f} s")

@@ -27,7 +27,7 @@ def make_contenders(adj: RelationalAdj, channels: int) -> dict[str, Run]:
 
     num_nodes = adj.size[0]
     x, grad = draw(num_nodes, channels).requires_grad_(), draw(num_nodes, channels)
-    conv = MRSGCNConv(channels, channels, num_relations=3, bias=False).to(device)
+    conv = MRSGCNConv(channels, channels, num_relations=3, bias=False, start="independent").to(device)
     published = PublishedConv(channels, channels, bias=False).to(device)
     published.copy(conv)
     weight, all_at_once = conv.lin.weight, published.lin.weight

@@ -21,13 +21,16 @@ ARROWS = {
     "packed": set(),
     "results": set(),
     "splitting": set(),
-    "ops": set(),
+    # A prepared graph is made of data whose split is checked.
+    "ops": {"splitting"},
     "nn": {"nn.conv", "nn.models"},
     "nn.conv": {"ops"},
     "nn.models": {"nn.conv", "ops"},
     "transforms": {"splitting", "ops"},
     "io": {"packed", "splitting"},
     "plotting": {"splitting"},
+    # Replaces layers of PyG by those of `nn`, and splits what the converted model is called with.
+    "convert": {"nn", "splitting", "ops"},
     "analysis": {"packed", "io", "plotting", "splitting", "ops"},
     # Both make molecule-like graphs, with one generator.
     "testing": {"datasets", "splitting", "ops"},
@@ -69,6 +72,7 @@ AT_IMPORT = {
     "transforms": CORE,
     "io": CORE,
     "plotting": CORE,
+    "convert": CORE,
     "analysis": CORE,
     "testing": CORE,
     "datasets": CORE,

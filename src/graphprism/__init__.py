@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphprism import analysis, datasets, experiments, nn, ops, splitting, testing, training, transforms
+    from graphprism import analysis, convert, datasets, experiments, nn, ops, splitting, testing, training, transforms
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -17,18 +17,33 @@ if TYPE_CHECKING:
         certify,
         collapse,
         compare_splits,
+        explain,
         inspect_graph,
         rank_one_distance,
     )
+    from graphprism.convert import to_mrs
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
+    from graphprism.splitting import check_split
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
-_PACKAGES = ("analysis", "datasets", "experiments", "nn", "ops", "splitting", "testing", "training", "transforms")
+_PACKAGES = (
+    "analysis",
+    "convert",
+    "datasets",
+    "experiments",
+    "nn",
+    "ops",
+    "splitting",
+    "testing",
+    "training",
+    "transforms",
+)
 # Names by the package that has them.
 _NAMES = {
     **dict.fromkeys(("SplitEdges", "RelationalNorm", "LaplacianPE"), "transforms"),
     "RelationalAdj": "ops",
+    "check_split": "splitting",
     **dict.fromkeys(
         (
             "Certificate",
@@ -38,12 +53,14 @@ _NAMES = {
             "certify",
             "collapse",
             "compare_splits",
+            "explain",
             "inspect_graph",
             "rank_one_distance",
         ),
         "analysis",
     ),
     "read_graph": "io",
+    "to_mrs": "convert",
 }
 
 __all__ = [
@@ -58,10 +75,13 @@ __all__ = [
     "__version__",
     "analysis",
     "certify",
+    "check_split",
     "collapse",
     "compare_splits",
+    "convert",
     "datasets",
     "experiments",
+    "explain",
     "inspect_graph",
     "nn",
     "ops",
@@ -69,6 +89,7 @@ __all__ = [
     "read_graph",
     "splitting",
     "testing",
+    "to_mrs",
     "training",
     "transforms",
 ]

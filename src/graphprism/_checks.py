@@ -118,7 +118,7 @@ def check_channels(name: str, tensor: Tensor, channels: int) -> None:
 
 def check_dtype(name: str, tensor: Tensor, dtype: torch.dtype, owner: str) -> None:
     """Raises `TypeError` unless ``tensor`` has the type of ``owner``; autocast makes both equal by itself."""
-    if tensor.dtype != dtype and not torch.is_autocast_enabled(tensor.device.type):
+    if tensor.dtype != dtype and (tensor.is_meta or not torch.is_autocast_enabled(tensor.device.type)):
         raise TypeError(f"`{name}` must be {dtype} as {owner}, got {tensor.dtype}")
 
 

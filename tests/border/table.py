@@ -518,7 +518,9 @@ transforms.SplitEdges("")                                     => must be one of
 transforms.SplitEdges("degree,,ppr")                          => must be one of
 transforms.SplitEdges()(None)                                 => `data` must be a torch_geometric Data
 transforms.SplitEdges()(x)                                    => `data` must be a torch_geometric Data
-transforms.SplitEdges()(HeteroData())                         => `data` must be a torch_geometric Data
+transforms.SplitEdges()(HeteroData())                         => `data` must have at least one edge type
+transforms.SplitEdges(overwrite=1)                            => `overwrite` must be True or False
+transforms.SplitEdges()(graph(e, edge_type=t))                => `data.edge_type` must not be there yet
 transforms.SplitEdges()(Data(x=x))                            => `data.edge_index` must be given
 transforms.SplitEdges()(graph(e[0]))                          => `data.edge_index` must have shape [2, E]
 transforms.SplitEdges()(graph(e.float()))                     => `data.edge_index` must hold integers
@@ -789,8 +791,8 @@ gcn(x.to_sparse(), e, t)                                      => `x` must be
 gated(x.to_sparse_csr(), e, t)                                => `x` must be
 gin(x.to_sparse_csr(), e, t)                                  => `x` must be
 mrs(x.to_sparse_csr(), e, t)                                  => `x` must be
-gcn(x, e.to_sparse(), t)                                      => `edge_index` must be
-gcn(x, torch.eye(5).to_sparse_csr(), t)                       => `edge_index` must
+gcn(x, e.to_sparse(), t)                                      => `edge_index` must have shape [5, 5] as a sparse tensor
+gcn(x, torch.eye(5).to_sparse_csr(), t)                       => `edge_type` must have shape [5], got [4]
 gcn(x, e, s.to(torch.complex64))                              => `edge_type` must hold floating-point numbers
 gcn(x, e, t, w.to(torch.complex64))                           => `edge_weight` must hold floating-point numbers
 gcn(x[:0], e, t)                                              => must hold numbers in [0, 0)

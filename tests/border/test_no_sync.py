@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphprism.nn import GNN, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
-from graphprism.ops import RelationalAdj, relational_adj
+from graphprism.ops import RelationalAdj, linear_csr, relational_adj
 
 LAYERS = {
     "gcn": lambda width: MRSGCNConv(width, width),
@@ -53,3 +53,26 @@ def test_layer_waits_for_nothing(name, width, soft, monkeypatch):
 def test_no_sync_finds_a_sync():
     with pytest.raises(AssertionError, match="would wait for the device"), NoSync():
         int(torch.ones(1))
+
+
+def test_graphs_made_of_a_graph_for_one_pass_are_for_one_pass():
+    adj = RelationalAdj(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    adj.one_pass = True
+    for other in (adj.normalized("sym"), adj.transpose(), adj.with_weight(torch.ones(2)), adj.to("cpu")):
+        assert other.one_pass
+
+
+def test_dir_conv_adds_to_views(monkeypatch):
+    layer = DirConv(lambda: MRSGCNConv(8, 8))
+    graph = torch.randn(5, 8), torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([0, 1, 2])
+    expected = layer(*graph)
+
+    def view(x, *rest):
+        whole = torch.cat([inner(x, *rest), x.new_zeros(1, 8)])
+        return whole[:-1]
+
+    inner = linear_csr.all_pairs_forward
+    monkeypatch.setattr(linear_csr.FORWARD, "choose", lambda name, device: view)
+    out = layer(*graph)
+    out.sum().backward()
+    torch.testing.assert_close(out, expected)

@@ -50,7 +50,7 @@ def test_plan_table_and_sentence(first):
     assert done.exit_code == 0, done.output
     assert "small: 100 / 10 / 10 graphs for training, validation and test, regression by mae." in done.stdout
     assert re.search(r"^gcn: 2 layers, width \d\d, \d,\d\d\d parameters\.$", done.stdout, re.MULTILINE)
-    assert "mrs-gcn by degree: 2 layers, width " in done.stdout
+    assert "mrs-gcn by degree: 2 layers, shared start, decay 1000, width " in done.stdout
     assert "3 epochs of batches of 32, adamw, learning rate 0.001, cosine, gradients clipped at 1" in done.stdout
     rows = [line for line in done.stdout.splitlines() if line.startswith("│")]
     assert [row.split("│")[1].strip() for row in rows] == ["gcn", "mrs-gcn"]
@@ -115,6 +115,7 @@ def test_fresh_does_not_need_a_checkpoint_that_can_be_read(data, out):
 def test_every_option_reaches_the_run(data, out):
     said = {"split": "core", "jk": "max", "pe": 2, "norm": "batch", "dropout": 0.1, "optimizer": "adam", "clip": 0.5}
     more = {"weight_decay": 0.01, "schedule": "constant", "batch_size": 50, "precision": "float64"}
+    more |= {"start": "independent", "decay": 5.0}
     words = [word for name, value in {**said, **more}.items() for word in (f"--{name.replace('_', '-')}", value)]
     done = run(data, out, "--model", "mrs-sage", "--residual", "--lr", "0.01", "--seeds", "5", *words)
     assert done.exit_code == 0, done.output
@@ -122,7 +123,8 @@ def test_every_option_reaches_the_run(data, out):
     assert Run.from_dict(result.run) == Run(
         **SMALL_RUN, **said, **more, model="mrs-sage", residual=True, lr=0.01, seed=5
     )
-    assert "mrs-sage by core: 2 layers, residual, jk max, pe 2, batch norm, dropout 0.1, width 8" in done.stdout
+    network = "2 layers, residual, jk max, pe 2, batch norm, relations start apart, dropout 0.1, width 8"
+    assert f"mrs-sage by core: {network}" in done.stdout
 
 
 def test_targets_of_nodes_are_trained_by_the_same_command(data, out):

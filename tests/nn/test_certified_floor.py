@@ -44,8 +44,8 @@ def apart(relations):
 def parted(layer):
     """A layer whose relations have left their shared start."""
     for name, parameter in layer.named_parameters():
-        if "deviation" in name:
-            torch.nn.init.normal_(parameter)
+        if "deviation" in name:  # small: tanh of large numbers is 1 to the last bit, and rows of ones are parallel
+            torch.nn.init.normal_(parameter, std=0.3)
     return layer
 
 
@@ -58,6 +58,8 @@ LAYERS = {
     "gin, linear": lambda r: MRSGINConv(linear, **apart(r), eps=0.3),
     "gin, tanh": lambda r: MRSGINConv(tanh_network, **apart(r)),
     "gat": lambda r: MRSGATConv(IN, OUT, **apart(r)),
+    "gcn, with loops": lambda r: MRSGCNConv(IN, OUT, add_self_loops=True, **apart(r)),
+    "gat, with loops": lambda r: MRSGATConv(IN, OUT, add_self_loops=True, **apart(r)),
     "gat, heads": lambda r: MRSGATConv(IN, OUT // 3, **apart(r), heads=3),
     "gated": lambda r: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False),
     "gated, per relation": lambda r: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False, gate_per_relation=True),

@@ -39,7 +39,7 @@ def test_loads_in_worker_processes():
 
 
 def test_bad_input():
-    with pytest.raises(TypeError, match="`data` must be a torch_geometric Data or Batch, got HeteroData"):
+    with pytest.raises(ValueError, match="`data` must have at least one edge type, got none"):
         SplitEdges("degree")(HeteroData())
     with pytest.raises(ValueError, match=r"`data.edge_index` must be given, got None"):
         SplitEdges("degree")(Data(num_nodes=3))

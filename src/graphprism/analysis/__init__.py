@@ -33,6 +33,7 @@ from graphprism.analysis.collapse import (
     numerical_rank,
     rank_one_distance,
 )
+from graphprism.analysis.explain_relations import RelationExplanation, explain
 from graphprism.io import FileGraph, GraphFileError, read_graph
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "LayerCollapse",
     "Norms",
     "RelationCertificate",
+    "RelationExplanation",
     "SplitComparison",
     "aggregated_in_degrees",
     "certify",
@@ -56,6 +58,7 @@ __all__ = [
     "direction_groups",
     "dirichlet_energy",
     "effective_rank",
+    "explain",
     "inspect_graph",
     "lightning_callback",
     "norms",

@@ -68,7 +68,10 @@ def _fold_sizes(dataset: PackedDataset, fold: int) -> list[int]:
 def _model(run: Run, dataset: PackedDataset) -> str:
     split = f" by {run.split}" if CONVOLUTIONS[run.model].relational else ""
     pe = f"pe {run.pe}{f' {run.pe_encoder}' if run.pe_encoder else ''}"
-    more = {"residual": run.residual, f"jk {run.jk}": run.jk, pe: run.pe, f"{run.norm} norm": run.norm}
+    more: dict[str, Any] = {"residual": run.residual, f"jk {run.jk}": run.jk, pe: run.pe, f"{run.norm} norm": run.norm}
+    if CONVOLUTIONS[run.model].relational:
+        start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
+        more[start] = True
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
     size = f"width {width_of(run, dataset)}, {parameters:,} parameters"

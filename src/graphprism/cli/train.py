@@ -23,6 +23,8 @@ def train(
     pe: option.Pe = None,
     norm: option.Norm = None,
     dropout: option.Dropout = None,
+    start: option.Start = None,
+    decay: option.Decay = None,
     alpha: option.Alpha = None,
     optimizer: option.Optimizer = None,
     lr: option.Lr = None,

@@ -92,7 +92,7 @@ def dispatch_linear(x: Tensor, adj: RelationalAdj, weight: Tensor, impl: str | N
         impl = "pairs"
     backend = BACKENDS.choose(impl, device)
     kind = device.type
-    if not torch.is_autocast_enabled(kind):
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
         out: Tensor = backend(x, adj, weight)
         return out
     dtype = torch.get_autocast_dtype(kind)

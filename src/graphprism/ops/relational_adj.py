@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from graphprism.ops.edge_softmax import dispatch_softmax
 from graphprism.ops.entries import dispatch_entry_sum
 from graphprism.ops.linear import dispatch_linear
 from graphprism.ops.pair_rows import PairRows, active_pairs_pay
+from graphprism.splitting.check_split import check_split, split_relations
 
 # What does not depend on the weights of the edges, and what becomes of it where all edges are reversed.
 _REVERSED = {
@@ -37,6 +39,20 @@ _REVERSED = {
     "sender_pairs": "receiver_pairs",
     "receiver_pairs": "sender_pairs",
 }
+
+
+class Size(NamedTuple):  # compiled code takes named tuples, but in torch 2.6 no other subclasses of tuples
+    """Numbers of nodes; called, as ``size()`` of a tensor, it gives itself."""
+
+    sources: int
+    targets: int
+
+    def __call__(self) -> tuple[int, int]:
+        """The numbers; `torch_geometric.nn.summary` asks every input for its size in this way."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"({self.sources}, {self.targets})"
 
 
 class RelationalAdj:
@@ -83,6 +99,24 @@ class RelationalAdj:
             guard_ranges(self._ranges())
 
     @classmethod
+    def from_data(cls, data: Any, num_relations: int | None = None) -> RelationalAdj:
+        """The graph of a ``Data`` with ``edge_type``, and ``edge_weight`` where it has one.
+
+        Types that `SplitEdges` wrote are checked to belong to the edges (`graphprism.check_split`), and the split tells
+        R where ``num_relations`` does not.
+
+        >>> from torch_geometric.data import Data
+        >>> from graphprism.transforms import SplitEdges
+        >>> path = SplitEdges("degree")(Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3))
+        >>> RelationalAdj.from_data(path)
+        RelationalAdj(num_nodes=3, num_edges=4, num_relations=3)
+        """
+        check_split(data)
+        edge_type, weight = data.edge_type, getattr(data, "edge_weight", None)
+        known = split_relations(data) if num_relations is None else num_relations
+        return cls(data.edge_index, edge_type, weight, num_relations=known, num_nodes=data.num_nodes)
+
+    @classmethod
     def in_forward(
         cls,
         edge_index: Tensor,
@@ -114,11 +148,13 @@ class RelationalAdj:
         num_nodes: int | tuple[int, int],
     ) -> None:
         """Stores the arguments after a look at sizes, types and devices, not at values."""
-        if isinstance(num_nodes, tuple):
-            self.size: tuple[int, int] = check_sizes("num_nodes", num_nodes)
+        if isinstance(num_nodes, tuple) and torch.compiler.is_compiling():
+            self.size: tuple[int, int] = num_nodes  # a conversion to int would fix sizes that are dynamic
+        elif isinstance(num_nodes, tuple):
+            self.size = Size(*check_sizes("num_nodes", num_nodes))
         else:
             check_whole("num_nodes", num_nodes)
-            self.size = (int(num_nodes), int(num_nodes))
+            self.size = Size(int(num_nodes), int(num_nodes))
         self.num_relations = _count_relations(edge_type, num_relations)
         self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
         self._check()
@@ -334,6 +370,8 @@ class RelationalAdj:
         """The same graph without what was computed of it; torch 2.6 cannot compile `copy.copy`."""
         other = object.__new__(RelationalAdj)
         other.edge_index, other.edge_type, other.edge_weight = self.edge_index, self.edge_type, self.edge_weight
+        if self.one_pass:
+            other.one_pass = True
         other.num_relations, other.size, other._cache = self.num_relations, self.size, {}
         return other
 
@@ -357,6 +395,17 @@ class RelationalAdj:
             self.prepare()  # so that all kinds share what is sorted
         other = self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
         if not wants_gradient:  # a graph of gradients must not outlive its backward pass
+            self._cache[key] = other
+        return other
+
+    def derived(self, key: Any, build: Callable[[], RelationalAdj]) -> RelationalAdj:
+        """Another graph that ``build`` makes of this one, once for each ``key`` unless gradients flow through it."""
+        if key in self._cache:
+            cached: RelationalAdj = self._cache[key]
+            return cached
+        other = build()
+        tensors = (other.edge_weight, other.edge_type)
+        if not any(tensor is not None and tensor.requires_grad for tensor in tensors):
             self._cache[key] = other
         return other
 

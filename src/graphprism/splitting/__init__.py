@@ -7,6 +7,7 @@ by_order('degree') * by_attribute('edge_attr', num_relations=4)
 """
 
 from graphprism.splitting import orderings
+from graphprism.splitting.check_split import check_split
 from graphprism.splitting.graph import Graph, GraphLike
 from graphprism.splitting.orderings import ORDERINGS, Ordering, order_values, resolve_ordering
 from graphprism.splitting.split import Split
@@ -23,6 +24,7 @@ __all__ = [
     "by_function",
     "by_order",
     "by_soft_order",
+    "check_split",
     "order_values",
     "orderings",
     "resolve_ordering",

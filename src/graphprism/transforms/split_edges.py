@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.transforms import BaseTransform
 
-from graphprism._checks import check_floating, check_integer, check_no_nan, check_range, check_shape, check_whole
+from graphprism._checks import (
+    check_flag,
+    check_floating,
+    check_integer,
+    check_no_nan,
+    check_range,
+    check_shape,
+    check_whole,
+)
 from graphprism.splitting import GraphLike, Split, resolve_split
+from graphprism.splitting.check_split import disjoint
+from graphprism.splitting.ranks import order_columns, ranked, relations_by_ranks
 
 
 def check_homogeneous(data: object) -> None:
@@ -33,28 +45,105 @@ def check_homogeneous(data: object) -> None:
 class SplitEdges(BaseTransform):
     """Writes ``data.edge_type``: the relation of every edge, which PyG then batches like any edge attribute.
 
-    Apply it to the full graph, before sampling: a degree is the degree in the whole graph.
+    Apply it to the full graph, before sampling: a degree is the degree in the whole graph. Apply it after every
+    transform that adds, removes or turns edges (``T.ToUndirected``, ``T.AddSelfLoops``, ...), and for link prediction
+    after ``T.RandomLinkSplit``, to the training graph: the degrees of the whole graph would tell where the held-out
+    edges are.
+
+    It also writes ``data.node_order``, the ranks that it compared (nodes that tie have the same one), and
+    ``data.split_rule``, text that says how ``edge_type`` follows from them. Samplers, batches and subgraphs carry both,
+    so that `graphprism.check_split` can tell whether the types still belong to the edges. Of several orderings or of
+    floating-point values ``node_order`` has several columns: a second one for floats, the largest rank that a node ties
+    with, as ties within a margin may chain.
+
+    Of a ``HeteroData`` every edge type is split. The order of a node type is that of the graph of all edges that join
+    two of its nodes. Nodes of two types are not compared: edges between them are ties.
 
     Args:
         split: name of an ordering (``"degree"``, ``"ppr"``, ...; see `graphprism.splitting.ORDERINGS`), several between
             commas (each decides the ties of those before it), a `Split`, a tensor, or any function of a graph that
             gives (E,) relations or (E, R) scores.
+        overwrite: whether to replace an ``edge_type`` that another than `SplitEdges` wrote, such as the relations of a
+            knowledge graph; else it raises.
 
     Example:
         >>> import torch
         >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-        >>> SplitEdges("degree")(path).edge_type.tolist()  # 0 up, 1 down, 2 tie
-        [0, 1, 1, 0]
+        >>> path = SplitEdges("degree")(path)
+        >>> path.edge_type.tolist(), path.node_order.tolist()  # 0 up, 1 down, 2 tie
+        ([0, 1, 1, 0], [0, 1, 0])
     """
 
-    def __init__(self, split: str | Split | Tensor | Callable[[GraphLike], Tensor] = "degree") -> None:
-        self.split = resolve_split(split)
+    def __init__(
+        self, split: str | Split | Tensor | Callable[[GraphLike], Tensor] = "degree", *, overwrite: bool = False
+    ) -> None:
+        check_flag("overwrite", overwrite)
+        self.split, self.overwrite = resolve_split(split), overwrite
 
-    def forward(self, data: Data) -> Data:
-        """``data`` with ``edge_type``."""
+    def forward(self, data: Data | HeteroData) -> Data | HeteroData:
+        """``data`` with ``edge_type``, ``node_order`` and ``split_rule``."""
+        if isinstance(data, HeteroData):
+            return self._split_each(data)
         check_homogeneous(data)
-        data.edge_type = self.split(data)
+        self._check_free("data", data, "edge_type", "node_order")
+        relation, order, rule = ranked(self.split, data)
+        data.edge_type, data.split_rule = relation, rule
+        _write_order(data, order)
         return data
+
+    def _split_each(self, data: HeteroData) -> HeteroData:
+        """Splits every edge type of a graph with several."""
+        if not data.edge_types:
+            raise ValueError("`data` must have at least one edge type, got none")
+        orders: dict[str, tuple[Tensor | None, list[list[int]]]] = {}
+        for node_type in sorted({source for source, _, target in data.edge_types if source == target}):
+            orders[node_type] = order_columns(self.split, _graph_of_nodes(data, node_type))
+        for source, name, target in data.edge_types:
+            store = data[source, name, target]
+            self._check_free(f"data[{source!r}, {name!r}, {target!r}]", store, "edge_type")
+            graph = _graph_of_edges(data, source, name, target)
+            order, widths = orders[source] if source == target else (None, [])
+            store.edge_type, store.split_rule = relations_by_ranks(self.split, graph, order, order, widths)
+        for node_type, (order, _) in orders.items():
+            _write_order(data[node_type], order)
+        return data
+
+    def _check_free(self, name: str, store: Any, *keys: str) -> None:
+        for key in keys:
+            if store.get(key) is not None and store.get("split_rule") is None and not self.overwrite:
+                raise ValueError(
+                    f"`{name}.{key}` must not be there yet, got one that `SplitEdges` did not write: rename it, or "
+                    'combine it with the split (`by_order("degree") * by_attribute("NAME")`), or pass `overwrite=True`'
+                )
 
     def __repr__(self) -> str:
         return f"SplitEdges({self.split!r})"
+
+
+def _write_order(store: Any, order: Tensor | None) -> None:
+    if order is not None:
+        store.node_order = order[:, 0] if order.dim() == 2 and order.size(1) == 1 else order
+    elif "node_order" in store:  # of an earlier split
+        del store["node_order"]
+
+
+def _graph_of_nodes(data: HeteroData, node_type: str) -> Data:
+    """The nodes of one type with all edges between two of them."""
+    own = [data[key].edge_index for key in data.edge_types if key[0] == key[2] == node_type]
+    graph = Data(**dict(data[node_type].items()))
+    graph.edge_index, graph.num_nodes = torch.cat(own, dim=1), data[node_type].num_nodes
+    check_homogeneous(graph)
+    return graph
+
+
+def _graph_of_edges(data: HeteroData, source: str, name: str, target: str) -> Data:
+    """The edges of one type; those between two types of nodes with receivers numbered behind the senders."""
+    store = data[source, name, target]
+    nodes = dict(data[source].items()) if source == target else {}
+    graph = Data(**{**nodes, **dict(store.items())})
+    graph.num_nodes = data[source].num_nodes
+    if source != target:
+        graph.edge_index = disjoint(store.edge_index, data[source].num_nodes)
+        graph.num_nodes += data[target].num_nodes
+    check_homogeneous(graph)
+    return graph

@@ -65,7 +65,9 @@ def test_dir_conv_hears_both_directions():
 
 
 def test_relations_that_share_their_start():
-    words = "Its relations share their start: before training it is the plain layer, and this is not proven for it."
+    words = (
+        "Its relations share their start: this holds only once training has moved them apart; before, it is the plain"
+    )
     for start, said in (("shared", True), ("independent", False)):
         layer = MRSGCNConv(8, 8, num_relations=3, start=start)
         assert (words in certify(PATH, "degree", layer=layer).sentence) == said
@@ -150,3 +152,14 @@ def test_comparison_of_a_layer_of_which_nothing_is_proven():
 def test_bad_layers(options, error, message):
     with pytest.raises(error, match=message):
         certify(PATH, "degree", **options)
+
+
+@pytest.mark.parametrize("layer", [MRSGCNConv, MRSGATConv])
+def test_loops_that_a_layer_adds_are_no_edges_of_the_graph(layer):
+    edges = torch.tensor([[0, 1, 1, 2, 2], [1, 0, 2, 1, 2]])
+    data = Data(edge_index=edges, edge_type=torch.tensor([0, 1, 1, 0, 2]), num_nodes=3)
+    data.edge_weight = torch.tensor([1.0, 0.0, 2.0, 1.0, 1.0])
+    certificate = certify(data, layer=layer(8, 8, add_self_loops=True))
+    assert certificate.layer.silenced_edges == 0
+    assert certificate.num_edges == 5
+    assert certificate.rank >= 2

@@ -70,7 +70,8 @@ def test_the_formula_of_mrs_gated_gcn_has_seven_maps():
 
 @pytest.mark.parametrize("conv", CONVOLUTIONS)
 @pytest.mark.parametrize(
-    "options", [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max"}, {"norm": "batch"}, {"readout": None}]
+    "options",
+    [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max"}, {"jk": "lstm"}, {"norm": "batch"}, {"readout": None}],
 )
 def test_every_convolution_runs_in_every_form_and_learns(conv, options):
     data, model = make_data(), make_graph_model(conv, **options)
@@ -136,7 +137,7 @@ def test_reset_draws_new_weights():
     ("change", "message"),
     [
         ({"conv": "mrs-gnc"}, r"`conv` must be a function of the width or one of \['dir-gat', .* got 'mrs-gnc'"),
-        ({"jk": "lstm"}, '`jk` must be None, "cat" or "max", got \'lstm\''),
+        ({"jk": "sum"}, '`jk` must be None, "cat", "max" or "lstm", got \'sum\''),
         ({"num_layers": 0}, "`num_layers` must be at least 1, got 0"),
         ({"pe_channels": 8}, r"`pe_channels` must be in \[0, 8\), the width, got 8"),
     ],

@@ -115,7 +115,8 @@ def layer_warnings(certificate: Certificate) -> list[str]:
         )
     if layer.shared_start:
         warnings.append(
-            "Its relations share their start: before training it is the plain layer, and this is not proven for it."
+            "Its relations share their start: this holds only once training has moved them apart; before, it is the "
+            "plain layer."
         )
     return warnings
 

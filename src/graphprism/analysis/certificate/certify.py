@@ -29,7 +29,7 @@ from graphprism.analysis.certificate.in_degrees import (
     coefficient_in_degrees,
 )
 from graphprism.ops import Coefficients, RelationalAdj
-from graphprism.splitting import Graph, resolve_split
+from graphprism.splitting import Graph, check_split, resolve_split
 from graphprism.splitting.graph import edges_of, num_nodes_of
 
 # Relations without an edge that are reported; where numbers are further apart, only those that occur are relations.
@@ -302,8 +302,11 @@ def _layer_certificate(
         rows = coefficient_in_degrees(found, merged=True)
         groups = _groups(rows, one, tolerance, found.channels)
         merged = int(count_pairs(groups, one.batch, one.num_graphs)[0].sum())
-    silenced = found.silenced().cpu() if proven else torch.zeros(one.edge_index.size(1), dtype=torch.bool)
-    weighs = torch.ones_like(silenced) if weight is None else weight != 0
+    num_edges = one.edge_index.size(1)
+    silenced = found.silenced().cpu() if proven else torch.zeros(num_edges, dtype=torch.bool)
+    weighs = torch.ones(num_edges, dtype=torch.bool) if weight is None else weight != 0
+    if silenced.numel() > num_edges:  # the layer adds loops after the edges, in place of those that are there
+        silenced = silenced[:num_edges] & (one.edge_index[0] != one.edge_index[1])
     return LayerCertificate(
         name=found.layer,
         norm=found.norm,
@@ -338,6 +341,8 @@ def _relations(
         resolved = resolve_split(split)
         edge_type, names = resolved(one.graph), resolved.names
         num_relations = resolved.num_relations if num_relations is None else num_relations
+    elif getattr(one.graph, "split_rule", None) is not None:
+        check_split(one.graph)
     if edge_type is None:
         raise ValueError("`data` must have an `edge_type`, or `split` must say how to find it, got neither")
     check_tensor("edge_type", edge_type)

@@ -83,9 +83,11 @@ def call_model(model: Module, data: Any, forward: Callable[[Any, Any], Any] | No
 
 
 def _arguments(model: Module, data: Any) -> dict[str, Any]:
+    # a model that wraps another, as `to_mrs` returns it, says what that one is called with
+    signature = getattr(model, "call_signature", None) or inspect.signature(model.forward)
     parameters = [
         parameter
-        for parameter in inspect.signature(model.forward).parameters.values()
+        for parameter in signature.parameters.values()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
@@ -142,7 +144,7 @@ def _is_convolution(module: Module) -> bool:
     # HeteroConv gives one matrix per node type: its parts are listed instead.
     if isinstance(module, HeteroConv):
         return False
-    # By the address of the class, since some layers of PyG (GPSConv, DirGNNConv) and all of ours are plain modules.
+    # By the address of the class, since some layers (GPSConv, DirGNNConv, our DirConv) are plain modules.
     return any(kind.__module__.startswith(_ADDRESSES) for kind in type(module).__mro__)
 
 

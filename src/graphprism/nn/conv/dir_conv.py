@@ -64,6 +64,8 @@ class DirConv(torch.nn.Module):
         for layer in (self.conv_in, self.conv_out):
             if layer is not None and not hasattr(layer, "num_relations"):
                 raise TypeError(f"`factory` must be {must} of this package, got one that makes {type(layer).__name__}")
+            if getattr(layer, "add_self_loops", False):
+                raise ValueError("`factory` must add no self-loops: add them before the split, got add_self_loops=True")
         self.lin_root = None if root_weight is None else Linear(*root_weight, bias=False)
 
     @property
@@ -87,7 +89,9 @@ class DirConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         out, second, bias = self.summands(x, edge_index, edge_type, edge_weight)
         if second is not None:
-            out = out.add_(second)  # safe in place: no other reference, not saved for backward
+            # safe in place: no other reference, not saved for backward; autograd allows it for no view
+            is_new = not torch.compiler.is_compiling() and not out._is_view()
+            out = out.add_(second) if is_new else out + second
         return out if bias is None else out + bias
 
     def summands(

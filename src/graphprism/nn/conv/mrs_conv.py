@@ -18,12 +18,13 @@ from graphprism.nn.conv.operands import (
     split_nodes,
     to_adj,
 )
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_modules import RelationalModules
 from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.ops import Coefficients, RelationalAdj, edge_norm
 
 
-class MRSConv(torch.nn.Module):
+class MRSConv(RelationalConv):
     r"""Any message-passing layer, with one message function per relation and one aggregation over all of them.
 
     .. math:: \mathbf{x}'_i = \phi \Big( \mathbf{x}_i, \bigoplus_{e = (j, i)} w_e \,
@@ -45,7 +46,8 @@ class MRSConv(torch.nn.Module):
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
-    relations the edges of each are picked out, which waits for a GPU.
+    relations the edges of each are picked out, which waits for a GPU; compiled, every message function runs on all
+    edges, which changes those with statistics of a batch.
 
     Example:
         >>> class Difference(torch.nn.Module):
@@ -98,10 +100,17 @@ class MRSConv(torch.nn.Module):
         src, dst = adj.edge_index.long()
         parts = [] if edge_attr is None else [edge_attr]
         messages = self._messages(adj, x_dst[dst], x_src[src], *parts)
-        if adj.edge_weight is not None:
-            messages = adj.edge_weight[:, None].to(messages.dtype) * messages
-        out: Tensor = self.aggr(messages, dst, dim_size=adj.size[1])
+        if self.is_by_edge:
+            graph_by_edge(x_src, adj)
+            out = self.sum_by_edge((x_src, x_dst), adj, messages, weight=adj.edge_weight)
+        else:
+            out = self.aggregate(self.message(messages, adj.edge_weight), dst, adj.size[1])
         return out if self.combine is None else self.combine(x_dst, out)
+
+    def aggregate(self, inputs: Tensor, index: Tensor, dim_size: int | None = None) -> Tensor:
+        """The aggregation of the messages at their receivers."""
+        out: Tensor = self.aggr(inputs, index, dim_size=dim_size)
+        return out
 
     def _messages(self, adj: RelationalAdj, *parts: Tensor) -> Tensor:
         """What every edge carries: (E, F)."""
@@ -111,6 +120,11 @@ class MRSConv(torch.nn.Module):
         functions = self.messages.functions()
         if adj.is_soft:
             return torch.stack([adj.edge_type[:, r, None] * psi(*parts) for r, psi in enumerate(functions)]).sum(0)
+        if (
+            torch.compiler.is_compiling() or adj.edge_type.is_meta
+        ):  # the numbers of edges are not known: each function runs on all of them
+            stack = torch.stack([psi(*parts) for psi in functions])  # (R, E, F)
+            return stack[adj.edge_type.long(), torch.arange(stack.size(1), device=stack.device)]
         # sorted once, then cut: a mask or a gather for each relation would cost R times the edges, its gradient too
         order = adj.edge_type.argsort(stable=True)
         counts = torch.bincount(adj.edge_type, minlength=self.num_relations).tolist()

@@ -20,12 +20,15 @@ from graphprism.nn.conv.operands import (
     to_adj,
     zeros_parameter,
 )
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
+from graphprism.nn.conv.self_loops import check_takes_loops, with_new_loops
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
+from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import receiver_products, sender_rows
 
 
-class MRSGATConv(torch.nn.Module):
+class MRSGATConv(RelationalConv):
     r"""Graph attention with one weight matrix per relation and one attention over all of them (MRS-GAT).
 
     .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{e = (j, i)} \alpha_e \mathbf{W}_{r(e)}^\top \mathbf{x}_j, \qquad
@@ -35,8 +38,8 @@ class MRSGATConv(torch.nn.Module):
 
     for every head. The attention vectors :math:`\mathbf{a}_s, \mathbf{a}_t` are shared by the relations, and the
     softmax runs over all incoming edges, whatever their relation. An edge of weight :math:`w` counts as :math:`w`
-    edges. One relation is PyG's ``GATConv(add_self_loops=False)``; self-loops are edges like others, add them before
-    the split.
+    edges. One relation is PyG's ``GATConv(add_self_loops=False)``. As in the paper, and unlike in PyG, no self-loops
+    are added by default.
 
     Args:
         in_channels: size of an input row, a pair (senders, receivers) for a bipartite graph, ``-1`` to take a size from
@@ -46,15 +49,22 @@ class MRSGATConv(torch.nn.Module):
         concat: whether to put the heads side by side; else they are averaged.
         negative_slope: slope of LeakyReLU.
         dropout: share of attention coefficients dropped in training.
+        add_self_loops: whether to replace all self-loops by one at each node, as PyG's layer does, in the last
+            relation, R - 1, the tie of an ordering, and of weight 1. A `RelationalAdj` keeps the graph with its
+            self-loops, which is made once.
         edge_dim: size of an edge feature that adds :math:`\mathbf{a}_e^\top \mathbf{W}_e^\top \mathbf{e}` to the logit.
+        fill_value: edge features of added self-loops, as in PyG's layer: a number, a tensor (D,), or how to reduce
+            those of the edges that enter the node (``"mean"``, ``"sum"``, ``"min"``, ``"max"``, ``"mul"``).
         bias: whether to learn :math:`\mathbf{b}`.
+        residual: whether to add a linear map of the receiver.
         num_relations: number of relations R.
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
             paper's, relations that start apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
-    ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`.
+    ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`. With
+    ``return_attention_weights=True`` also ``(edge_index, alpha)``, where ``alpha`` (E, H) is in the order of the edges.
     """
 
     edge_norm = "none"
@@ -67,8 +77,11 @@ class MRSGATConv(torch.nn.Module):
         concat: bool = True,
         negative_slope: float = 0.2,
         dropout: float = 0.0,
+        add_self_loops: bool = False,
         edge_dim: int | None = None,
+        fill_value: float | Tensor | str = "mean",
         bias: bool = True,
+        residual: bool = False,
         *,
         num_relations: int = 3,
         start: str = "shared",
@@ -79,12 +92,14 @@ class MRSGATConv(torch.nn.Module):
         check_positive("out_channels", out_channels)
         check_share("dropout", dropout)
         check_flag("concat", concat)
+        check_flag("add_self_loops", add_self_loops)
         check_flag("bias", bias)
+        check_flag("residual", residual)
         check_finite_number("negative_slope", negative_slope)
         check_optional_whole("edge_dim", edge_dim)
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.heads, self.concat, self.negative_slope, self.dropout = heads, concat, negative_slope, dropout
-        self.edge_dim = edge_dim
+        self.edge_dim, self.add_self_loops, self.fill_value = edge_dim, add_self_loops, fill_value
         pair = isinstance(in_channels, tuple)
         src, dst = pair_of_channels(in_channels)
         self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", start, decay)
@@ -98,12 +113,14 @@ class MRSGATConv(torch.nn.Module):
             Linear(edge_dim, heads * out_channels, bias=False, weight_initializer="glorot") if edge_dim else None
         )
         self.att_edge = torch.nn.Parameter(torch.empty(1, heads, out_channels)) if edge_dim else None
-        self.bias = zeros_parameter(heads * out_channels if concat else out_channels, bias)
+        total = heads * out_channels if concat else out_channels
+        self.res = Linear(dst, total, bias=False, weight_initializer="glorot") if residual else None
+        self.bias = zeros_parameter(total, bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draws new weights, as PyG does for its GAT."""
-        for module in (self.lin, self.lin_dst, self.lin_edge):
+        for module in (self.lin, self.lin_dst, self.lin_edge, self.res):
             if module is not None:
                 module.reset_parameters()
         for attention in (self.att_src, self.att_dst, self.att_edge):
@@ -117,13 +134,18 @@ class MRSGATConv(torch.nn.Module):
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
-    ) -> Tensor:
+        return_attention_weights: bool | None = None,
+    ) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
         """One layer; see the class for shapes."""
+        check_takes_loops(edge_index, self.add_self_loops)
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
         check_features(x, self.lin, self.lin_dst, sparse=True)
         if self.lin_dst is None and x_dst is not x_src:
             raise ValueError("`in_channels` must be a pair for a layer that is called with a pair, got one number")
+        if self.add_self_loops:
+            check_edge_attr(edge_attr, self.lin_edge, adj)
+            adj, edge_attr = with_new_loops(adj, edge_attr, self.fill_value)
         h_src, graph = sender_rows(x_src, adj, self.lin(x_src))
         h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
         logit = at_senders((h_src * self.att_src).sum(dim=-1), graph)  # (K, H)
@@ -131,9 +153,37 @@ class MRSGATConv(torch.nn.Module):
         logit = logit + self._edge_logit(edge_attr, adj)
         alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, self.negative_slope), adj)
         alpha = torch.nn.functional.dropout(alpha, self.dropout, self.training)
-        out = relational_sum(h_src, graph, alpha)  # (N, H, F)
+        if self.is_by_edge:
+            edges = graph_by_edge(x_src, adj)
+            rows, weight = self._edge_rows(at_senders(h_src, graph), alpha, edges)
+            out = self.sum_by_edge((x_src, x_dst), edges, rows, alpha=weight)
+        else:
+            out = relational_sum(h_src, graph, alpha)  # (N, H, F)
         out = out.flatten(1) if self.concat else out.mean(dim=1)
-        return out if self.bias is None else out + self.bias
+        if self.res is not None:
+            out = out + self.res(x_dst)
+        out = out if self.bias is None else out + self.bias
+        if not return_attention_weights:
+            return out
+        edges = graph_by_edge(x_src, adj)
+        return out, (edges.edge_index, self._edge_sum(alpha, edges))
+
+    def message(self, rows: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[override]  # PyG finds arguments by name
+        """What every edge carries, (E, H, F)."""
+        return alpha[:, :, None] * rows
+
+    def _edge_rows(self, rows: Tensor, alpha: Tensor, adj: RelationalAdj) -> tuple[Tensor, Tensor]:
+        """What each edge carries, (E, H, F), and its attention, (E, H), of all of its entries together."""
+        if adj.entry_edge is None:
+            return rows, alpha
+        weight = self._edge_sum(alpha, adj)
+        total = self._edge_sum(alpha[:, :, None] * rows, adj)
+        return total / torch.where(weight == 0, 1, weight)[:, :, None], weight
+
+    @staticmethod
+    def _edge_sum(rows: Tensor, adj: RelationalAdj) -> Tensor:
+        """Rows of entries summed to rows of edges, in the order of the input."""
+        return rows if adj.entry_edge is None else trusted_index_sum(rows, adj.entry_edge, adj.num_edges)
 
     def _receiver_logit(self, x_dst: Tensor, adj: Prepared, h_src: Tensor | None) -> Tensor:
         """What the receiver adds to the logit of every entry, (K, H); ``h_src`` (N, R, H, F) of all pairs."""
@@ -154,6 +204,8 @@ class MRSGATConv(torch.nn.Module):
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         r"""The coefficients :math:`\alpha` on a graph where all logits are equal; `graphprism.certify` takes them."""
         check_relations(adj, self.num_relations)
+        if self.add_self_loops:
+            adj, _ = with_new_loops(adj, None, self.fill_value)
         if has_negative(adj.weight):
             return Coefficients(type(self).__name__, unproven="it takes no negative weights, and this graph has some")
         ones = torch.ones(adj.num_edges, dtype=torch.float64, device=adj.device)
@@ -166,7 +218,14 @@ class MRSGATConv(torch.nn.Module):
             "holds for almost every attention, without dropout."
         )
         channels = self.out_channels * (self.heads if self.concat else 1)
-        return Coefficients(type(self).__name__, (equal,), channels=channels, is_linear=False, notes=(note,))
+        return Coefficients(
+            type(self).__name__,
+            (equal,),
+            root=self.res is not None,
+            channels=channels,
+            is_linear=False,
+            notes=(note,),
+        )
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

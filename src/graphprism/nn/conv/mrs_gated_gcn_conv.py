@@ -21,13 +21,14 @@ from graphprism.nn.conv.operands import (
     split_nodes,
     to_adj,
 )
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalParameter, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, relational_transform
 from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import sender_rows
 
 
-class MRSGatedGCNConv(torch.nn.Module):
+class MRSGatedGCNConv(RelationalConv):
     r"""Gated graph convolution with one message matrix per relation (MRS-GatedGCN).
 
     .. math:: \mathbf{x}'_i = \mathbf{A} \mathbf{x}_i + \frac{\sum_{e = (j, i)} w_e \, \eta_e \odot \mathbf{B}_{r(e)}
@@ -96,7 +97,7 @@ class MRSGatedGCNConv(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Draws new weights."""
         for module in self.children():
-            module.reset_parameters()  # type: ignore[operator]
+            module.reset_parameters()
 
     def forward(
         self,
@@ -119,7 +120,11 @@ class MRSGatedGCNConv(torch.nn.Module):
         if adj.edge_weight is not None:
             gate = adj.edge_weight[:, None].to(gate.dtype) * gate
         both = torch.cat([gate * self.lin_message(x_src, adj), gate], dim=1)
-        numerator, denominator = self._sum(both, adj).chunk(2, dim=1)
+        if self.is_by_edge:
+            total = self.sum_by_edge((x_src, x_dst), graph_by_edge(x_src, adj), both, weight=None)
+        else:
+            total = self._sum(both, adj)
+        numerator, denominator = total.chunk(2, dim=1)
         out: Tensor = self.lin_root(x_dst) + numerator / (denominator + self.eps)
         out = out if self.norm_node is None else batch_norm(self.norm_node, out, adj.node_mask)
         if not return_edge_attr:

@@ -7,19 +7,21 @@ from torch import Tensor
 
 from graphprism._checks import check_choice, check_flag
 from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
+from graphprism.nn.conv.self_loops import check_takes_loops, with_remaining_loops, with_weighted_loops
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
 
 
-class MRSGCNConv(torch.nn.Module):
+class MRSGCNConv(RelationalConv):
     r"""Graph convolution with one weight matrix per relation (MRS-GCN).
 
     .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
 
     where :math:`\mathcal{N}_r(i)` are the nodes with an edge of relation :math:`r` to :math:`i` and :math:`c_{ji}` is
     the coefficient of that edge: ``edge_weight`` where it is given, else :math:`1 / \sqrt{d_j d_i}` with the in-degrees
-    of the whole graph. One relation is PyG's ``GCNConv(add_self_loops=False)``. Self-loops are edges like others: add
-    them before the split (``T.AddSelfLoops()``), which makes them ties.
+    of the whole graph. One relation is PyG's ``GCNConv(add_self_loops=False)``. As in the paper, and unlike in PyG, no
+    self-loops are added by default.
 
     On a directed graph this default **silences edges**: those of a sender :math:`j` that no edge enters, whose
     in-degree is 0, weigh 0. ``edge_norm="dir"`` takes the out-degree of the sender, :math:`1 / \sqrt{d^{out}_j
@@ -28,8 +30,14 @@ class MRSGCNConv(torch.nn.Module):
     Args:
         in_channels: size of an input row, or ``-1`` to take it from the first input.
         out_channels: size of an output row.
-        normalize: `None` normalises unless ``edge_weight`` is given; `True` always does, on top of the weights, as
-            PyG's layer; `False` never does.
+        improved: whether added self-loops weigh 2, not 1, on a graph with ``edge_weight``, as in PyG's layer.
+        cached: whether to keep the normalised graph of the first call for all later ones, whatever they are called
+            with, as PyG's layer does; `reset_parameters` forgets it.
+        add_self_loops: whether to give each node without a self-loop one before normalisation, as PyG's layer does. All
+            self-loops are then in the last relation, R - 1, the tie of an ordering. A `RelationalAdj` keeps the graph
+            with its self-loops, which is made once.
+        normalize: `None` normalises unless ``edge_weight`` is given (with ``add_self_loops`` always); `True` always
+            does, on top of the weights, as PyG's layer; `False` never does.
         edge_norm: how to normalise, a kind of `graphprism.ops.edge_norm`: ``"sym"``, or ``"dir"`` for directed graphs.
         bias: whether to learn :math:`\mathbf{b}`.
         num_relations: number of relations R.
@@ -52,6 +60,9 @@ class MRSGCNConv(torch.nn.Module):
         self,
         in_channels: int,
         out_channels: int,
+        improved: bool = False,
+        cached: bool = False,
+        add_self_loops: bool = False,
         normalize: bool | None = None,
         bias: bool = True,
         *,
@@ -65,13 +76,24 @@ class MRSGCNConv(torch.nn.Module):
             raise ValueError(f"`edge_norm` must be one of {list(EDGE_NORMS)}, got {edge_norm!r}")
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         check_choice("normalize", normalize, (None, True, False))
-        check_flag("bias", bias)
+        for name, flag in (
+            ("improved", improved),
+            ("cached", cached),
+            ("add_self_loops", add_self_loops),
+            ("bias", bias),
+        ):
+            check_flag(name, flag)
+        if add_self_loops and normalize is False:
+            raise ValueError("`normalize` must be None or True with `add_self_loops`, got False")
+        self.improved, self.cached, self.add_self_loops = improved, cached, add_self_loops
+        self._kept: Prepared | None = None
         self.normalize, self.edge_norm = normalize, edge_norm
         self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay)
         self.bias = zeros_parameter(out_channels, bias)
 
     def reset_parameters(self) -> None:
         """Draws new weights."""
+        self._kept = None
         self.lin.reset_parameters()
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
@@ -84,6 +106,7 @@ class MRSGCNConv(torch.nn.Module):
         edge_weight: Tensor | None = None,
     ) -> Tensor:
         """One layer; see the class for shapes."""
+        check_takes_loops(edge_index, self.add_self_loops)
         out, _, bias = self.summands(x, edge_index, edge_type, edge_weight)
         return out if bias is None else out + bias
 
@@ -95,22 +118,41 @@ class MRSGCNConv(torch.nn.Module):
         edge_weight: Tensor | None = None,
     ) -> tuple[Tensor, None, Tensor | None]:
         """What `forward` adds up: messages, nothing else, and the bias; for what adds them on the way."""
-        return self.messages(x, to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)), None, self.bias
+        adj = self._kept or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        return self.messages(x, adj), None, self.bias
 
     def messages(self, x: Nodes, adj: Prepared, share: float = 1.0) -> Tensor:
         """The layer without its bias, times ``share``: as it is linear, its small matrices are scaled."""
-        x_src, _ = split_nodes(x)
-        adj = adj.normalized(self.edge_norm, x_src.dtype) if self._normalizes(adj) else adj
+        x_src, x_dst = split_nodes(x)
+        adj = self._kept or self._normalized(adj, x_src.dtype)
+        if self.cached:
+            self._kept = adj
         weight = self.lin(x_src)
-        return relational_linear(x_src, adj, weight if share == 1 else share * weight)
+        weight = weight if share == 1 else share * weight
+        if self.is_by_edge:
+            adj = graph_by_edge(x_src, adj)
+            rows = sender_rows_by_edge(x_src, adj, weight)
+            return self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
+        return relational_linear(x_src, adj, weight)
+
+    def _normalized(self, adj: Prepared, dtype: torch.dtype) -> Prepared:
+        if not self._normalizes(adj):
+            return adj
+        if self.add_self_loops:
+            adj = with_weighted_loops(adj, 2.0 if self.improved else 1.0, dtype)
+        return adj.normalized(self.edge_norm, dtype)
 
     def _normalizes(self, adj: Prepared) -> bool:
-        return adj.edge_weight is None if self.normalize is None else self.normalize
+        if self.normalize is None:
+            return adj.edge_weight is None or self.add_self_loops
+        return self.normalize
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         """The coefficients :math:`c` on a graph, in float64; `graphprism.certify` takes them."""
         check_relations(adj, self.num_relations)
         norm = self.edge_norm if self._normalizes(adj) else "none"
+        if self.add_self_loops:
+            adj = with_remaining_loops(adj, 2.0 if self.improved else 1.0)
         weighted = adj if norm == "none" else adj.normalized(norm, torch.float64)
         return Coefficients(type(self).__name__, (weighted,), norm=norm, channels=self.out_channels)
 

@@ -21,12 +21,13 @@ from graphprism.nn.conv.operands import (
     split_nodes,
     to_adj,
 )
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_modules import RelationalModules
 from graphprism.nn.conv.relational_weight import DECAY, Together, check_start
 from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate, relational_linear
 
 
-class MRSGINConv(torch.nn.Module):
+class MRSGINConv(RelationalConv):
     r"""Graph isomorphism layer whose network reads every relation with a matrix of its own (MRS-GIN).
 
     .. math:: \mathbf{x}'_i = h \Big( (1 + \epsilon) \, \mathbf{W}^\top \mathbf{x}_i
@@ -89,7 +90,7 @@ class MRSGINConv(torch.nn.Module):
             if num_relations > 1:
                 self.deviation = torch.nn.Parameter(first.weight.new_zeros(num_relations - 1, *first.weight.t().shape))
                 self.together = Together(num_relations, decay)
-            self._register_load_state_dict_pre_hook(self._rename)  # type: ignore[no-untyped-call]
+            self._register_load_state_dict_pre_hook(self._rename)
         else:
             self.nns = RelationalModules("nn", nn, num_relations, start, decay)
         eps_of_all = torch.full((1 if start == "shared" else num_relations,), float(eps))
@@ -125,11 +126,22 @@ class MRSGINConv(torch.nn.Module):
         if self.nns is None:
             return self._shared(x_src, x_dst, adj)
         # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
-        neighbours = relational_aggregate(x_src, adj).unbind(dim=-2)  # R times (..., N, F)
+        neighbours = self._neighbours(x_src, x_dst, adj).unbind(dim=-2)  # R times (..., N, F)
         out = 0
         for eps, network, received in zip(self.eps, self.nns.functions(), neighbours, strict=True):
             out = out + network((1 + eps) * x_dst + received)
         return torch.as_tensor(out)
+
+    def _neighbours(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
+        """Sums of neighbours in each relation, (..., N, R, F)."""
+        if not self.is_by_edge:
+            return relational_aggregate(x_src, adj)
+        adj = graph_by_edge(x_src, adj)
+        # a matrix for each relation that writes into channels of its own
+        places = torch.eye(self.num_relations * x_src.size(1), dtype=x_src.dtype, device=x_src.device)
+        rows = sender_rows_by_edge(x_src, adj, places.view(self.num_relations, x_src.size(1), -1))
+        out = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
+        return out.view(-1, self.num_relations, x_src.size(1))
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         r"""The weights :math:`w` and :math:`1 + \epsilon_r` on a graph; `graphprism.certify` takes them.
@@ -150,7 +162,13 @@ class MRSGINConv(torch.nn.Module):
         root = (1 + self.eps) * x_dst
         weight: Any = self.nn.get_submodule(self._first).weight.t()  # type: ignore
         matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
-        self._messages = root, relational_linear(x_src, adj, matrices)
+        if self.is_by_edge:
+            adj = graph_by_edge(x_src, adj)
+            rows = sender_rows_by_edge(x_src, adj, matrices)
+            messages = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
+        else:
+            messages = relational_linear(x_src, adj, matrices)
+        self._messages = root, messages
         try:
             out: Tensor = self.nn(root)  # type: ignore[misc]
             was_read = self._messages is None

@@ -20,11 +20,12 @@ from graphprism.nn.conv.operands import (
     split_nodes,
     to_adj,
 )
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, relational_linear
 
 
-class MRSSAGEConv(torch.nn.Module):
+class MRSSAGEConv(RelationalConv):
     r"""GraphSAGE with one weight matrix per relation for the neighbours (MRS-SAGE).
 
     .. math:: \mathbf{x}'_i = \mathbf{b} + \mathbf{W}^\top \mathbf{x}_i
@@ -121,7 +122,12 @@ class MRSSAGEConv(torch.nn.Module):
         weight = self.lin(message)
         if was_lazy:  # the range of the bias depends on the size that is known only now
             self._reset_bias()
-        out = relational_linear(message, adj, weight)
+        if self.is_by_edge:
+            adj = graph_by_edge(x_src, adj)
+            rows = sender_rows_by_edge(message, adj, weight)
+            out = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
+        else:
+            out = relational_linear(message, adj, weight)
         if self.lin_root is not None:
             out = out + self.lin_root(x_dst)
         if self.bias is not None:

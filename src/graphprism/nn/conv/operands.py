@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn import MLP, Aggregation
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.resolver import aggregation_resolver
+from torch_geometric.utils import to_edge_index
 
 from graphprism._checks import (
     FLOATS,
@@ -115,7 +116,9 @@ def to_adj(
 ) -> Prepared:
     """The prepared graph as it is, or one made of tensors; a CUDA device is not waited for.
 
-    Numbers out of range raise on the CPU and fail an assertion on a CUDA device, see `RelationalAdj.in_forward`.
+    Numbers out of range raise on the CPU and fail an assertion on a CUDA device, see `RelationalAdj.in_forward`. A
+    sparse tensor is PyG's ``adj_t``, with a row for every receiver: integers in it are relations, other values weights,
+    unless all are one. ``edge_type`` is in the order of its entries. Reading it waits for the device.
     """
     x_src, x_dst = split_nodes(x)
     for end, tensor in enumerate((x_src,) if x_dst is x_src else (x_src, x_dst)):
@@ -134,11 +137,13 @@ def to_adj(
             )
         if edge_index.num_relations != num_relations:
             raise ValueError(f"`adj` must have {num_relations} relations, got {edge_index.num_relations}")
-        if edge_index.size != size:
+        if edge_index.size[0] != size[0] or edge_index.size[1] != size[1]:
             raise ValueError(f"`adj` must join {size[0]} to {size[1]} nodes as `x` does, got {edge_index.size}")
         if isinstance(edge_index, RelationalAdj) and edge_index.edge_index.device != x_src.device:
             check_same_device("x", x_src, "adj", edge_index.edge_index)
         return edge_index
+    if edge_index.layout != torch.strided:
+        edge_index, edge_type, edge_weight = _edges_of_sparse(edge_index, edge_type, edge_weight, size)
     if edge_type is None and num_relations > 1:
         raise ValueError(
             f"`edge_type` must be given for {num_relations} relations, got None; the transform `SplitEdges` writes it"
@@ -147,6 +152,24 @@ def to_adj(
     check_same_device("x", x_src, "edge_index", edge_index)
     check_same_device("x", x_src, "the features of receivers", x_dst)
     return RelationalAdj.in_forward(edge_index, edge_type, edge_weight, num_relations, size)
+
+
+def _edges_of_sparse(
+    adj_t: Tensor, edge_type: Tensor | None, edge_weight: Tensor | None, size: tuple[int, int]
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """``edge_index``, ``edge_type`` and ``edge_weight`` of a sparse tensor with a row for every receiver."""
+    if edge_weight is not None:
+        raise ValueError("`edge_weight` must be None with a sparse tensor, which holds the weights, got a tensor")
+    if tuple(adj_t.shape) != (size[1], size[0]):
+        must = f"[{size[1]}, {size[0]}] as a sparse tensor, a row for every receiver"
+        raise ValueError(f"`edge_index` must have shape {must}, got {list(adj_t.shape)}")
+    (target, source), values = to_edge_index(adj_t)
+    edge_index = torch.stack([source, target])
+    if values.is_floating_point():
+        return edge_index, edge_type, None if bool((values == 1).all()) else values
+    if edge_type is not None:
+        raise ValueError("`edge_type` must be None with a sparse tensor of integers, which are types, got a tensor")
+    return edge_index, values.long(), None
 
 
 def check_relations(adj: RelationalAdj, num_relations: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import BatchNorm
+from torch_geometric.nn import BatchNorm, JumpingKnowledge
 from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.resolver import normalization_resolver
 
@@ -78,7 +78,8 @@ class GNN(torch.nn.Module):
         residual: whether to add a layer's input to its output, after ReLU, where both have the same width.
         edge_residual: whether to do so for the states of edges alone, as the authors of the paper do in GatedGCN; with
             ``residual`` it is done anyway.
-        jk: `None` for the last state, ``"cat"`` or ``"max"`` to join the states of all layers.
+        jk: `None` for the last state, ``"cat"`` or ``"max"`` to join the states of all layers, ``"lstm"`` for a mean
+            whose weights an LSTM finds for each node, as in PyG's ``JumpingKnowledge``.
         norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
         normalize: whether to scale the rows of every layer's output to length one.
         dropout: share of channels dropped in training.
@@ -144,8 +145,8 @@ class GNN(torch.nn.Module):
         check_whole("pe_channels", pe_channels)
         if not 0 <= pe_channels < hidden_channels:
             raise ValueError(f"`pe_channels` must be in [0, {hidden_channels}), the width, got {pe_channels}")
-        if jk not in (None, "cat", "max"):
-            raise ValueError(f'`jk` must be None, "cat" or "max", got {jk!r}')
+        if jk not in (None, "cat", "max", "lstm"):
+            raise ValueError(f'`jk` must be None, "cat", "max" or "lstm", got {jk!r}')
         if pe_encoder not in (None, "deepset") or (pe_encoder and not pe_channels):
             came = f"{pe_encoder!r} with {pe_channels} channels"
             raise ValueError(f'`pe_encoder` must be None, or "deepset" with `pe_channels` of at least 1, got {came}')
@@ -180,6 +181,7 @@ class GNN(torch.nn.Module):
         norms = (_normalisation(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
         self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
         self.readout = None if readout is None else resolved_aggregation("readout", readout)
+        self.jumping = JumpingKnowledge("lstm", hidden_channels, num_layers) if jk == "lstm" else None
         joined = hidden_channels * (num_layers if jk == "cat" else 1)
         self.head = None if headless else self.make_head(joined, out_channels)
         self.pe_encoder = DeepSetPE(pe_channels) if pe_encoder else None
@@ -205,7 +207,7 @@ class GNN(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws new weights in every part."""
-        parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head, self.pe_encoder)
+        parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head, self.pe_encoder, self.jumping)
         for part in parts:
             getattr(part, "reset_parameters", lambda: None)()
 
@@ -239,14 +241,14 @@ class GNN(torch.nn.Module):
     ) -> list[Tensor]:
         """The states that jumping knowledge joins; subclasses may compute them in another way.
 
-        With ``jk="cat"`` these are the states after every layer. Otherwise the last state, or the maximum of all, is
-        enough: earlier states are then not kept alive.
+        With ``jk="cat"`` or ``"lstm"`` these are the states after every layer. Otherwise the last state, or the maximum
+        of all, is enough: earlier states are then not kept alive.
         """
         states: list[Tensor] = []
         largest: Tensor | None = None
         for conv, norm in zip(self.convs, self.norms, strict=False):  # without a head the last layer has no norm
             h, e, largest = self._layer(conv, norm, h, e, graph, largest, generator)
-            states = [*states, h] if self.jk == "cat" else [h if self.jk is None else largest]
+            states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
         if self.head is None:
             states = [self._convolve(self.convs[-1], h, e, graph)[0]]
         return states
@@ -304,6 +306,9 @@ class GNN(torch.nn.Module):
     def _join(self, states: list[Tensor]) -> Tensor:
         if self.jk == "cat":
             return torch.cat(states, dim=-1)
+        if self.jumping is not None:
+            joined: Tensor = self.jumping([state.flatten(0, -2) for state in states])  # a leading dimension as rows
+            return joined.view(states[-1].shape)
         return states[-1] if self.jk is None else reduce(larger, states)
 
     def _encode(self, x: Tensor, pe: Tensor | None, generator: torch.Generator | None) -> Tensor:

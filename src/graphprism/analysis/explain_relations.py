@@ -1,0 +1,204 @@
+"""What each relation contributes to a model, and what the model loses without it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.functional import one_hot
+
+from graphprism._checks import check_function, check_integer, check_range, check_shape, check_type
+from graphprism.analysis.collapse.probe import call_model, preserved
+from graphprism.splitting import check_split
+from graphprism.splitting.splits import ORDER_NAMES
+
+
+@dataclass(frozen=True)
+class RelationExplanation:
+    """What `explain` returns; ``str`` of it is a table.
+
+    Attributes:
+        names: of the R relations.
+        num_edges: of each relation.
+        layers: names of the layers with relations, in the order of their calls.
+        shares: a row for each layer, with the share of each relation in what the nodes receive; a row sums to 1 unless
+            nothing is received.
+        removed: what changes without the edges of each relation.
+        merged: what changes where they get the mean of all relations.
+        is_score: whether changes are losses of a score; else they are relative to the length of the output.
+    """
+
+    names: tuple[str, ...]
+    num_edges: tuple[int, ...]
+    layers: tuple[str, ...]
+    shares: tuple[tuple[float, ...], ...]
+    removed: tuple[float, ...]
+    merged: tuple[float, ...]
+    is_score: bool
+
+    def __str__(self) -> str:
+        heads = ["relation", "edges", *self.layers, "removed", "merged"]
+        lines = [
+            [
+                name,
+                str(self.num_edges[r]),
+                *(f"{100 * share[r]:.0f} %" for share in self.shares),
+                f"{self.removed[r]:.3g}",
+                f"{self.merged[r]:.3g}",
+            ]
+            for r, name in enumerate(self.names)
+        ]
+        widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+        rows = [
+            "  ".join(
+                [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
+            )
+            for line in (heads, *lines)
+        ]
+        what = "loss of score" if self.is_score else "change of the output, relative to its length,"
+        notes = [
+            "columns of layers: share of the relation in what the nodes receive there",
+            f"removed: {what} without the edges of the relation",
+            "merged: the same with the mean of all relations for them",
+        ]
+        return "\n".join([*rows, *notes])
+
+
+def explain(
+    model: Module,
+    data: Any,
+    *,
+    score: Callable[[Any], float] | None = None,
+    forward: Callable[[Any, Any], Any] | None = None,
+    names: Sequence[str] | None = None,
+) -> RelationExplanation:
+    r"""Shares of the relations in every layer, and what each is worth by ablation, in evaluation mode.
+
+    The share of relation :math:`r` in a layer is :math:`\|\mathbf{M}_r\| / \sum_s \|\mathbf{M}_s\|` with Frobenius
+    norms, where row :math:`i` of :math:`\mathbf{M}_r` sums the messages that node :math:`i` receives in :math:`r`; what
+    a layer adds of the node itself counts for none. Ablation runs the model again, once without the edges of a relation
+    (degrees are those of the rest) and once with the mean of all relations' messages for them: what its own weights are
+    worth. It measures :math:`\|\mathbf{Y} - \mathbf{Y}'\| / \|\mathbf{Y}\|` of the outputs, or how much a score falls.
+
+    Args:
+        model: with layers of `graphprism.nn` that have several relations.
+        data: a graph or a batch with ``edge_type`` (E,).
+        score: a function of the output, larger for a better one, such as an accuracy.
+        forward: ``forward(model, data)`` calls the model; by default it gets the attributes that it asks for by name.
+        names: of the relations; by default up, down and tie for a split by order, else numbers.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> import graphprism as gp
+        >>> path = Data(torch.eye(3), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> conv = gp.nn.MRSGCNConv(3, 3, num_relations=3, normalize=False)
+        >>> conv.lin.set_(torch.stack([3 * torch.eye(3), torch.eye(3), torch.eye(3)]))
+        >>> print(explain(conv, gp.SplitEdges("degree")(path)))
+        relation  edges  MRSGCNConv  removed  merged
+        up            2        75 %    0.949   0.422
+        down          2        25 %    0.316   0.211
+        tie           0         0 %        0       0
+        columns of layers: share of the relation in what the nodes receive there
+        removed: change of the output, relative to its length, without the edges of the relation
+        merged: the same with the mean of all relations for them
+    """
+    check_type("model", model, Module, "a torch.nn.Module")
+    for name, function in (("score", score), ("forward", forward)):
+        if function is not None:
+            check_function(name, function, "None or a function")
+    layers = {
+        name or type(module).__name__: module
+        for name, module in model.named_modules()
+        if getattr(module, "num_relations", 1) > 1 and hasattr(module, "register_message_forward_hook")
+    }
+    if not layers:
+        raise ValueError(f"`model` must have a layer with several relations, got none in {type(model).__name__}")
+    num_relations = max(int(layer.num_relations) for layer in layers.values())
+    check_split(data)
+    types = data.edge_type
+    check_shape("data.edge_type", types, ["E"])
+    check_integer("data.edge_type", types)
+    check_range("data.edge_type", types, num_relations)
+    names = _names(names, data, num_relations)
+    with preserved(model), torch.no_grad():
+        model.eval()
+        called, shares, output = _shares(model, data, forward, layers, num_relations)
+        scores = one_hot(types.long(), num_relations).to(output.dtype)
+        removed, merged = [], []
+        for r in range(num_relations):
+            rest = data.edge_subgraph(types != r)
+            removed.append(_change(output, _first(call_model(model, rest, forward)), score))
+            mixed = copy.copy(data)
+            mixed.edge_type = torch.where((types == r)[:, None], 1 / num_relations, scores)
+            merged.append(_change(output, _first(call_model(model, mixed, forward)), score))
+    counts = torch.bincount(types, minlength=num_relations).tolist()
+    return RelationExplanation(
+        names, tuple(counts), called, shares, tuple(removed), tuple(merged), is_score=score is not None
+    )
+
+
+def _names(names: Sequence[str] | None, data: Any, num_relations: int) -> tuple[str, ...]:
+    if names is None:
+        is_order = str(getattr(data, "split_rule", "")).count('"order"') == 1 and num_relations == len(ORDER_NAMES)
+        return ORDER_NAMES if is_order else tuple(map(str, range(num_relations)))
+    if isinstance(names, str) or len(names) != num_relations:
+        raise ValueError(f"`names` must have one entry for each of {num_relations} relations, got {names!r}")
+    return tuple(map(str, names))
+
+
+def _shares(
+    model: Module, data: Any, forward: Any, layers: dict[str, Module], num_relations: int
+) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...], Tensor]:
+    """Names and shares of the layers by call, and the output of the model."""
+    called: list[str] = []
+    shares: list[tuple[float, ...]] = []
+    handles = []
+
+    def watch(name: str, layer: Any) -> None:
+        graph: dict[str, Any] = {}
+
+        def before(_: Module, arguments: tuple[Any, ...]) -> None:
+            graph.update(target=arguments[0][1], size=arguments[1], types=arguments[2]["edge_type"])
+
+        def after(_: Module, arguments: object, messages: Tensor) -> None:
+            length = torch.stack(
+                [_received(messages, graph, relation).norm() for relation in range(num_relations)]
+            ).double()
+            called.append(name)
+            shares.append(tuple((length / length.sum().clamp(min=torch.finfo(length.dtype).tiny)).tolist()))
+
+        handles.extend([layer.register_propagate_forward_pre_hook(before), layer.register_message_forward_hook(after)])
+
+    for name, layer in layers.items():
+        watch(name, layer)
+    try:
+        output = _first(call_model(model, data, forward))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return tuple(called), tuple(shares), output
+
+
+def _received(messages: Tensor, graph: dict[str, Any], relation: int) -> Tensor:
+    """What each node receives in one relation, (N, ...)."""
+    here = graph["types"] == relation
+    out = messages.new_zeros(graph["size"][1], *messages.shape[1:])
+    return out.index_add(0, graph["target"][here], messages[here])
+
+
+def _first(output: Any) -> Tensor:
+    found = output[0] if isinstance(output, tuple | list) and output else output
+    if not isinstance(found, Tensor):
+        raise TypeError(f"`model` must return a tensor, or one first, got {type(found).__name__}")
+    return found
+
+
+def _change(output: Tensor, other: Tensor, score: Callable[[Any], float] | None) -> float:
+    if score is not None:
+        return float(score(output)) - float(score(other))
+    return float((output - other).norm() / output.norm().clamp(min=torch.finfo(output.dtype).tiny))

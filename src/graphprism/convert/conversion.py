@@ -1,0 +1,269 @@
+"""From a model with convolutions of PyG to one with a weight for each relation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch_geometric.nn import DirGNNConv, MessagePassing
+
+from graphprism._checks import check_choice, check_function, check_positive, check_type
+from graphprism.convert.current_split import CurrentSplit
+from graphprism.convert.generic_layer import GenericLayer, NotConvertible, probe
+from graphprism.convert.mrs_model import MRSModel
+from graphprism.convert.own_layers import OwnLayer, own_layer
+from graphprism.nn.conv.relational_conv import RelationalConv
+from graphprism.nn.conv.relational_weight import DECAY, check_start
+from graphprism.splitting import GraphLike, Split, resolve_split
+
+
+def to_mrs(
+    model: torch.nn.Module | Callable[[int], torch.nn.Module],
+    split: str | Split | Tensor | Callable[[GraphLike], Tensor] = "degree",
+    *,
+    num_relations: int | None = None,
+    start: str = "shared",
+    decay: float = DECAY,
+    example: tuple[Any, ...] | Mapping[str, Any] | None = None,
+    strict: bool = True,
+    budget: str | int | None = None,
+    width: int | None = None,
+) -> MRSModel:
+    """A model with one weight per relation in place of each convolution of PyG, the same function at first.
+
+    ``GCNConv``, ``SAGEConv``, ``GraphConv`` (mean and sum), ``GATConv`` and ``GINConv`` become the layers of this
+    package, with their weights and options. Any other `MessagePassing` gets a copy per relation of the parameters that
+    its messages depend on, see `GenericLayer`. CONVERSION.md lists the convolutions of PyG.
+
+    Args:
+        model: any module, which is copied; with ``budget`` a function that makes one of a width.
+        split: how edges are put into relations, as for `SplitEdges`.
+        num_relations: R, where the split does not know it.
+        start: ``"shared"`` starts as the given model, with all relations held together; ``"independent"`` draws new
+            weights for each relation, the paper's start, which is another function.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        example: arguments of a call of the model, as a tuple or by name. Needed where a convolution waits for the size
+            of its input, or where the input of one without a layer here cannot be guessed.
+        strict: whether a convolution that cannot be converted raises; else it stays as it is.
+        budget: ``"equal"``: the converted model has at most as many parameters as ``model(width)``; a number: at most
+            that many. Its width is the largest that fits; parameters must grow with the width.
+        width: the width of the reference for ``budget="equal"``.
+
+    Example:
+        >>> from torch_geometric.nn import GCN
+        >>> model = GCN(16, 32, num_layers=2, out_channels=7).eval()
+        >>> x, edge_index = torch.randn(3, 16), torch.tensor([[0, 1, 2, 0], [1, 0, 0, 2]])
+        >>> torch.allclose(to_mrs(model)(x, edge_index), model(x, edge_index), atol=1e-6)
+        True
+        >>> equal = to_mrs(lambda width: GCN(16, width, num_layers=2, out_channels=7), budget="equal", width=32)
+        >>> equal.model.hidden_channels
+        10
+    """
+    check_start(start, decay)
+    resolved = resolve_split(split)
+    count = resolved.num_relations if num_relations is None else num_relations
+    if count is None:
+        raise ValueError(f"`num_relations` must be given for a split that does not know it, got None with {resolved!r}")
+    check_positive("num_relations", count)
+    if resolved.num_relations is not None and count < resolved.num_relations:
+        raise ValueError(f"`num_relations` must be at least {resolved.num_relations} for {resolved!r}, got {count}")
+    options = {"start": start, "decay": decay, "example": example, "strict": strict}
+    if budget is None:
+        check_type("model", model, torch.nn.Module, "a torch.nn.Module, or a function of a width with `budget`")
+        return _converted(model, resolved, count, **options)  # type: ignore[arg-type]
+
+    def make(size: int) -> MRSModel:
+        return _converted(model(size), resolved, count, **options)  # type: ignore[arg-type]
+
+    check_function(
+        "model", None if isinstance(model, torch.nn.Module) else model, "a function of a width with `budget`"
+    )
+    if isinstance(budget, str):
+        check_choice("budget", budget, ("equal",))
+        if width is None:
+            raise ValueError('`width` must be given with budget="equal", got None')
+        with torch.random.fork_rng(devices=[]):
+            budget = number_of_parameters(model(width))
+    check_positive("budget", budget)
+    return make(_largest_width(make, int(budget)))
+
+
+def _largest_width(make: Callable[[int], torch.nn.Module], budget: int) -> int:
+    """The largest width whose model has at most ``budget`` parameters; draws no random numbers."""
+
+    def fits(size: int) -> bool:
+        with torch.random.fork_rng(devices=[]):
+            return number_of_parameters(make(size)) <= budget
+
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+        if high > budget:
+            raise ValueError(f"`model` must have more parameters the larger its width, got at most {budget} at {low}")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    if low == 0:
+        raise ValueError(f"`budget` must allow a width of 1, got {budget}")
+    return low
+
+
+def number_of_parameters(model: torch.nn.Module) -> int:
+    """How many numbers a model learns."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _converted(
+    model: torch.nn.Module, split: Split, count: int, start: str, decay: float, example: Any, strict: bool
+) -> MRSModel:
+    model = copy.deepcopy(model)
+    current = CurrentSplit(split, count)
+    calls = {} if example is None else _recorded_calls(model, example)
+    shared = _shared_parameters(model)
+    done: dict[torch.nn.Module, torch.nn.Module] = {}
+    refused: dict[str, str] = {}
+
+    def convert(name: str, conv: MessagePassing) -> torch.nn.Module:
+        if conv not in done:
+            try:
+                done[conv] = _convert(conv, current, start, decay, calls.get(name), shared)
+            except NotConvertible as error:
+                refused[name or "model"] = f"{type(conv).__name__}: {error}"
+                done[conv] = conv
+        return done[conv]
+
+    if isinstance(model, MessagePassing):
+        model = convert("", model)
+    else:
+        for prefix, parent in list(model.named_modules()):
+            if _is_inside_conv(prefix, model):
+                continue
+            for key, child in list(parent._modules.items()):
+                if isinstance(child, MessagePassing):
+                    parent._modules[key] = convert(f"{prefix}.{key}" if prefix else key, child)
+        model = _with_directions(model, current)
+    if refused and (strict or all(new is old for old, new in done.items())):
+        reasons = "; ".join(f"`{name}` is a {reason}" for name, reason in refused.items())
+        raise ValueError(f"every convolution must have a multi-relational form, got {reasons}")
+    if not done:
+        raise ValueError(f"`model` must have a convolution of PyG, got a {type(model).__name__} without")
+    return MRSModel(model, current)
+
+
+def _is_inside_conv(prefix: str, model: torch.nn.Module) -> bool:
+    parts = prefix.split(".")
+    parents = [".".join(parts[: i + 1]) for i in range(len(parts))]
+    return any(isinstance(model.get_submodule(each), MessagePassing | OwnLayer | GenericLayer) for each in parents)
+
+
+def _convert(
+    conv: MessagePassing,
+    current: CurrentSplit,
+    start: str,
+    decay: float,
+    call: tuple[tuple[Any, ...], dict[str, Any]] | None,
+    shared: set[int],
+) -> torch.nn.Module:
+    if isinstance(conv, RelationalConv):
+        raise NotConvertible("it has a weight for each relation already")
+    if any(is_lazy(parameter) for parameter in conv.parameters()):
+        raise NotConvertible("it waits for the sizes of its input: give `example`, or call the model once before")
+    if any(id(parameter) in shared for parameter in conv.parameters()):
+        raise NotConvertible("it shares parameters with another module, which copies would part")
+    own = own_layer(conv, current.num_relations, start, decay)
+    if own is not None:
+        return OwnLayer(own, conv, current).train(conv.training)
+    args, kwargs = _guessed_call(conv) if call is None else call
+    try:
+        names, number = probe(copy.deepcopy(conv), args, kwargs)
+    except NotConvertible:
+        raise
+    except Exception as error:
+        if call is not None:
+            raise
+        raise NotConvertible(
+            f"its input cannot be guessed: give `example` ({type(error).__name__}: {error})"
+        ) from error
+    return GenericLayer(conv, names, number, current, start, decay).train(conv.training)
+
+
+def _recorded_calls(
+    model: torch.nn.Module, example: tuple[Any, ...] | Mapping[str, Any]
+) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The arguments that each convolution gets in a call of the model; lazy parameters of ``model`` get their size."""
+    scratch = copy.deepcopy(model)
+    calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+    for name, module in scratch.named_modules():
+        if isinstance(module, MessagePassing):
+
+            def record(_: Any, args: Any, kwargs: Any, name: str = name) -> None:
+                calls.setdefault(name, (args, kwargs))
+
+            module.register_forward_pre_hook(record, with_kwargs=True)
+    scratch.eval()
+    with torch.no_grad():
+        scratch(**example) if isinstance(example, Mapping) else scratch(*example)
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        model.load_state_dict(scratch.state_dict())
+    return calls
+
+
+def _guessed_call(conv: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments for a call of a convolution whose attributes tell the sizes of its input."""
+    edges = torch.tensor([[0, 1, 2, 3, 1, 2], [1, 2, 3, 0, 0, 1]])
+    like = next(conv.parameters(), torch.empty(0))
+    channels = getattr(conv, "in_channels", None) or getattr(conv, "channels", None)
+    if channels is None:
+        raise NotConvertible("its input cannot be guessed: give `example`")
+    x: Any = tuple(like.new_ones(4, size) for size in channels) if isinstance(channels, tuple) else None
+    x = like.new_ones(4, channels) if isinstance(channels, int) else x
+    kwargs = {}
+    if isinstance(getattr(conv, "edge_dim", None), int):
+        kwargs["edge_attr"] = like.new_ones(edges.size(1), conv.edge_dim)
+    return (x, edges.to(like.device)), kwargs
+
+
+def _shared_parameters(model: torch.nn.Module) -> set[int]:
+    """Parameters that are in two modules."""
+    seen: set[int] = set()
+    twice: set[int] = set()
+    for module in model.modules():
+        own = {id(parameter) for parameter in module._parameters.values() if parameter is not None}
+        twice |= own & seen
+        seen |= own
+    return twice
+
+
+def _with_directions(model: torch.nn.Module, current: CurrentSplit) -> torch.nn.Module:
+    """PyG's layer for both directions reverses the edges itself: the relations have to come along."""
+    if isinstance(model, DirGNNConv):
+        return _Directions(model, current)
+    for parent in list(model.modules()):
+        for key, child in list(parent._modules.items()):
+            if isinstance(child, DirGNNConv):
+                parent._modules[key] = _Directions(child, current)
+    return model
+
+
+class _Directions(torch.nn.Module):
+    """PyG's `DirGNNConv` of converted convolutions."""
+
+    def __init__(self, conv: DirGNNConv, current: CurrentSplit) -> None:
+        super().__init__()
+        self.conv, self.current, self.training = conv, current, conv.training
+
+    def reset_parameters(self) -> None:
+        """Draws new weights."""
+        self.conv.reset_parameters()
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor | None = None) -> Tensor:
+        """Both directions, each edge with its relation."""
+        types = self.current.lookup(edge_index).edge_type if edge_type is None else edge_type
+        ahead = self.conv.conv_in(x, edge_index, edge_type=types)
+        back = self.conv.conv_out(x, edge_index.flip(0), edge_type=types)
+        out: Tensor = self.conv.alpha * back + (1 - self.conv.alpha) * ahead
+        return out + self.conv.lin(x) if self.conv.root_weight else out

@@ -1,0 +1,294 @@
+"""Any message-passing layer of PyG, with one copy per relation of the parameters that its messages depend on."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch_geometric.nn import MessagePassing
+
+from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex, types_at
+from graphprism.convert.mrs_model import argument_names, is_edge_index, named_arguments
+from graphprism.convert.own_layers import check_edges
+from graphprism.nn.conv.relational_weight import Together, check_start
+
+
+class NotConvertible(ValueError):
+    """A convolution that has no multi-relational form; says why."""
+
+
+class GenericLayer(torch.nn.Module):
+    r"""A message-passing layer whose message along an edge comes from the copy of the edge's relation.
+
+    .. math:: \mathbf{x}'_i = \phi \Big( \mathbf{x}_i, \bigoplus_{e = (j, i)} \psi_{\theta_{r(e)}}(e) \Big), \qquad
+        \theta_r = \theta + \frac{1}{\sqrt{1 + \lambda}} \sum_k h_{rk} \mathbf{D}_k
+
+    where :math:`\psi_{\theta_r}(e)` is the message of the layer with the parameters :math:`\theta_r` on the whole
+    graph, so that its softmax and its norms are over all edges, :math:`\bigoplus` and :math:`\phi` are the layer's
+    aggregation and update, done once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` at first. With soft types a
+    message is :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. Attention that a layer puts into its messages is that of the
+    copies, so that it sums to one over a node's edges only while they are equal; `MRSGATConv` has one softmax. A layer
+    that passes messages several times mixes each time.
+
+    Time grows with R: every copy makes all messages. `torch.compile` leaves the layer as it is; `torch.export` takes it
+    where the layer adds no self-loops. Modules of the layer that keep statistics in training, such as
+    batch norms, see all copies.
+
+    Args:
+        conv: the layer, which is taken over.
+        names: the parameters that messages depend on.
+        calls: how often it passes messages.
+        current: where the relations of edges are found.
+        start: ``"shared"``, or ``"independent"`` to draw new parameters for each relation.
+        decay: :math:`\lambda`, how much stronger deviations are held than the common parameters.
+    """
+
+    def __init__(
+        self,
+        conv: MessagePassing,
+        names: list[str],
+        calls: int,
+        current: CurrentSplit,
+        start: str,
+        decay: float,
+    ) -> None:
+        super().__init__()
+        check_start(start, decay)
+        self.conv, self.names, self.calls, self.current = conv, names, calls, current
+        self.arguments = argument_names(conv.forward)
+        common = dict(conv.named_parameters())
+        like = common[names[0]]
+        count = current.num_relations
+        self.together = Together(count, decay if start == "shared" else 0.0).to(like.device, like.dtype)
+        self.deviations = torch.nn.ParameterList(
+            torch.nn.Parameter(common[name].new_zeros(count - 1, *common[name].shape), common[name].requires_grad)
+            for name in names
+        )
+        if start == "independent":
+            self._draw()
+
+    def _draw(self) -> None:
+        drawn = [copy.deepcopy(self.conv) for _ in range(self.current.num_relations)]
+        for conv in drawn:
+            conv.reset_parameters()
+        common = dict(self.conv.named_parameters())
+        with torch.no_grad():
+            for name, deviation in zip(self.names, self.deviations, strict=True):
+                each = torch.stack([dict(conv.named_parameters())[name] for conv in drawn])
+                for target, value in zip((common[name], deviation), self.together.apart(each), strict=True):
+                    target.copy_(value)
+
+    def reset_parameters(self) -> None:
+        """Draws new parameters; deviations are zero again."""
+        self.conv.reset_parameters()
+        for deviation in self.deviations:
+            torch.nn.init.zeros_(deviation)
+
+    # torch.compile cannot follow methods that are replaced during a call, and leaves the layer as it is
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
+        """The layer with its own arguments; ``edge_type`` is the relations of other edges than the model's."""
+        named = {**named_arguments(self.arguments, args), **kwargs}
+        if "edge_type" in self.arguments and edge_type is not None:  # types of the layer's own
+            kwargs["edge_type"], edge_type = edge_type, None
+        if named.get("return_attention_weights") is not None:
+            raise ValueError("`return_attention_weights` must be None in a converted layer, where copies attend")
+        entry = self._entry(named, edge_type)
+        common = dict(self.conv.named_parameters())
+        stacks = {
+            name: self.together(common[name], deviation)
+            for name, deviation in zip(self.names, self.deviations, strict=True)
+        }
+        mixed: list[_Sent] = []
+        for _ in range(self.calls):
+            each = []
+            for r in range(self.current.num_relations):
+                parameters = {name: stack[r] for name, stack in stacks.items()}
+                sent, seen = first_message(self.conv, parameters, mixed, args, kwargs)
+                each.append(sent)
+            types = found_types(seen, entry, self.current.num_relations)
+            if types is None:
+                raise ValueError(
+                    f"a converted {type(self.conv).__name__} must pass messages along the edges that it gets, with one "
+                    "relation for edges of the same two nodes where it reorders them, got others"
+                )
+            message = _select([sent.message for sent in each], types, self.conv.node_dim)
+            alphas = [sent.alpha for sent in each if sent.alpha is not None]
+            mixed.append(_Sent(message, _select(alphas, types, 0) if alphas else None))
+        return _with_messages(self.conv, mixed, args, kwargs)
+
+    def _entry(self, named: Mapping[str, Any], edge_type: Tensor | None) -> list[SplitEdgeIndex]:
+        edges = edges_of_call(named)
+        if not edges:
+            for name in ("edge_index", "adj_t"):
+                if named.get(name) is not None:
+                    check_edges(named[name])
+            raise ValueError(f"a converted {type(self.conv).__name__} must get edges (2, E), got none")
+        if edge_type is not None:
+            return [SplitEdgeIndex(edges[0], edge_type)]
+        return [self.current.lookup(each) for each in edges]
+
+
+def edges_of_call(named: Mapping[str, Any]) -> list[Tensor]:
+    """The edges that a convolution is called with: a tensor, or several in a dictionary, in its order."""
+    tensors = {name: value for name, value in named.items() if is_edge_index(value)}
+    if "edge_index" in tensors:
+        return [tensors["edge_index"]]
+    chosen = [value for name, value in tensors.items() if name.endswith("edge_index")] or list(tensors.values())
+    for value in named.values():
+        if isinstance(value, Mapping):
+            chosen += [edges for edges in value.values() if is_edge_index(edges)]
+    return chosen
+
+
+def found_types(seen: Tensor, entries: list[SplitEdgeIndex], num_relations: int) -> Tensor | None:
+    """Relations of the edges that messages are passed along; None where they are not those that the layer got."""
+    for entry in entries:
+        if seen is entry.edge_index:
+            return entry.edge_type
+    if len(entries) > 1:  # layers for several kinds of nodes number all nodes through, and put edges end to end
+        types = torch.cat([entry.edge_type for entry in entries])
+        return types if types.size(0) == seen.size(1) else None
+    return types_at(seen, entries[0], num_relations)
+
+
+class _Sent(NamedTuple):
+    """A message, and the attention that a layer keeps of it, if any."""
+
+    message: Tensor
+    alpha: Tensor | None
+
+
+class _Stop(Exception):
+    """Ends a layer where its message is known."""
+
+
+class _Tap:
+    """Stands for ``propagate`` and ``message`` of a layer during a call: hands in messages, keeps the next one."""
+
+    def __init__(self, conv: MessagePassing, sent: list[_Sent], stops: bool) -> None:
+        self.conv, self.sent, self.stops = conv, sent, stops
+        self._propagate, self._message = conv.propagate, conv.message
+        self.count = 0
+        self.seen: list[Tensor] = []
+        self.made: list[_Sent] = []
+
+    def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
+            check_edges(edge_index)
+        self.seen.append(edge_index)
+        return self._propagate(edge_index, *args, **kwargs)
+
+    def message(self, *args: Any, **kwargs: Any) -> Tensor:
+        number, self.count = self.count, self.count + 1
+        if number < len(self.sent):
+            sent = self.sent[number]
+            if sent.alpha is not None:
+                self.conv._alpha = sent.alpha
+            return sent.message
+        out: Tensor = self._message(*args, **kwargs)
+        self.made.append(_Sent(out, getattr(self.conv, "_alpha", None)))
+        if self.stops:
+            raise _Stop
+        return out
+
+
+def _run(
+    conv: MessagePassing, tap: _Tap, parameters: dict[str, Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    before = dict(vars(conv))
+    conv.propagate, conv.message = tap.propagate, tap.message
+    try:
+        return torch.func.functional_call(conv, parameters, args, kwargs) if parameters else conv(*args, **kwargs)
+    finally:
+        for name in ("propagate", "message"):
+            if name in before:
+                setattr(conv, name, before[name])
+            else:
+                delattr(conv, name)
+        if "_alpha" in before:  # what a layer that was stopped keeps would hold the graph of gradients
+            conv._alpha = before["_alpha"]
+
+
+def first_message(
+    conv: MessagePassing,
+    parameters: dict[str, Tensor],
+    sent: list[_Sent],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[_Sent, Tensor]:
+    """The message after those ``sent`` of a layer with other parameters, and the edges that it is passed along."""
+    # an exported layer goes on to the end, which nothing reads: its trace does not survive an exception
+    tap = _Tap(conv, sent, stops=not torch.compiler.is_compiling())
+    with suppress(_Stop):
+        _run(conv, tap, parameters, args, kwargs)
+    if tap.made:
+        return tap.made[0], tap.seen[len(sent)]
+    raise ValueError(f"{type(conv).__name__} must pass messages {len(sent) + 1} times, got {tap.count} times")
+
+
+def _with_messages(conv: MessagePassing, sent: list[_Sent], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tap = _Tap(conv, sent, stops=False)
+    out = _run(conv, tap, {}, args, kwargs)
+    if tap.count != len(sent):
+        raise ValueError(f"{type(conv).__name__} must pass messages {len(sent)} times, got {tap.count} times")
+    return out
+
+
+def _select(each: list[Tensor], types: Tensor, node_dim: int) -> Tensor:
+    """The message of every edge from the copy of its relation."""
+    dim = node_dim if node_dim >= 0 else each[0].dim() + node_dim
+    if each[0].size(dim) != types.size(0):
+        raise ValueError(f"a converted layer must have one message per edge, {types.size(0)}, got {each[0].size(dim)}")
+    shape = [-1 if axis == dim else 1 for axis in range(each[0].dim())]
+    if types.dim() == 2:
+        scores = types.to(each[0].dtype)
+        return torch.stack([scores[:, r].view(shape) * each[r] for r in range(len(each))]).sum(dim=0)
+    out = each[0]
+    for r in range(1, len(each)):
+        out = torch.where((types == r).view(shape), each[r], out)
+    return out
+
+
+def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int]:
+    """The parameters that messages depend on, by autograd, and how often messages are passed; raises if there are none.
+
+    Args:
+        conv: a copy of the layer, which is changed.
+        args: arguments of a call.
+        kwargs: further arguments.
+    """
+    name = type(conv).__name__
+    if any(is_lazy(parameter) for parameter in conv.parameters()):
+        raise NotConvertible("it waits for the sizes of its input: give `example`, or call the model once before")
+    if conv._decomposed_layers != 1:
+        raise NotConvertible("it is decomposed (`decomposed_layers`)")
+    conv.eval()
+    parameters = {key: value for key, value in conv.named_parameters() if value.is_floating_point()}
+    for parameter in parameters.values():
+        parameter.requires_grad_(True)
+    tap = _Tap(conv, [], stops=False)
+    with torch.enable_grad():
+        _run(conv, tap, {}, args, kwargs)
+        if not tap.made:
+            raise NotConvertible("it passes no messages through `propagate` and `message`")
+        found: set[str] = set()
+        for message, _ in tap.made:
+            if message.requires_grad:
+                wanted = list(parameters.values())
+                grads = torch.autograd.grad(message.sum(), wanted, retain_graph=True, allow_unused=True)
+                found |= {key for key, grad in zip(parameters, grads, strict=True) if grad is not None}
+    if not found:
+        why = "its weights act on their sum" if parameters else "it has none"
+        raise NotConvertible(f"its messages depend on no parameters: {why}")
+    edges = edges_of_call({**named_arguments(argument_names(conv.forward), args), **kwargs})
+    entries = [SplitEdgeIndex(each, torch.zeros(each.size(1), dtype=torch.long, device=each.device)) for each in edges]
+    for seen in tap.seen:
+        if not entries or found_types(seen, entries, 1) is None:
+            raise NotConvertible(f"{name} passes messages along edges that it makes itself")
+    return [key for key in parameters if key in found], len(tap.made)

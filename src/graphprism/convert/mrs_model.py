@@ -1,0 +1,197 @@
+"""The converted model: splits the edges that it is called with, outside of its convolutions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+
+from graphprism._checks import check_integer, check_shape, guard_ranges
+from graphprism.convert.current_split import CalledGraph, CurrentSplit, SplitEdgeIndex
+from graphprism.splitting.check_split import check_split
+
+
+class MRSModel(torch.nn.Module):
+    """A model whose convolutions have one weight for each relation, called as it was before; made by `to_mrs`.
+
+    A call finds the edges among its arguments: tensors called ``edge_index`` (or that end so), dictionaries of them by
+    type of edge, `Data` or `HeteroData`. They are split once, and the last split is kept as long as the same tensor
+    comes again. Relations may be given: ``model(x, edge_index, edge_type=types)``, a dictionary for a dictionary, or
+    ``data.edge_type``. They must be given for a part of a graph, such as a sampled batch: a degree is the degree in
+    the whole graph. If the model itself has an argument ``edge_type``, that one is meant, and the edges are always
+    split here.
+
+    Methods of the model (``model.encode(x, edge_index)``) split as a call does. The senders and receivers of a
+    bipartite graph are compared as nodes of one graph. Two threads must not call one model.
+
+    Attributes:
+        model: the model with converted convolutions.
+        current: the split that they share.
+    """
+
+    def __init__(self, model: torch.nn.Module, current: CurrentSplit) -> None:
+        super().__init__()
+        self.model = model
+        self.current = current
+        self.training = model.training
+        # a model that is one converted convolution is called as that
+        self._names: tuple[str, ...] = getattr(model, "arguments", None) or argument_names(model.forward)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's output."""
+        return self._call(self.model, self._names, *args, **kwargs)
+
+    @property
+    def call_signature(self) -> inspect.Signature:
+        """The arguments of the model, and ``edge_type``; `graphprism.collapse` and `graphprism.explain` read it."""
+        own, kinds = inspect.signature(self.model.forward), inspect.Parameter
+        if hasattr(self.model, "arguments"):  # one converted convolution: nodes and edges are needed, the rest is not
+            needed = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._names[:2]]
+            return own.replace(parameters=[*needed, kinds("edge_type", kinds.KEYWORD_ONLY, default=None)])
+        if "edge_type" in own.parameters:
+            return own
+        named = [each for each in own.parameters.values() if each.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
+        return own.replace(parameters=[*named, kinds("edge_type", kinds.KEYWORD_ONLY, default=None)])
+
+    def __getattr__(self, name: str) -> Any:
+        modules = self.__dict__.get("_modules", {})
+        if name in modules or "model" not in modules:
+            return super().__getattr__(name)
+        value = getattr(modules["model"], name)
+        if inspect.ismethod(value) and value.__self__ is modules["model"]:
+            return partial(self._call, value, argument_names(value))
+        return value
+
+    def _call(self, function: Callable[..., Any], names: tuple[str, ...], *args: Any, **kwargs: Any) -> Any:
+        own_type = "edge_type" in names or "edge_type" not in kwargs
+        given = None if own_type else kwargs.pop("edge_type")
+        named = {**named_arguments(names, args), **kwargs}
+        outer, self.current.entries = self.current.entries, list(self._entries(named, given))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.current.leave(outer)
+
+    def _entries(self, named: Mapping[str, Any], given: Any) -> Iterator[SplitEdgeIndex]:
+        """The edges of a call with their relations."""
+        found = list(_edges(named))
+        if given is not None and not isinstance(given, Mapping) and len(found) != 1:
+            raise ValueError(f"`edge_type` must be a dictionary for {len(found)} sets of edges, got one tensor")
+        for key, edge_index, size, arguments, types in found:
+            wanted = given.get(key) if isinstance(given, Mapping) else given
+            types = types if wanted is None else wanted
+            if types is None:
+                if arguments.get("num_sampled_edges_per_hop") is not None or arguments.get("n_id") is not None:
+                    raise ValueError(
+                        "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
+                        "sampling, with `SplitEdges`"
+                    )
+                yield self.current.entry_of(key, CalledGraph(edge_index, size, arguments))
+            else:
+                self._check_types(types, edge_index.size(1))
+                yield SplitEdgeIndex(edge_index, types)
+
+    def _check_types(self, types: Tensor, num_edges: int) -> None:
+        count = self.current.num_relations
+        if types.dim() == 2:
+            check_shape("edge_type", types, [num_edges, count])
+        else:
+            check_shape("edge_type", types, [num_edges])
+            check_integer("edge_type", types)
+            guard_ranges({"edge_type": (types, count)})
+
+    def extra_repr(self) -> str:
+        """The split, and the converted convolutions by name, which PyG's models do not print."""
+        layers = [
+            f"{name or 'model'}: {str(getattr(each, 'conv', each)).splitlines()[0].rstrip('(')}"
+            for name, each in self.model.named_modules()
+            if hasattr(each, "current") and hasattr(each, "arguments")
+        ]
+        return "\n".join([f"split={self.current.split!r}, num_relations={self.current.num_relations}", *layers])
+
+
+_Found = tuple[Any, Tensor, int | tuple[int, int], Mapping[str, Any], Tensor | None]
+
+
+def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
+    """Every set of edges in a call: key, edges, number of nodes, what a split may read, relations if given."""
+    tensors = {name: value for name, value in named.items() if is_edge_index(value)}
+    by_name = {name: value for name, value in tensors.items() if name.endswith("edge_index")} or tensors
+    for name, value in by_name.items():
+        yield name, value, _size(name, value, named), named, None
+    for value in named.values():
+        if isinstance(value, HeteroData):
+            for kind in value.edge_types:
+                size = value[kind[0]].num_nodes, value[kind[2]].num_nodes
+                size = size[0] if kind[0] == kind[2] else size
+                store = value[kind]
+                yield kind, store.edge_index, size, store.to_dict(), store.get("edge_type")
+        elif isinstance(value, Data) and value.edge_index is not None:
+            if value.get("edge_type") is not None:
+                check_split(value)
+            yield "edge_index", value.edge_index, int(value.num_nodes or 0), value.to_dict(), value.get("edge_type")
+        elif isinstance(value, Mapping):
+            for kind, edges in value.items():
+                if isinstance(kind, tuple) and len(kind) == 3 and is_edge_index(edges):
+                    yield kind, edges, _size_of_kind(kind, edges, named), {}, None
+
+
+def is_edge_index(value: object) -> bool:
+    """Whether a value is a dense integer tensor (2, E)."""
+    return (
+        isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and value.dim() == 2
+        and value.size(0) == 2
+        and value.dtype in (torch.int64, torch.int32)
+    )
+
+
+def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> int | tuple[int, int]:
+    x = named.get("x")
+    if isinstance(named.get("num_nodes"), int):
+        return int(named["num_nodes"])
+    if x is None:
+        x = next((value for value in named.values() if isinstance(value, Tensor) and value.is_floating_point()), None)
+    if isinstance(x, tuple | list) and len(x) == 2 and isinstance(x[0], Tensor):
+        receivers = _rows(x[1]) if isinstance(x[1], Tensor) else _count(edges[1])
+        return _rows(x[0]), receivers
+    if not isinstance(x, Tensor):
+        return _count(edges)
+    if x.dim() == 3 and edges.numel() and int(edges.max()) >= x.size(1):  # (N, steps, F), not (batch, N, F)
+        return x.size(0)
+    return (_rows(x), _count(edges[1])) if name == "hyperedge_index" else _rows(x)
+
+
+def _size_of_kind(kind: tuple[str, str, str], edges: Tensor, named: Mapping[str, Any]) -> int | tuple[int, int]:
+    for value in named.values():
+        if isinstance(value, Mapping) and isinstance(value.get(kind[0]), Tensor):
+            rows = _rows(value[kind[0]])
+            if kind[0] == kind[2]:
+                return rows
+            return rows, _rows(value[kind[2]]) if isinstance(value.get(kind[2]), Tensor) else _count(edges[1])
+    return _count(edges) if kind[0] == kind[2] else (_count(edges[0]), _count(edges[1]))
+
+
+def _rows(x: Tensor) -> int:
+    return x.size(-2) if x.is_floating_point() and x.dim() > 1 else x.size(0)
+
+
+def _count(numbers: Tensor) -> int:
+    return int(numbers.max()) + 1 if numbers.numel() else 0
+
+
+def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the arguments of a function that may come without their name, in their order."""
+    kinds = inspect.signature(function).parameters.values()
+    return tuple(each.name for each in kinds if each.kind is each.POSITIONAL_OR_KEYWORD)
+
+
+def named_arguments(names: tuple[str, ...], args: tuple[Any, ...]) -> dict[str, Any]:
+    """Arguments by name, by their place where a function has no names for them."""
+    return {names[i] if i < len(names) else f"argument {i}": value for i, value in enumerate(args)}

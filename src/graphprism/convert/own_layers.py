@@ -1,0 +1,248 @@
+"""Convolutions of PyG that have a layer of this package: its weights and options, and the same call."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, MessagePassing, SAGEConv
+from torch_geometric.utils import degree
+
+from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex
+from graphprism.convert.mrs_model import argument_names, is_edge_index, named_arguments
+from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv.relational_weight import RelationalParameter
+from graphprism.ops import Coefficients, RelationalAdj
+
+# What a layer of this package takes beside node features and edges.
+_TAKES = {"edge_weight", "edge_attr"}
+_COPIED = ("in_channels", "out_channels", "heads", "concat", "aggr", "flow")
+
+
+class OwnLayer(torch.nn.Module):
+    """A layer of this package, called as the convolution of PyG that it replaces.
+
+    Args:
+        conv: the layer.
+        replaced: the convolution.
+        current: where the relations of edges are found.
+    """
+
+    def __init__(self, conv: torch.nn.Module, replaced: MessagePassing, current: CurrentSplit) -> None:
+        super().__init__()
+        self.conv, self.current = conv, current
+        self.is_reversed = replaced.flow == "target_to_source"
+        # PyG divides by the number of edges where weights are given, too
+        self.averages = isinstance(replaced, GraphConv) and replaced.aggr == "mean"
+        self.arguments = argument_names(replaced.forward)
+        for name in _COPIED:
+            if hasattr(replaced, name):
+                setattr(self, name, getattr(replaced, name))
+
+    @property
+    def num_relations(self) -> int:
+        """Relations of the layer."""
+        return int(self.conv.num_relations)  # type: ignore[arg-type]
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        """What the layer multiplies messages by; `graphprism.certify` takes it."""
+        found: Coefficients = self.conv.coefficients(adj)  # type: ignore[operator]
+        return found
+
+    def reset_parameters(self) -> None:
+        """Draws new weights."""
+        self.conv.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Tensor:
+        """One layer, with the arguments of the convolution; relations may be given for other edges."""
+        named = {**named_arguments(self.arguments, args), **kwargs}
+        x, edge_index = named.pop("x"), named.pop("edge_index")
+        named.pop("size", None)
+        check_edges(edge_index)
+        entry = self.current.lookup(edge_index) if edge_type is None else SplitEdgeIndex(edge_index, edge_type)
+        options = {name: value for name, value in named.items() if value is not None}
+        if not options.keys() <= _TAKES:
+            came = sorted(options.keys() - _TAKES)
+            raise ValueError(f"a converted {type(self.conv).__name__} must get {sorted(_TAKES)} alone, got {came}")
+        if self.is_reversed:
+            edge_index = edge_index.flip(0)
+        if isinstance(x, tuple | list):
+            x = self._pair(tuple(x))
+        if self.averages and "edge_weight" in options:
+            rows = x.size(-2) if isinstance(x, Tensor) else x[1].size(-2)
+            share = degree(edge_index[1], rows, options["edge_weight"].dtype).clamp(min=1)
+            options["edge_weight"] = options["edge_weight"] / share[edge_index[1]]
+        adj = None if self.is_reversed else self._prepared(entry, x, options.get("edge_weight"))
+        if adj is not None:
+            options.pop("edge_weight", None)
+            prepared: Tensor = self.conv(x, adj, **options)
+            return prepared
+        out: Tensor = self.conv(x, edge_index, entry.edge_type, **options)
+        return out
+
+    def _prepared(self, entry: SplitEdgeIndex, x: Any, edge_weight: Tensor | None) -> RelationalAdj | None:
+        """The prepared graph, where there is one and the layer would not have to sort it anew."""
+        ends = (x, x) if isinstance(x, Tensor) else x
+        adj = None if torch.compiler.is_compiling() else entry.adj
+        if adj is None or adj.size != tuple(end.size(-2) for end in ends):
+            return None
+        if edge_weight is None:
+            return adj
+        return None if getattr(self.conv, "add_self_loops", False) else adj.with_weight(edge_weight)
+
+    def _pair(self, x: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.is_reversed or x[1] is None:
+            came = "None for receivers" if x[1] is None else "target_to_source"
+            raise ValueError(
+                f'a converted convolution must get rows of both ends and flow "source_to_target", got {came}'
+            )
+        return x
+
+
+def check_edges(edge_index: object) -> None:
+    """Raises unless edges come as a tensor (2, E), which relations belong to."""
+    if not is_edge_index(edge_index):
+        raise TypeError(
+            f"`edge_index` must be an integer tensor (2, E) in a converted model, got {type(edge_index).__name__}; "
+            "a sparse matrix has no order of edges that relations could follow"
+        )
+
+
+def own_layer(conv: MessagePassing, num_relations: int, start: str, decay: float) -> torch.nn.Module | None:
+    """The layer of this package with the weights and options of ``conv``; None where there is none."""
+    make = _MAKERS.get(type(conv))
+    is_plain = conv._decomposed_layers == 1 and not any(hasattr(part, "parametrizations") for part in conv.modules())
+    if make is None or not is_plain:
+        return None
+    made = make(conv, {"num_relations": num_relations, "start": start, "decay": decay})
+    return None if made is None else made.train(conv.training)
+
+
+def _gcn(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
+    if conv.aggr not in ("add", "sum"):
+        return None
+    weight = conv.lin.weight
+    layer = MRSGCNConv(
+        weight.size(1),
+        weight.size(0),
+        conv.improved,
+        conv.cached,
+        conv.add_self_loops,
+        conv.normalize,
+        conv.bias is not None,
+        **options,
+    )
+    return _filled(layer, weight, {"lin": weight, "bias": conv.bias})
+
+
+def _sage(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
+    if conv.aggr not in ("mean", "add", "sum"):
+        return None
+    weight, root = conv.lin_l.weight, conv.lin_r.weight if conv.root_weight else None
+    layer = MRSSAGEConv(
+        (weight.size(1), weight.size(1) if root is None else root.size(1)),
+        weight.size(0),
+        conv.aggr,
+        conv.normalize,
+        conv.root_weight,
+        conv.project,
+        conv.lin_l.bias is not None,
+        **options,
+    )
+    values = {"lin": weight, "bias": conv.lin_l.bias, "lin_root.weight": root}
+    if conv.project:
+        values.update({"project.weight": conv.lin.weight, "project.bias": conv.lin.bias})
+    return _filled(layer, weight, values)
+
+
+def _graph(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
+    if conv.aggr not in ("mean", "add", "sum"):
+        return None
+    weight, root = conv.lin_rel.weight, conv.lin_root.weight
+    bias = conv.lin_rel.bias
+    layer = MRSSAGEConv((weight.size(1), root.size(1)), weight.size(0), conv.aggr, bias=bias is not None, **options)
+    return _filled(layer, weight, {"lin": weight, "bias": bias, "lin_root.weight": root})
+
+
+def _gat(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
+    if conv.aggr not in ("add", "sum"):
+        return None
+    pair = conv.lin is None
+    weight = (conv.lin_src if pair else conv.lin).weight
+    layer = MRSGATConv(
+        (weight.size(1), conv.lin_dst.weight.size(1)) if pair else weight.size(1),
+        conv.out_channels,
+        conv.heads,
+        conv.concat,
+        conv.negative_slope,
+        conv.dropout,
+        conv.add_self_loops,
+        conv.edge_dim,
+        conv.fill_value,
+        conv.bias is not None,
+        conv.res is not None,
+        **options,
+    )
+    values = {"lin": weight, "lin_dst": conv.lin_dst.weight if pair else None, "bias": conv.bias}
+    values.update({name: getattr(conv, name) for name in ("att_src", "att_dst", "att_edge")})
+    for name in ("lin_edge", "res"):
+        part = getattr(conv, name)
+        values[f"{name}.weight"] = None if part is None else part.weight
+    return _filled(layer, weight, values)
+
+
+def _gin(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
+    if conv.aggr not in ("add", "sum"):
+        return None
+    train_eps = isinstance(conv.eps, torch.nn.Parameter)
+    shared = options["start"] == "shared"
+    try:
+        layer = MRSGINConv(conv.nn if shared else _fresh(conv.nn), conv.initial_eps, train_eps, **options)
+    except ValueError:  # its network begins with no linear map
+        return None
+    first = next(conv.nn.parameters())
+    layer.to(first.device, first.dtype)
+    with torch.no_grad():
+        layer.eps.copy_(conv.eps.expand_as(layer.eps))
+    return layer
+
+
+def _fresh(network: torch.nn.Module) -> Callable[[], torch.nn.Module]:
+    def make() -> torch.nn.Module:
+        new = copy.deepcopy(network)
+        for module in new.modules():
+            getattr(module, "reset_parameters", lambda: None)()
+        return new
+
+    return make
+
+
+_MAKERS: dict[type, Callable[[Any, dict[str, Any]], torch.nn.Module | None]] = {
+    GCNConv: _gcn,
+    SAGEConv: _sage,
+    GraphConv: _graph,
+    GATConv: _gat,
+    GINConv: _gin,
+}
+
+
+def _filled(layer: torch.nn.Module, like: Tensor, values: dict[str, Tensor | None]) -> torch.nn.Module:
+    """``layer`` with the values of the parameters named; relations that start apart keep the weights drawn for them."""
+    layer.to(like.device, like.dtype)
+    for name, value in values.items():
+        if value is None:
+            continue
+        owner, _, last = name.rpartition(".")
+        target: Any = getattr(layer.get_submodule(owner), last)
+        if isinstance(target, RelationalParameter):
+            if target.start == "shared":
+                target.set_(value.detach().t())
+            target.requires_grad_(value.requires_grad)
+        else:
+            with torch.no_grad():
+                target.copy_(value)
+            target.requires_grad_(value.requires_grad)
+    return layer

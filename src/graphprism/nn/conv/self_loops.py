@@ -1,0 +1,97 @@
+"""Self-loops that a layer adds itself, as PyG's layers do, in the last relation."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
+
+from graphprism.nn.conv.operands import Prepared
+from graphprism.ops import RelationalAdj
+
+Adj = TypeVar("Adj", bound=Prepared)
+
+
+def check_takes_loops(edge_index: Tensor | Prepared, adds_loops: bool) -> None:
+    """Raises where a layer adds self-loops to a prepared graph that cannot be extended."""
+    if adds_loops and not isinstance(edge_index, Tensor | RelationalAdj):
+        came = type(edge_index).__name__
+        raise TypeError(
+            f"`edge_index` must be a torch.Tensor or a RelationalAdj with `add_self_loops=True`, got a {came}: add the "
+            "self-loops before the split, and leave `add_self_loops` out"
+        )
+
+
+def with_remaining_loops(adj: Adj, fill_value: float) -> Adj:
+    """A self-loop at every node, as PyG's GCN adds them: those that are there keep their weight."""
+    assert isinstance(adj, RelationalAdj)
+    edges, weight = add_remaining_self_loops(adj.edge_index, adj.edge_weight, fill_value, _number_of_nodes(adj))
+    return _rebuilt(adj, edges, weight)
+
+
+def with_weighted_loops(adj: Adj, fill_value: float, dtype: torch.dtype) -> Adj:
+    """`with_remaining_loops` for a sum: self-loops that are there stay, with weight 0, and others take their weight.
+
+    The number of edges does not depend on values: no host-device sync, and compiled code has one shape. A prepared
+    graph keeps the result.
+    """
+    assert isinstance(adj, RelationalAdj)
+    key = ("weighted loops", fill_value, dtype)
+    return adj.derived(key, lambda: _weighted_loops(adj, fill_value, dtype))  # type: ignore[return-value]
+
+
+def _weighted_loops(adj: RelationalAdj, fill_value: float, dtype: torch.dtype) -> RelationalAdj:
+    edges, number = adj.edge_index, _number_of_nodes(adj)
+    is_loop = edges[0] == edges[1]
+    weight = adj.edge_weight
+    if weight is None:  # PyG's fill value is for weights
+        weight, fill_value = torch.ones(adj.num_edges, dtype=dtype, device=adj.device), 1.0
+    # weights of loops at their node, all others at a row that is cut off
+    at_nodes = weight.new_full((number + 1,), fill_value)
+    at_nodes = at_nodes.index_put((torch.where(is_loop, edges[0], number),), weight)[:number]
+    weight = torch.cat([torch.where(is_loop, 0, weight), at_nodes])
+    nodes = torch.arange(number, device=adj.device, dtype=edges.dtype)
+    edges = torch.cat([edges, torch.stack([nodes, nodes])], dim=1)
+    return _rebuilt(adj, edges, weight, keeps_loops=True)
+
+
+def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tensor | str) -> tuple[Adj, Tensor | None]:
+    """A self-loop at every node, as PyG's GAT adds them: those that were there go, with their weights and features.
+
+    Shapes: ``edge_attr`` (E, D) -> (E', D)
+    """
+    assert isinstance(adj, RelationalAdj)
+    looped = adj.derived("new loops", lambda: _new_loops(adj))
+    if edge_attr is not None:
+        edges, edge_attr = remove_self_loops(adj.edge_index, edge_attr)
+        _, edge_attr = add_self_loops(edges, edge_attr, fill_value=fill_value, num_nodes=min(adj.size))
+    return looped, edge_attr  # type: ignore[return-value]
+
+
+def _new_loops(adj: RelationalAdj) -> RelationalAdj:
+    number, weight = min(adj.size), adj.edge_weight
+    edges, weight = remove_self_loops(adj.edge_index, weight)
+    weight = None if weight is None else torch.cat([weight, weight.new_ones(number)])
+    edges, _ = add_self_loops(edges, num_nodes=number)
+    return _rebuilt(adj, edges, weight)
+
+
+def _number_of_nodes(adj: RelationalAdj) -> int:
+    if adj.size[0] != adj.size[1]:
+        raise ValueError(f"`x` must be one set of nodes with `add_self_loops=True`, got {adj.size} of them")
+    return adj.size[0]
+
+
+def _rebuilt(adj: Adj, edges: Tensor, weight: Tensor | None, keeps_loops: bool = False) -> Adj:
+    """The graph of ``edges``: those of ``adj``, or those that are no self-loops, in their order, then self-loops."""
+    assert isinstance(adj, RelationalAdj)
+    types = adj.edge_type
+    if types is not None:
+        types = types if keeps_loops else types[adj.edge_index[0] != adj.edge_index[1]]
+        last = types.new_full((edges.size(1) - types.size(0),), adj.num_relations - 1)
+        if adj.is_soft:
+            last = torch.nn.functional.one_hot(last.long(), adj.num_relations).to(types.dtype)
+        types = torch.cat([types, last])
+    return RelationalAdj.in_forward(edges, types, weight, adj.num_relations, adj.size)  # type: ignore[return-value]

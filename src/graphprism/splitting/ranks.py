@@ -1,0 +1,193 @@
+"""Splits as ranks of nodes: what an edge type was compared from, so that it can be compared again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphprism.splitting.graph import GraphLike, Parts, edge_chunks, edges_of, parts_of
+from graphprism.splitting.split import Product, Split
+from graphprism.splitting.splits import DOWN, TIE, UP, ByAttribute, ByDirection, ByOrder, Comparison, prepare
+
+
+def ranks(compare: Comparison, parts: Parts) -> Tensor:
+    """Dense ranks of values within each graph, from 0: integers (N, 1), which are compared exactly, or floats (N, 2).
+
+    Floats tie within a margin, which need not be transitive: a may tie with b and b with c, but not a with c. Their
+    second column is the largest rank that a node ties with, which is its own unless ties chain. Nodes have the same
+    rank if they tie with the same nodes.
+    """
+    values, number = compare.values, parts.number
+    by_value = values.argsort(stable=True)
+    order = by_value[number[by_value].argsort(stable=True)]
+    if order.numel() == 0:
+        return order.new_zeros(0, 1 if compare.floor is None else 2)
+    begins_part = number[order].diff() != 0
+    rises, _ = compare(order[:-1], order[1:])
+    place, begins = torch.arange(order.numel(), device=order.device), rises | begins_part
+    first, last = _ends(begins)
+    begins_rank = begins
+    if compare.floor is not None and bool(compare(order[first], order[last])[0].any()):
+        last = _last_ties(compare, order, place, last)
+        first = torch.searchsorted(last, place)
+        begins_rank = (first.diff() != 0) | (last.diff() != 0)
+    rank = torch.cat([place.new_zeros(1), begins_rank.cumsum(0)])
+    before = rank[_ends(begins_part)[0]]
+    columns = [rank - before] if compare.floor is None else [rank - before, rank[last] - before]
+    found = torch.stack(columns, dim=1)
+    return torch.empty_like(found).index_copy_(0, order, found)
+
+
+def _ends(begins: Tensor) -> tuple[Tensor, Tensor]:
+    """First and last place of the group of each of N places, where a group begins at place i + 1 if ``begins[i]``."""
+    group = torch.cat([begins.new_zeros(1, dtype=torch.long), begins.cumsum(0)])
+    sizes = torch.bincount(group)
+    end = sizes.cumsum(0)
+    return (end - sizes)[group], (end - 1)[group]
+
+
+def _last_ties(compare: Comparison, order: Tensor, place: Tensor, last: Tensor) -> Tensor:
+    """The last place that each place ties with, by bisection: ties of a value are an interval of the sorted ones."""
+    low, high = place, last
+    while bool((low < high).any()):
+        middle = (low + high + 1) // 2
+        rises, _ = compare(order[place], order[middle])
+        low, high = torch.where(rises, low, middle), torch.where(rises, middle - 1, high)
+    return low.cummax(0).values  # rounding must not make it fall
+
+
+def compare_ranks(source: Tensor, target: Tensor, widths: list[int]) -> Tensor:
+    """`by_order` of the ranks of the two ends of every edge: (E, C), (E, C) -> (E,) up, down or tie.
+
+    ``widths`` has the number of columns of each ordering; the first that is no tie decides.
+    """
+    relation = torch.full((source.size(0),), TIE, dtype=torch.long, device=source.device)
+    at = 0
+    for width in widths:
+        reach = at + width - 1
+        undecided = relation == TIE
+        relation = relation.masked_fill(undecided & (source[:, reach] < target[:, at]), UP)
+        relation = relation.masked_fill(undecided & (target[:, reach] < source[:, at]), DOWN)
+        at += width
+    return relation
+
+
+class Factor(NamedTuple):
+    """A factor of a product of splits, as far as its relations can be computed again."""
+
+    kind: str  # "order", "attribute", "direction" or "other"
+    num_relations: int | None
+    detail: Any  # widths of the columns of "order", name of "attribute"
+
+
+def write_rule(factors: list[Factor]) -> str:
+    """Factors as text, which every sampler, batch and file carries.
+
+    >>> write_rule([Factor("order", 3, [1]), Factor("attribute", 4, "bond")])
+    '[["order", 3, [1]], ["attribute", 4, "bond"]]'
+    """
+    return json.dumps(factors)
+
+
+def read_rule(rule: str) -> list[Factor]:
+    """Factors of the text of `write_rule`."""
+    try:
+        return [Factor(*each) for each in json.loads(rule)]
+    except (TypeError, ValueError):
+        raise ValueError(f"`data.split_rule` must be as `SplitEdges` wrote it, got {rule!r}") from None
+
+
+def num_relations_of(factors: list[Factor]) -> int | None:
+    """Number of relations of the product, None where a factor does not tell."""
+    count = 1
+    for factor in factors:
+        if factor.num_relations is None:
+            return None
+        count *= factor.num_relations
+    return count
+
+
+class RankedSplit(NamedTuple):
+    """Relations of the edges, the ranks that decided them (None where none did), and the rule that joins both."""
+
+    relation: Tensor
+    order: Tensor | None
+    rule: str
+
+
+def order_columns(split: Split, graph: GraphLike) -> tuple[Tensor | None, list[list[int]]]:
+    """Ranks of the nodes in every ordering of ``split``, (N, C), and how many columns each of a factor's has."""
+    parts, columns, widths = parts_of(graph), [], []
+    for factor in factors_of(split):
+        if isinstance(factor, ByOrder):
+            found = [ranks(prepare(each, graph, factor.tolerance), parts) for each in factor.orderings]
+            columns += found
+            widths.append([each.size(1) for each in found])
+    return torch.cat(columns, dim=1) if columns else None, widths
+
+
+def ranked(split: Split, graph: GraphLike) -> RankedSplit:
+    """``split(graph)`` with the ranks that it compared, (N,) for one column, else (N, C).
+
+    >>> from graphprism.splitting import Graph, by_order
+    >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+    >>> relation, order, rule = ranked(by_order("degree"), path)
+    >>> relation.tolist(), order.tolist(), rule
+    ([0, 1, 1, 0], [0, 1, 0], '[["order", 3, [1]]]')
+    """
+    order, widths = order_columns(split, graph)
+    relation, rule = relations_by_ranks(split, graph, order, order, widths)
+    return RankedSplit(relation, order if order is None or order.size(1) > 1 else order[:, 0], rule)
+
+
+def relations_by_ranks(
+    split: Split, graph: GraphLike, source: Tensor | None, target: Tensor | None, widths: list[list[int]]
+) -> tuple[Tensor, str]:
+    """Relations of the edges, given the ranks of senders and receivers, and the rule.
+
+    Without ranks nodes are not compared: their edges are ties.
+    """
+    edge_index, relation, stride = edges_of(graph), None, 1
+    found, place, at = [], 0, 0
+    for factor in factors_of(split):
+        if isinstance(factor, ByOrder):
+            own = widths[place] if widths else []
+            part, at = _order_part(edge_index, source, target, own, at)
+            detail: Any = own if source is not None else []
+            found.append(Factor("order", 3, detail))
+            place += 1
+        else:
+            part = factor(graph)
+            if part.dim() == 2:  # scores: a product has a column for every relation, and no number to compare
+                return split(graph), write_rule([Factor("other", split.num_relations, None)])
+            found.append(_described(factor))
+        relation = part if relation is None else relation + stride * part
+        stride *= factor.num_relations or 1
+    assert relation is not None  # a split has at least one factor
+    return relation, write_rule(found)
+
+
+def _order_part(
+    edge_index: Tensor, source: Tensor | None, target: Tensor | None, widths: list[int], at: int
+) -> tuple[Tensor, int]:
+    end = at + sum(widths)
+    if source is None or target is None:
+        return edge_index.new_full((edge_index.size(1),), TIE), end
+    source, target = source[:, at:end], target[:, at:end]
+    parts = [compare_ranks(source[i], target[j], widths) for i, j in edge_chunks(edge_index)]
+    return torch.cat(parts), end
+
+
+def _described(split: Split) -> Factor:
+    if isinstance(split, ByAttribute):
+        return Factor("attribute", split.num_relations, split.attribute)
+    kind = "direction" if isinstance(split, ByDirection) else "other"
+    return Factor(kind, split.num_relations, None)
+
+
+def factors_of(split: Split) -> list[Split]:
+    """Factors of a product, the one whose relation counts by ones first."""
+    return [*factors_of(split.left), *factors_of(split.right)] if isinstance(split, Product) else [split]

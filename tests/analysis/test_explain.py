@@ -1,0 +1,105 @@
+"""What relations contribute, by hand, by law and with bad input."""
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+import graphprism as gp
+from graphprism.testing import random_graph
+
+GRAPH = random_graph(14, 50, 0)
+
+
+def graph(seed: int = 0) -> Data:
+    generator = torch.Generator().manual_seed(seed)
+    return gp.SplitEdges("degree")(Data(torch.randn(14, 6, generator=generator).double(), GRAPH.edge_index))
+
+
+def model(conv: str = "mrs-gcn", start: str = "independent") -> torch.nn.Module:
+    torch.manual_seed(0)
+    return gp.nn.GNN(conv, 8, 3, 2, in_channels=6, start=start).double()
+
+
+def test_explain_by_hand():
+    # one node hears 3 in relation 0, another 1 in relation 1
+    data = Data(torch.ones(3, 1).double(), torch.tensor([[0, 0], [1, 2]]), edge_type=torch.tensor([0, 1]))
+    conv = gp.nn.MRSGCNConv(1, 1, num_relations=2, normalize=False).double()
+    conv.lin.set_(torch.tensor([[[3.0]], [[1.0]]]).double())
+    found = gp.explain(conv, data)
+    assert found.names == ("0", "1")
+    assert found.num_edges == (1, 1)
+    assert found.shares[0] == pytest.approx((0.75, 0.25))
+    assert found.removed == pytest.approx((3 / 10**0.5, 1 / 10**0.5))
+    assert found.merged == pytest.approx((1 / 10**0.5, 1 / 10**0.5))  # the mean is 2
+
+
+@pytest.mark.parametrize("conv", ["mrs-gcn", "mrs-sage", "mrs-gat", "mrs-gin", "mrs-gated-gcn", "mrs-dir-gcn"])
+def test_explain_takes_every_layer(conv):
+    found = gp.explain(model(conv), graph())
+    assert found.names == ("up", "down", "tie")
+    assert len(found.shares) == (4 if "dir" in conv else 2)
+    for share in found.shares:
+        assert sum(share) == pytest.approx(1)
+    assert all(change > 0 for change in (*found.removed[:2], *found.merged[:2]))
+
+
+@pytest.mark.parametrize("conv", ["mrs-gcn", "mrs-sage", "mrs-gin"])
+def test_explain_sees_that_a_shared_start_has_one_relation(conv):
+    found = gp.explain(model(conv, "shared"), graph())
+    assert found.merged == pytest.approx((0, 0, 0), abs=1e-12)
+    assert found.removed[0] > 0
+
+
+def test_explain_leaves_model_and_data_as_they_were():
+    network, data = model(), graph()
+    network.train()
+    before, keys = network(data.x, data.edge_index, data.edge_type), sorted(data.keys())
+    gp.explain(network, data)
+    assert network.training
+    assert not any(conv.is_by_edge for conv in network.convs)
+    assert sorted(data.keys()) == keys
+    assert data.edge_type.dim() == 1
+    torch.testing.assert_close(network(data.x, data.edge_index, data.edge_type), before)
+
+
+def test_explain_with_a_score_and_a_call():
+    network, data = model(), Batch.from_data_list([graph(0), graph(1)])
+    target = network(data.x, data.edge_index, data.edge_type).argmax(1)
+
+    def forward(model, data):
+        return model(data.x, gp.RelationalAdj.from_data(data))
+
+    def accuracy(output):
+        return (output.argmax(1) == target).double().mean()
+
+    found = gp.explain(network, data, score=accuracy, forward=forward, names=["a", "b", "c"])
+    assert found.is_score
+    assert found.names == ("a", "b", "c")
+    assert max(found.removed) > 0
+    assert min(found.removed) >= 0  # nothing is better than what defines the target
+
+
+def test_explanation_is_a_table():
+    lines = str(gp.explain(model(), graph())).splitlines()
+    assert lines[0].split() == ["relation", "edges", "convs.0", "convs.1", "removed", "merged"]
+    assert [line.split()[0] for line in lines[1:4]] == ["up", "down", "tie"]
+    assert len({len(line) for line in lines[:4]}) == 1
+
+
+def test_explain_names_bad_input():
+    with pytest.raises(ValueError, match=r"`model` must have a layer with several relations"):
+        gp.explain(torch.nn.Linear(6, 3), graph())
+    with pytest.raises(TypeError, match=r"`model` must be a torch.nn.Module"):
+        gp.explain(None, graph())
+    with pytest.raises(ValueError, match=r"`names` must have one entry for each of 3 relations"):
+        gp.explain(model(), graph(), names=["a"])
+    with pytest.raises(TypeError, match=r"`score` must be None or a function"):
+        gp.explain(model(), graph(), score=3)
+    broken = graph()
+    broken.edge_type = torch.zeros_like(broken.edge_type)
+    with pytest.raises(ValueError, match=r"edges were added or their types replaced"):
+        gp.explain(model(), broken)
+    soft = graph()
+    soft.edge_type = torch.rand(soft.num_edges, 3)
+    with pytest.raises(ValueError, match=r"`data.edge_type` must have shape \[E\]"):
+        gp.explain(model(), soft)
