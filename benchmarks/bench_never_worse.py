@@ -31,7 +31,7 @@ from graphprism._files import write_whole
 from graphprism.datasets import load
 from graphprism.nn import MRSGATConv, MRSGCNConv
 from graphprism.ops import RelationalAdj
-from graphprism.training.build_model import fit_width
+from graphprism.training import fit_width
 from graphprism.transforms import SplitEdges
 
 SETS = ("cora", "citeseer", "pubmed")

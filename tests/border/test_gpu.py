@@ -12,23 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphprism.nn import GNN, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj
 from tests.border.bad_on_gpu import CASES
+from tests.border.test_no_sync import LAYERS
 
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
-LAYERS = {
-    "gcn": lambda width: MRSGCNConv(width, width),
-    "sage": lambda width: MRSSAGEConv(width, width),
-    "gat": lambda width: MRSGATConv(width, width // 2, heads=2),
-    "gated-gcn": lambda width: MRSGatedGCNConv(width, width),
-    "gin": lambda width: MRSGINConv(lambda: torch.nn.Linear(width, width)),
-    "dir-gcn": lambda width: DirConv(lambda: MRSGCNConv(width, width)),
-    "dir-sage": lambda width: DirConv(lambda: MRSSAGEConv(width, width)),
-    "gnn": lambda width: GNN("mrs-gcn", width, 4, 3, in_channels=width),
-}
 
 
 def make_input(nodes, edges, width, soft, weighted):

@@ -40,3 +40,8 @@ def test_a_budget_that_is_too_small():
 def test_positional_features_count_as_channels():
     network = build_model(Run(model="gcn", layers=2, budget=1000, pe=8), molecules(10))
     assert network.encoder.weight.size(1) + 8 == network.head.in_channels
+
+
+def test_a_model_that_does_not_grow_is_refused():
+    with pytest.raises(ValueError, match="more parameters the larger its width, got 3 at"):
+        fit_width(10, lambda width: 3)

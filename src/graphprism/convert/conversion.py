@@ -18,6 +18,7 @@ from graphprism.convert.mrs_model import MRSModel
 from graphprism.convert.own_layers import OwnLayer, own_layer
 from graphprism.nn.conv.relational_conv import RelationalConv
 from graphprism.nn.conv.relational_weight import DECAY, check_start
+from graphprism.nn.models.fit_width import fit_width
 from graphprism.splitting import GraphLike, Split, resolve_split
 
 
@@ -79,6 +80,10 @@ def to_mrs(
     def make(size: int) -> MRSModel:
         return _converted(model(size), resolved, count, **options)  # type: ignore[arg-type]
 
+    def count_parameters(size: int) -> int:
+        with torch.random.fork_rng(devices=[]):  # the search draws no random numbers
+            return number_of_parameters(make(size))
+
     check_function(
         "model", None if isinstance(model, torch.nn.Module) else model, "a function of a width with `budget`"
     )
@@ -89,27 +94,7 @@ def to_mrs(
         with torch.random.fork_rng(devices=[]):
             budget = number_of_parameters(model(width))
     check_positive("budget", budget)
-    return make(_largest_width(make, int(budget)))
-
-
-def _largest_width(make: Callable[[int], torch.nn.Module], budget: int) -> int:
-    """The largest width whose model has at most ``budget`` parameters; draws no random numbers."""
-
-    def fits(size: int) -> bool:
-        with torch.random.fork_rng(devices=[]):
-            return number_of_parameters(make(size)) <= budget
-
-    low, high = 0, 1
-    while fits(high):
-        low, high = high, 2 * high
-        if high > budget:
-            raise ValueError(f"`model` must have more parameters the larger its width, got at most {budget} at {low}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    if low == 0:
-        raise ValueError(f"`budget` must allow a width of 1, got {budget}")
-    return low
+    return make(fit_width(int(budget), count_parameters))
 
 
 def number_of_parameters(model: torch.nn.Module) -> int:

@@ -120,7 +120,7 @@ def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
 class Segments:
     """Pieces of rows: the first piece of every row in order, then H further pieces, those of one row side by side.
 
-    H is the most that the entries could need, so that nobody has to count: unused pieces are empty.
+    H is the largest number that the entries can need, so that they are not counted: unused pieces are empty.
 
     Attributes:
         begin, end: (M + H,) the entries of every piece.

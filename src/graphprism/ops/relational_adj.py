@@ -136,9 +136,6 @@ class RelationalAdj:
         guard_ranges(adj._ranges())
         return adj
 
-    # Whether structures that only pay after several passes, and need a host-device sync, are left out.
-    one_pass = False
-
     def _hold(
         self,
         edge_index: Tensor,
@@ -157,6 +154,8 @@ class RelationalAdj:
             self.size = Size(int(num_nodes), int(num_nodes))
         self.num_relations = _count_relations(edge_type, num_relations)
         self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
+        # whether structures that only pay after several passes, and need a host-device sync, are left out
+        self.one_pass = False
         self._check()
         self._cache: dict[Any, Any] = {}  # what is built on demand; shared by nothing
 
@@ -341,7 +340,7 @@ class RelationalAdj:
         adj = cls.__new__(cls)
         adj.size, adj.num_relations = (num_nodes, num_nodes), incoming.num_relations
         adj.edge_index, adj.edge_type, adj.edge_weight = edge_index, edge_type, edge_weight
-        adj._cache = {"incoming": incoming, "outgoing": outgoing}
+        adj._cache, adj.one_pass = {"incoming": incoming, "outgoing": outgoing}, False
         return adj
 
     def prepare(self) -> RelationalAdj:
@@ -370,8 +369,7 @@ class RelationalAdj:
         """The same graph without what was computed of it; torch 2.6 cannot compile `copy.copy`."""
         other = object.__new__(RelationalAdj)
         other.edge_index, other.edge_type, other.edge_weight = self.edge_index, self.edge_type, self.edge_weight
-        if self.one_pass:
-            other.one_pass = True
+        other.one_pass = self.one_pass
         other.num_relations, other.size, other._cache = self.num_relations, self.size, {}
         return other
 

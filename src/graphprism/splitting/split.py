@@ -78,7 +78,7 @@ def _as_scores(relation: Tensor, split: Split, other: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(relation, split.num_relations).to(other.dtype)
 
 
-# Relations that get a name each; where there are more, nobody reads them and they fill the memory.
+# Most relations that get a name each: the names of more would need more memory than the split.
 _MOST_NAMES = 1 << 20
 
 

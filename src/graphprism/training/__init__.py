@@ -1,6 +1,7 @@
 """Runs, budgets and the engines that train them."""
 
-from graphprism.training.build_model import build_model, fit_width, load_best
+from graphprism.nn.models.fit_width import fit_width
+from graphprism.training.build_model import build_model, load_best
 from graphprism.training.checkpoint import CheckpointError
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run

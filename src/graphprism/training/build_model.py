@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from graphprism._checks import check_function, check_path, check_positive, check_type, check_whole
+from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
 from graphprism.nn import CONVOLUTIONS, GNN
+from graphprism.nn.models.fit_width import fit_width
 from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_weights
 from graphprism.training.fused_gnn import FusedGNN
@@ -19,35 +19,6 @@ from graphprism.training.run import Run
 
 # Columns of OGB's atoms, of which a data set may have fewer.
 _ATOM_TYPES = DATASETS["peptides-func"].node_types
-
-
-def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> int:
-    """The largest width whose number of parameters, ``count(width)``, is at most ``budget``.
-
-    Args:
-        budget: Parameters at most.
-        count: Grows with the width.
-        smallest: The first width to try.
-
-    >>> fit_width(500_000, lambda d: 8 * (d * d + d) + 32 * d + d + 1)  # GCN of eight layers on ZINC
-    247
-    """
-    check_whole("budget", budget)
-    check_positive("smallest", smallest)
-    check_function("count", count, "a function of the width")
-    if count(smallest) > budget:
-        least = f"a width of {smallest}, which takes {count(smallest):,} parameters"
-        raise ValueError(f"`budget` must allow {least}, got {budget:,}")
-    fits, too_wide = smallest, 2 * smallest
-    while count(too_wide) <= budget:
-        fits, too_wide = too_wide, 2 * too_wide
-    while too_wide - fits > 1:
-        middle = (fits + too_wide) // 2
-        if count(middle) <= budget:
-            fits = middle
-        else:
-            too_wide = middle
-    return fits
 
 
 def build_model(run: Run, dataset: PackedDataset) -> GNN:

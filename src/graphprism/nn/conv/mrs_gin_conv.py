@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense import Linear
+from torch_geometric.nn.inits import reset
 
 from graphprism._checks import check_finite_number, check_flag, check_positive
 from graphprism.nn.conv.operands import (
@@ -104,9 +105,7 @@ class MRSGINConv(RelationalConv):
         if self.nns is not None:
             self.nns.reset_parameters()
         else:
-            for module in self.nn.modules():  # type: ignore[union-attr]
-                if module is self.nn or not hasattr(self.nn, "reset_parameters"):
-                    getattr(module, "reset_parameters", lambda: None)()
+            reset(self.nn)
             if self.deviation is not None:
                 torch.nn.init.zeros_(self.deviation)
         torch.nn.init.constant_(self.eps, self.initial_eps)

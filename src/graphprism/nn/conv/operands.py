@@ -236,12 +236,20 @@ def made_by(name: str, factory: Callable[[], torch.nn.Module], must: str) -> tor
 
 def resolved_aggregation(name: str, aggr: object) -> torch.nn.Module:
     """The aggregation of PyG by its name, or as it is."""
+    must = 'an aggregation of PyG or the name of one ("sum", "mean")'
+    return resolved(name, aggr, must, lambda: aggregation_resolver(aggr), Aggregation)
+
+
+def resolved(
+    name: str, value: object, must: str, resolve: Callable[[], Any], kind: type = torch.nn.Module
+) -> torch.nn.Module:
+    """What a resolver of PyG gives, checked; it raises different errors for values of different types."""
     try:
-        found: Any = aggregation_resolver(aggr)
+        found: Any = resolve()
     except (ValueError, TypeError, AttributeError):
         found = None
-    if not isinstance(found, torch.nn.Module) or not isinstance(found, Aggregation):
-        raise ValueError(f'`{name}` must be an aggregation of PyG or the name of one ("sum", "mean"), got {aggr!r}')
+    if not isinstance(found, torch.nn.Module) or not isinstance(found, kind):
+        raise ValueError(f"`{name}` must be {must}, got {value!r}")
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
+from torch_geometric.nn.inits import reset
 
 from graphprism._checks import check_positive
 from graphprism.nn.conv.operands import made_by
@@ -54,9 +55,7 @@ class RelationalModules(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Draws new weights in every module that knows how; deviations are zero again."""
         for network in self.each:
-            for module in network.modules():
-                if module is network or not hasattr(network, "reset_parameters"):
-                    getattr(module, "reset_parameters", lambda: None)()
+            reset(network)
         for deviation in self.deviations:
             torch.nn.init.zeros_(deviation)
 

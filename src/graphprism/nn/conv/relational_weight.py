@@ -229,10 +229,11 @@ class RelationalParameter(torch.nn.Module):
             return
         if common is None and saved.dim() == 2 and self.takes_matrices:
             saved = saved.t()  # PyG stores (F_out, F_in)
-        is_own = self.is_held if common is not None else not self.is_held and saved.dim() > 1 + self.takes_matrices
+        is_stack = common is None and saved.dim() > 1 + self.takes_matrices
+        is_own = self.is_held if common is not None else is_stack and not self.is_held
         if self.is_waiting:
-            self._materialize_like(saved, is_stack=common is None and saved.dim() > 1 + self.takes_matrices)
-        if is_own or (common is None and saved.dim() > 1 + self.takes_matrices and len(saved) != self.num_relations):
+            self._materialize_like(saved, is_stack)
+        if is_own or (is_stack and len(saved) != self.num_relations):
             return  # what does not fit is for torch to say
         if common is not None:  # held there, free here: with the same decay
             together = Together(self.num_relations, self.decay).to(saved)

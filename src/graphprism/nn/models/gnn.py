@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -34,15 +34,16 @@ from graphprism.nn.conv.operands import (
     check_features,
     check_in_channels,
     is_watched,
+    resolved,
     resolved_aggregation,
     to_adj,
 )
 from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
+from graphprism.nn.models.type_encoder import TypeEncoder
 from graphprism.ops import RelationalAdj
 from graphprism.ops.backends import is_transformed
-from graphprism.ops.batched.type_rows import type_rows
 from graphprism.ops.dropout import dropout, keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
 
@@ -178,7 +179,7 @@ class GNN(torch.nn.Module):
         self._describe(known, num_relations)
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
         self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
-        norms = (_normalisation(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
+        norms = (_resolved_norm(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
         self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
         self.readout = None if readout is None else resolved_aggregation("readout", readout)
         self.jumping = JumpingKnowledge("lstm", hidden_channels, num_layers) if jk == "lstm" else None
@@ -372,64 +373,6 @@ class GNN(torch.nn.Module):
         return edge_index, edge_type.long()
 
 
-class TypeEncoder(torch.nn.Embedding):
-    """Adds one learned row for each column of types; one table holds the rows of all columns.
-
-    Args:
-        name: name of the input in errors.
-        num_types: number of types of each column.
-        channels: size of a row.
-        start: ``"normal"`` or ``"glorot"``; see `GNN`.
-
-    Shapes: ``types`` (N,) for one column, or (N, C) -> (N, F)
-
-    >>> TypeEncoder("x", [28], 16)(torch.tensor([3, 27])).shape
-    torch.Size([2, 16])
-    >>> TypeEncoder("x", [119, 5], 16)(torch.tensor([[6, 0], [7, 4], [7, 1]])).shape
-    torch.Size([3, 16])
-    """
-
-    first: Tensor
-    start = "normal"
-
-    def __init__(self, name: str, num_types: Sequence[int], channels: int, start: str = "normal") -> None:
-        if start not in ("normal", "glorot"):
-            raise ValueError(f'`type_start` must be "normal" or "glorot", got {start!r}')
-        super().__init__(sum(num_types), channels)
-        self.name, self.num_types = name, tuple(num_types)
-        first = [0, *accumulate(num_types)][:-1]
-        self.register_buffer("first", torch.tensor(first), persistent=False)
-        if start != "normal":  # which the embedding has drawn
-            self.start = start
-            self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws new rows."""
-        if self.start == "normal":
-            super().reset_parameters()
-        else:
-            for table in self.weight.detach().split(self.num_types):
-                torch.nn.init.xavier_uniform_(table)
-
-    def forward(self, types: Tensor | None) -> Tensor:
-        """One row for each row of types."""
-        columns = len(self.num_types)
-        if types is not None:
-            check_tensor(self.name, types)
-        wrong = types is None or types.is_floating_point() or types.dtype == torch.bool or types.is_complex()
-        if wrong or types is None or types.dim() not in (1, 2) or types[:1].numel() not in (0, columns):
-            came = None if types is None else f"{types.dtype} of shape {list(types.shape)}"
-            count = "one integer type" if columns == 1 else f"{columns} integer types"
-            raise ValueError(f"`{self.name}` must hold {count} in each row, got {came}")
-        # elsewhere the gather itself takes no row out of range
-        if types.device.type == "cpu" and not is_transformed():
-            for column, number in zip(types.view(types.size(0), columns).t(), self.num_types, strict=False):
-                check_range(self.name, column, number)
-        if columns == 1:
-            return type_rows(types.flatten(), self.weight)
-        return type_rows(types + self.first, self.weight).sum(dim=-2)
-
-
 def larger(first: Tensor, second: Tensor) -> Tensor:
     r"""Computes :math:`\max(a_{ic}, b_{ic})`; where both are equal the gradient goes to ``first``, NaN stays NaN.
 
@@ -483,14 +426,9 @@ def _check_batch(batch: Tensor, h: Tensor) -> None:
         check_range("batch", batch, None)
 
 
-def _normalisation(norm: object, channels: int) -> Any:
-    try:
-        found = normalization_resolver(norm, channels)
-    except (ValueError, TypeError, AttributeError):
-        found = None
-    if not isinstance(found, torch.nn.Module):
-        raise ValueError(f"`norm` must be None or the name of a normalisation of PyG, got {norm!r}")
-    return found
+def _resolved_norm(norm: object, channels: int) -> torch.nn.Module:
+    must = "None or the name of a normalisation of PyG"
+    return resolved("norm", norm, must, lambda: normalization_resolver(norm, channels))
 
 
 def _encoder(
