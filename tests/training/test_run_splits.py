@@ -30,6 +30,12 @@ def test_relations_that_do_not_occur_are_left_out():
     assert run_splits(again, molecules(5)) == (split,)
 
 
+def test_budget_counts_the_relations_that_occur():
+    run = Run(split="degree * attr(edge_attr)", layers=2, budget=20_000, start="independent")
+    model = build_model(run, molecules(40))
+    assert 15_000 < sum(weight.numel() for weight in model.parameters()) <= 20_000
+
+
 def test_split_by_order_keeps_three_relations():
     assert relations_of(Run(split="degree"), DATASET) == 3
     assert relations_of(Run(split="degree", model="gcn"), DATASET) == 1

@@ -36,8 +36,9 @@ def run_splits(run: Run, dataset: PackedDataset) -> tuple[Split, ...]:
     if key not in known:
         parsed = parse_splits(run.split)
         open_splits = [split for split in parsed if not isinstance(split, ByOrder)]
-        graph = split_input(run, dataset) if open_splits else None
-        known[key] = tuple(split.fitted(graph) if graph and split in open_splits else split for split in parsed)
+        with torch.device(dataset.x.device):  # callers count parameters on the meta device
+            graph = split_input(run, dataset) if open_splits else None
+            known[key] = tuple(split.fitted(graph) if graph and split in open_splits else split for split in parsed)
     return known[key]
 
 

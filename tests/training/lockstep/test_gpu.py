@@ -33,9 +33,11 @@ def numbers(results):
     "change",
     [
         {},
+        {"start": "independent"},
         {"residual": True, "jk": "cat"},
         {"model": "mrs-gat", "pe": 2},
         {"model": "mrs-gated-gcn"},
+        {"model": "mrs-sage", "decay": 3.0},
         {"norm": "batch"},
         PRODUCT,
     ],
