@@ -64,7 +64,8 @@ class Run:
         edge_walks: Whether features of edges also have the probabilities of walks from one end to the other.
         node_encoder: How types of nodes become rows: ``"types"`` is a table with a row for each type of the data set
             that starts as PyTorch's embedding, ``"atoms"`` the encoder of OGB's atoms, of 119 and fewer rows that start
-            with Glorot's distribution; it counts in ``budget`` with its nine tables, used or not; graphs only.
+            with Glorot's distribution, as those of bonds then do; it counts in ``budget`` with its nine tables, used or
+            not; graphs only.
         head_layers: Linear maps after the readout; graphs only.
         head: Widths of several of them: ``"halving"``, or ``"constant"`` with dropout before each; graphs only.
         head_activation: Between them, ``"relu"`` or ``"gelu"``; graphs only.

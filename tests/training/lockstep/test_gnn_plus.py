@@ -21,7 +21,7 @@ NEAR = {"rtol": 1e-6, "atol": 1e-6}
 MODELS = ("gcne", "mrs-gcne", "gine", "mrs-gine", "gated-gcn", "mrs-gated-gcn")
 CHANGES = [
     {"norm": "batch"},
-    {"split_layers": "late", "split": "degree"},
+    {"split_layers": "late", "split": "degree", "norm": "batch"},
     {"ffn": False, "head": "constant", "head_activation": "gelu", "activation": "gelu", "edge_walks": False},
     {"start": "independent", "residual": False},
 ]
@@ -31,11 +31,15 @@ def without_free(state):
     return {name: value for name, value in state.items() if not (name.startswith("convs.") and name.endswith(FREE))}
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=str)
-@pytest.mark.parametrize("model", MODELS)
+# every model with some changes, and every change with some models
+CASES = [("mrs-gcne", change) for change in CHANGES]
+CASES += [(model, CHANGES[number % 4]) for number, model in enumerate(MODELS) if model != "mrs-gcne"]
+
+
+@pytest.mark.parametrize(("model", "change"), CASES, ids=str)
 def test_an_epoch_equals_that_of_every_run_alone(model, change):
     run = replace(RUN, model=model, **change)
-    # with seed 0 a bias without gradient decides on which side of a ReLU nodes without messages are
+    # seeds with which no bias without a gradient decides on which side of a ReLU nodes without messages are
     runs = [replace(run, seed=1, lr=1e-2), replace(run, seed=2, lr=3e-3)]
     engine = make_engine(runs, DATASET)
     trained = engine.train_epoch(0)

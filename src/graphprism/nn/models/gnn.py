@@ -82,7 +82,7 @@ class GNN(torch.nn.Module):
             it holds what `graphprism.transforms.RandomWalkPE` wrote, which a batch norm and a linear map encode.
         walk_steps: longest walk, the number of columns of ``pe``, with ``pe_encoder="walk"``.
         edge_walks: whether features of edges add a linear map of ``edge_pe``, what the same transform wrote for edges.
-        type_start: how tables of node types start: ``"normal"`` as PyTorch's embedding, ``"glorot"`` with Glorot's
+        type_start: how tables of types start: ``"normal"`` as PyTorch's embedding, ``"glorot"`` with Glorot's
             uniform distribution, each column of types by itself.
         encode: whether an encoder precedes the first convolution.
         residual: whether to add a layer's input to its output, after ReLU, where both have the same width.
@@ -230,7 +230,9 @@ class GNN(torch.nn.Module):
         self._describe(known, relations)
         self._has_splits = self.relational and not isinstance(num_relations, int)
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
-        self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
+        self.edge_encoder: torch.nn.Module | None = None
+        if uses_edges:
+            self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types, type_start)
         self.walk_encoder = Linear(walk_steps, hidden_channels) if uses_edges and edge_walks else None
         norms = (_resolved_norm(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
         self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
