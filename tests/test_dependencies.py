@@ -76,7 +76,7 @@ def test_core_dependencies_are_what_the_package_imports_without_an_extra():
     assert set(imports_below("src")) - set(EXTRAS) - WITH_TORCH == set(CORE)
 
 
-@pytest.mark.parametrize("extra", ["demo", "experiments", "scale", "full"])
+@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "parquet"])
 def test_extra_has_what_its_functions_import(extra):
     assert set(OPTIONAL[extra]) == {package for package, of in EXTRAS.items() if of == extra}
     assert set(OPTIONAL[extra]) <= set(imports_below("src"))
@@ -87,11 +87,12 @@ def test_every_extra_is_known():
 
 
 def test_dev_has_what_tests_examples_and_benchmarks_import():
-    have = {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["scale"], *OPTIONAL["dev"]}
+    have = {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["parquet"], *OPTIONAL["dev"]}
     want = set(imports_below("tests", "examples", "benchmarks")) - WITH_TORCH - WITH_PYTEST
     assert want <= have
     assert (
-        set(OPTIONAL["dev"]) == want - {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["scale"]} | TOOLS
+        set(OPTIONAL["dev"])
+        == want - {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["parquet"]} | TOOLS
     )
 
 
@@ -116,7 +117,7 @@ def test_constraints_pin_every_requirement_to_a_version_that_it_allows():
         **CORE,
         **OPTIONAL["demo"],
         **OPTIONAL["experiments"],
-        **OPTIONAL["scale"],
+        **OPTIONAL["parquet"],
         **OPTIONAL["dev"],
     }.items():
         assert name in pins, f"{name} must be in constraints.txt"

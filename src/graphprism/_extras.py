@@ -13,7 +13,7 @@ EXTRAS = {
     "lightning": "experiments",
     "scipy": "experiments",
     "torchmetrics": "experiments",
-    "pyarrow": "scale",
+    "pyarrow": "parquet",
     "tensorboard": "full",
 }
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from graphprism._checks import check_whole
 from graphprism._files import claim, not_writable, whole_file, write_whole
+from graphprism.splitting import resolve_split
 from graphprism.splitting.graph import Graph
 from graphprism.splitting.orderings import FixedOrder
 from graphprism.splitting.ranks import factors_of
@@ -36,7 +37,6 @@ from graphprism.splitting.splits import (
     by_attribute,
     by_direction,
     prepare,
-    resolve_split,
 )
 from graphprism.streaming.arrow import holds_numbers, pyarrow
 from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
