@@ -58,7 +58,6 @@ class MutualEdges:
 
     def resolve(self, number: int) -> None:
         """Writes the answers of a bucket, a byte for each key, unless they are there."""
-        self._close()
         if not self._answers(number).is_file():
             written = self.written[number]
             answers = _mutual(np.fromfile(self._keys_path(number), np.int64, written)).tobytes() if written else b""
@@ -104,7 +103,8 @@ class MutualEdges:
             file.seek(8 * written)
             self._files.append(file)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Closes the buckets, before they are resolved or when nothing more is added."""
         for file in self._files:
             file.close()
         self._files = []

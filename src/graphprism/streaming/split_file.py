@@ -396,7 +396,10 @@ class _Job:
         def add(source: Tensor, target: Tensor, table: Any) -> None:
             mutual.add(source.numpy(), target.numpy())
 
-        self._pass(stage, "spilling pairs", (), add)
+        try:
+            self._pass(stage, "spilling pairs", (), add)
+        finally:
+            mutual.close()
         for number in range(mutual.count):
             self._progress("finding mutual pairs", number, mutual.count)
             mutual.resolve(number)
@@ -410,16 +413,13 @@ class _Job:
             for place, factor in enumerate(self._factors)
             if isinstance(factor, ByOrder)
         }
-        kind = next(kind for kind in _KINDS if num_relations <= torch.iinfo(kind).max)
+        kind = next((kind for kind in _KINDS if num_relations <= torch.iinfo(kind).max), None)
+        if kind is None:
+            raise EdgeFileError(self._edges.path, f"must have at most 2^63 - 1 relations, got {num_relations}")
         with GrowingParquet(self._folder) as out:
-            fresh = {"taken": [0] * (self._mutual.count if self._mutual else 0), "counts": [0] * num_relations}
-            note = (
-                out.parts[-1].note
-                if out.parts
-                else fresh
-                if num_relations <= _MOST_COUNTED
-                else {**fresh, "counts": []}
-            )
+            buckets = self._mutual.count if self._mutual else 0
+            fresh = {"taken": [0] * buckets, "counts": [0] * num_relations if num_relations <= _MOST_COUNTED else []}
+            note = out.parts[-1].note if out.parts else fresh
             self._progress("writing", out.rows, self._state.num_edges)
             for table in self._edges.chunks(self._edges.columns, out.rows):
                 source, target = self._ends(table)
@@ -456,8 +456,13 @@ class _Job:
         """As `by_order` prepares the values of a graph in memory, so that ties are the same."""
         state = self._state
         values = _resized(self._counts("leaving"), state.num_nodes) if ordering == "degree" else state.arrays["rank"]
-        nodes = Graph(torch.empty(2, 0, dtype=torch.long), state.num_nodes)
-        return prepare(FixedOrder(values), nodes, tolerance)
+        if not state.num_nodes:
+            return Comparison(values, 0.0, None)
+        # The margin depends on the largest value alone: prepared for one node, it needs no memory for the others.
+        one_node = Graph(torch.empty(2, 0, dtype=torch.long), 1)
+        margin = prepare(FixedOrder(values.max().reshape(1)), one_node, tolerance)
+        floor = None if margin.floor is None else margin.floor.expand(state.num_nodes)
+        return Comparison(values, margin.relative, floor)
 
     def _attribute(self, table: Any, name: str, num_relations: int | None) -> Tensor:
         column = table.column(name)
