@@ -15,7 +15,7 @@ from torch_geometric.nn import MessagePassing
 from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex, types_at
 from graphprism.convert.mrs_model import argument_names, is_edge_index, named_arguments
 from graphprism.convert.own_layers import check_edges
-from graphprism.nn.conv.relational_weight import Together, check_start
+from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 
 
 class NotConvertible(ValueError):
@@ -46,6 +46,7 @@ class GenericLayer(torch.nn.Module):
         current: where the relations of edges are found.
         start: ``"shared"``, or ``"independent"`` to draw new parameters for each relation.
         decay: :math:`\lambda`, how much stronger deviations are held than the common parameters.
+        deviation: ``"full"``, or ``"diagonal"`` for one factor for each row of a matrix.
     """
 
     def __init__(
@@ -56,9 +57,10 @@ class GenericLayer(torch.nn.Module):
         current: CurrentSplit,
         start: str,
         decay: float,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
-        check_start(start, decay)
+        check_start(start, decay, deviation)
         self.conv, self.names, self.calls, self.current = conv, names, calls, current
         self.arguments = argument_names(conv.forward)
         common = dict(conv.named_parameters())
@@ -66,9 +68,13 @@ class GenericLayer(torch.nn.Module):
         count = current.num_relations
         self.together = Together(count, decay if start == "shared" else 0.0).to(like.device, like.dtype)
         self.deviations = torch.nn.ParameterList(
-            torch.nn.Parameter(common[name].new_zeros(count - 1, *common[name].shape), common[name].requires_grad)
+            torch.nn.Parameter(
+                common[name].new_zeros(deviation_size(tuple(common[name].shape), count, deviation, dim=0)),
+                common[name].requires_grad,
+            )
             for name in names
         )
+        self._register_load_state_dict_pre_hook(self._before_load)  # type: ignore[no-untyped-call]
         if start == "independent":
             self._draw()
 
@@ -82,6 +88,10 @@ class GenericLayer(torch.nn.Module):
                 each = torch.stack([dict(conv.named_parameters())[name] for conv in drawn])
                 for target, value in zip((common[name], deviation), self.together.apart(each), strict=True):
                     target.copy_(value)
+
+    def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        keys = [f"{prefix}deviations.{number}" for number in range(len(self.deviations))]
+        self.together.adopt(state, f"{prefix}together.", keys)
 
     def reset_parameters(self) -> None:
         """Draws new parameters; deviations are zero again."""
@@ -101,7 +111,7 @@ class GenericLayer(torch.nn.Module):
         entry = self._entry(named, edge_type)
         common = dict(self.conv.named_parameters())
         stacks = {
-            name: self.together(common[name], deviation)
+            name: self.together(common[name], deviation, dim=0)
             for name, deviation in zip(self.names, self.deviations, strict=True)
         }
         mixed: list[_Sent] = []

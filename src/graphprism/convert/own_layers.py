@@ -111,13 +111,16 @@ def check_edges(edge_index: object) -> None:
         )
 
 
-def own_layer(conv: MessagePassing, num_relations: int, start: str, decay: float) -> torch.nn.Module | None:
+def own_layer(
+    conv: MessagePassing, num_relations: int, start: str, decay: float, deviation: str
+) -> torch.nn.Module | None:
     """The layer of this package with the weights and options of ``conv``; None where there is none."""
     make = _MAKERS.get(type(conv))
     is_plain = conv._decomposed_layers == 1 and not any(hasattr(part, "parametrizations") for part in conv.modules())
     if make is None or not is_plain:
         return None
-    made = make(conv, {"num_relations": num_relations, "start": start, "decay": decay})
+    options = {"num_relations": num_relations, "start": start, "decay": decay, "deviation": deviation}
+    made = make(conv, options)
     return None if made is None else made.train(conv.training)
 
 

@@ -44,6 +44,8 @@ class MRSGCNConv(RelationalConv):
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
             paper's, relations that start apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,) -> (N, F_out);
     ``edge_index`` may be a `RelationalAdj`, which then holds the other two. A leading dimension of ``x`` is carried
@@ -70,6 +72,7 @@ class MRSGCNConv(RelationalConv):
         edge_norm: str = "sym",
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         if edge_norm not in EDGE_NORMS:
@@ -88,7 +91,7 @@ class MRSGCNConv(RelationalConv):
         self.improved, self.cached, self.add_self_loops = improved, cached, add_self_loops
         self._kept: Prepared | None = None
         self.normalize, self.edge_norm = normalize, edge_norm
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay)
+        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay, deviation)
         self.bias = zeros_parameter(out_channels, bias)
 
     def reset_parameters(self) -> None:
