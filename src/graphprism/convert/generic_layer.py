@@ -35,12 +35,13 @@ class GenericLayer(torch.nn.Module):
     copies, so that it sums to one over a node's edges only while they are equal; `MRSGATConv` has one softmax. A layer
     that passes messages several times mixes each time.
 
-    Time grows with R: every copy makes all messages. `torch.compile` leaves the layer as it is, and refuses a model with
-    it for ``fullgraph=True``: during a call ``message``, ``propagate`` and ``edge_updater`` of the layer are replaced on
-    the object, and a copy that has made its message is ended by an exception, neither of which it can trace; where the
-    layer adds self-loops, their relations are also found by comparing values. `torch.export` takes it where the layer
-    adds no self-loops. With ``return_attention_weights`` a layer returns the attention of each edge's own copy. Modules of the layer that keep statistics in training, such as
-    batch norms, see all copies.
+    Time grows with R: every copy makes all messages. With ``return_attention_weights`` a layer returns the attention of
+    each edge's own copy. Modules of the layer that keep statistics in training, such as batch norms, see all copies.
+
+    `torch.compile` leaves the layer as it is, and with ``fullgraph=True`` refuses it: ``message``, ``propagate`` and
+    ``edge_updater`` are replaced on the layer during a call, and a copy that has made its message is ended by an
+    exception, neither of which can be traced; where the layer adds self-loops, their relations are found by comparing
+    values. `torch.export` takes it where the layer adds no self-loops.
 
     Args:
         conv: the layer, which is taken over.

@@ -138,8 +138,8 @@ def train_lockstep(
     On a GPU a step of all runs on graphs is one captured graph of kernels, and each run on nodes is one of its own; the
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
     diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
-    that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with a norm other than batch
-    norm, with a directed convolution or one of PyG.
+    that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with ``jk="lstm"``, with a norm
+    other than batch norm, with a directed convolution or one of PyG.
 
     Args:
         runs: What to train.
@@ -183,7 +183,8 @@ def train_lockstep(
 def _takes_padded_graphs(run: Run) -> bool:
     """Whether a network can run on tables of neighbours that are filled up to one size."""
     conv = CONVOLUTIONS[run.model]
-    return conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
+    is_padded = conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
+    return is_padded and run.jk != "lstm"  # whose maps of an LSTM have no form for many runs or a padded width
 
 
 def forget(folder: str | Path, runs: Iterable[Run]) -> None:
