@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 
 from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, SplitEdgeIndex
+from graphprism.ops.relational_adj import STALE
 from graphprism.splitting.check_split import check_split
 
 
@@ -119,12 +120,13 @@ class MRSModel(torch.nn.Module):
 
     def _check_types(self, types: Tensor, num_edges: int) -> None:
         count = self.current.num_relations
-        if types.dim() == 2:
-            check_shape("edge_type", types, [num_edges, count])
-        else:
-            check_shape("edge_type", types, [num_edges])
-            check_integer("edge_type", types)
-            guard_ranges({"edge_type": (types, count)})
+        try:
+            check_shape("edge_type", types, [num_edges, count] if types.dim() == 2 else [num_edges])
+            if types.dim() == 1:
+                check_integer("edge_type", types)
+                guard_ranges({"edge_type": (types, count)})
+        except ValueError as error:
+            raise ValueError(f"{error}{STALE}") from None
 
     def extra_repr(self) -> str:
         """The split, and the converted convolutions by name, which PyG's models do not print."""

@@ -13,6 +13,7 @@ from graphprism.nn.conv.operands import (
     Nodes,
     check_edge_rows,
     check_features,
+    check_is_no_count,
     check_relations,
     resolved_aggregation,
     split_nodes,
@@ -78,6 +79,7 @@ class MRSConv(RelationalConv):
         deviation: str = "full",
     ) -> None:
         super().__init__()
+        check_is_no_count("aggr", aggr)
         self.num_relations = num_relations
         self.messages = RelationalModules("message", message, num_relations, start, decay, deviation)
         if combine is not None:

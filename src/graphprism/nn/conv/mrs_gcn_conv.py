@@ -6,7 +6,15 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_choice, check_flag
-from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_is_no_count,
+    check_relations,
+    split_nodes,
+    to_adj,
+    zeros_parameter,
+)
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.nn.conv.self_loops import check_takes_loops, with_remaining_loops, with_weighted_loops
@@ -78,6 +86,7 @@ class MRSGCNConv(RelationalConv):
         if edge_norm not in EDGE_NORMS:
             raise ValueError(f"`edge_norm` must be one of {list(EDGE_NORMS)}, got {edge_norm!r}")
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
+        check_is_no_count("improved", improved)
         check_choice("normalize", normalize, (None, True, False))
         for name, flag in (
             ("improved", improved),

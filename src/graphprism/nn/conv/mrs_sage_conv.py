@@ -15,6 +15,7 @@ from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
     check_features,
+    check_is_no_count,
     check_relations,
     pair_of_channels,
     split_nodes,
@@ -82,6 +83,7 @@ class MRSSAGEConv(RelationalConv):
             ("bias", bias),
         ):
             check_flag(name, flag)
+        check_is_no_count("aggr", aggr)
         norms = {"mean": "mean", "sum": "none", "add": "none"}
         if not isinstance(aggr, str) or aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')

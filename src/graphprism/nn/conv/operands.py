@@ -172,6 +172,12 @@ def _edges_of_sparse(
     return edge_index, values.long(), None
 
 
+def check_is_no_count(name: str, value: object) -> None:
+    """Raises where a whole number comes in the place of ``name``, which is none: relations were meant."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise TypeError(f"`num_relations` must be given by its name, num_relations={value}, got it as `{name}`")
+
+
 def check_relations(adj: RelationalAdj, num_relations: int) -> None:
     """Raises unless a graph has as many relations as the layer."""
     if adj.num_relations != num_relations:
