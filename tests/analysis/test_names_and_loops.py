@@ -63,7 +63,7 @@ def test_weights_in_the_place_of_types_are_named(conv):
 
 @pytest.mark.parametrize("make", [lambda: MRSGCNConv(8, 4, 3), lambda: MRSSAGEConv(8, 4, 3), lambda: MRSConv(dict, 3)])
 def test_number_of_relations_has_a_name(make):
-    with pytest.raises(TypeError, match="`num_relations` must be given by its name, num_relations=3"):
+    with pytest.raises(TypeError, match="got 3; relations have a name, `num_relations=3`"):
         make()
 
 

@@ -79,7 +79,7 @@ class MRSConv(RelationalConv):
         deviation: str = "full",
     ) -> None:
         super().__init__()
-        check_is_no_count("aggr", aggr)
+        check_is_no_count("aggr", aggr, 'an aggregation of PyG or the name of one ("sum", "mean")')
         self.num_relations = num_relations
         self.messages = RelationalModules("message", message, num_relations, start, decay, deviation)
         if combine is not None:

@@ -86,7 +86,7 @@ class MRSGCNConv(RelationalConv):
         if edge_norm not in EDGE_NORMS:
             raise ValueError(f"`edge_norm` must be one of {list(EDGE_NORMS)}, got {edge_norm!r}")
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
-        check_is_no_count("improved", improved)
+        check_is_no_count("improved", improved, "True or False")
         check_choice("normalize", normalize, (None, True, False))
         for name, flag in (
             ("improved", improved),

@@ -83,7 +83,7 @@ class MRSSAGEConv(RelationalConv):
             ("bias", bias),
         ):
             check_flag(name, flag)
-        check_is_no_count("aggr", aggr)
+        check_is_no_count("aggr", aggr, '"mean" or "sum"')
         norms = {"mean": "mean", "sum": "none", "add": "none"}
         if not isinstance(aggr, str) or aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
