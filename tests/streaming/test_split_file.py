@@ -160,7 +160,7 @@ def test_split_file_goes_on_after_sigkill_and_writes_the_same_bytes(tmp_path, mo
     monkeypatch.setattr(edge_file, "CHUNK", 128)
     columns, split = random_edges(), "degree * direction * attr(bond)"
     path, output = write(tmp_path / "in.parquet", columns), tmp_path / "out.parquet"
-    for name, at in (("counting", 400), ("spilling", 400), ("writing", 320)):
+    for name, at in (("spilling", 400), ("writing", 320)):
         arguments = [str(path), str(output), name, str(at)]
         environment = {"PYTHONPATH": str(Path(graphprism.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", CHILD, *arguments], env=environment, check=False)
