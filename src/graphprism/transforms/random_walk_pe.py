@@ -8,11 +8,12 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from graphprism._checks import check_positive
+from graphprism.ops.csr import csr_sum
 from graphprism.transforms.laplacian_pe import check_ptr
 from graphprism.transforms.split_edges import check_homogeneous
 
-_LARGEST = 10_000  # a dense product of matrices of this size takes a minute
-# Numbers of the dense matrices of the graphs that are walked at once.
+_LARGEST = 10_000  # the matrix of a larger graph would take gigabytes
+# Numbers of the matrices of the graphs that are walked at once.
 _AT_ONCE = 1 << 22
 
 
@@ -32,7 +33,8 @@ class RandomWalkPE(BaseTransform):
     Shapes: ``data.pe`` (N, k), ``data.edge_pe`` (E, k), float32
 
     >>> path = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-    >>> RandomWalkPE(2, edge_attr_name="edge_pe")(path).pe.tolist(), path.edge_pe[:2].tolist()
+    >>> path = RandomWalkPE(2, edge_attr_name="edge_pe")(path)
+    >>> path.pe.tolist(), path.edge_pe[:2].tolist()
     ([[0.0, 0.5], [0.0, 1.0], [0.0, 0.5]], [[1.0, 0.0], [0.5, 0.0]])
     """
 
@@ -65,40 +67,51 @@ def _walks(edge_index: Tensor, ptr: Tensor, k: int) -> tuple[Tensor, Tensor]:
     sizes = ptr.diff()
     if sizes.numel() and int(sizes.max()) > _LARGEST:
         raise ValueError(f"a graph must have at most {_LARGEST} nodes for random walks, got {int(sizes.max())}")
-    owner = torch.bucketize(
-        edge_index[0].contiguous(), ptr[1:].contiguous(), right=True
-    )  # (E,) the graph of every edge
+    # (E,) the graph of every edge
+    owner = torch.bucketize(edge_index[0].contiguous(), ptr[1:].contiguous(), right=True)
     pe = torch.zeros(int(ptr[-1]), k, device=edge_index.device)
     edge_pe = torch.zeros(edge_index.size(1), k, device=edge_index.device)
     order = sizes.argsort()
     begin = 0
     while begin < order.numel():
-        # of ascending sizes the last decides how many fit
         count = max(1, _fitting(sizes[order[begin:]]))
         chosen = order[begin : begin + count]
         begin += count
-        place = torch.full_like(sizes, -1)
-        place[chosen] = torch.arange(count, device=place.device)
-        edges = (place[owner] >= 0).nonzero().view(-1)
-        graph = owner[edges]
-        source, target = edge_index[:, edges] - ptr[graph]
-        matrices, power = _transitions(place[graph], source, target, count, int(sizes[chosen[-1]])), None
-        inside = torch.arange(matrices.size(1), device=ptr.device) < sizes[chosen][:, None]  # (B, n)
-        nodes = (ptr[chosen][:, None] + torch.arange(matrices.size(1), device=ptr.device))[inside]
+        part = torch.zeros_like(sizes, dtype=torch.bool)
+        part[chosen] = True
+        edges = part[owner].nonzero().view(-1)
+        number = torch.repeat_interleave(chosen, sizes[chosen])  # (M,) the graph of every node
+        row = torch.arange(number.numel(), device=ptr.device)
+        new_begin = torch.zeros_like(sizes)
+        new_begin[chosen] = sizes[chosen].cumsum(0) - sizes[chosen]
+        place = row - new_begin[number]  # (M,) the number of every node in its graph
+        source, target = edge_index[:, edges] - ptr[owner[edges]]
+        start = new_begin[owner[edges]]
+        steps = _Steps(start + source, start + target, number.numel())
+        # row i of X: where walks from node i are, by the numbers of nodes in their graph
+        x = torch.zeros(number.numel(), int(sizes[chosen[-1]]), device=ptr.device)
+        x.index_put_((start + source, target), steps.share[start + source], accumulate=True)
         for step in range(k):
-            power = matrices if power is None else torch.bmm(power, matrices)
-            pe[nodes, step] = power.diagonal(dim1=1, dim2=2)[inside]
-            edge_pe[edges, step] = power[place[graph], source, target]
+            x = steps(x) if step else x
+            pe[ptr[number] + place, step] = x[row, place]
+            edge_pe[edges, step] = x[start + source, target]
     return pe, edge_pe
+
+
+class _Steps:
+    """One more step of all walks: multiplies by the transition matrix, whose rows have few entries."""
+
+    def __init__(self, source: Tensor, target: Tensor, num_nodes: int) -> None:
+        leaving = torch.bincount(source, minlength=num_nodes)
+        self.share = 1 / leaving.clamp(min=1).float()  # (M,) the probability of each edge that leaves a node
+        by_source = source.argsort(stable=True)
+        self._rowptr = torch.cat([leaving.new_zeros(1), leaving.cumsum(0)])
+        self._target, self._value = target[by_source], self.share[source[by_source]]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return csr_sum(self._rowptr, self._target, self._value, x)
 
 
 def _fitting(sizes: Tensor) -> int:
     numbers = sizes.square() * torch.arange(1, sizes.numel() + 1, device=sizes.device)
     return int((numbers <= _AT_ONCE).sum())
-
-
-def _transitions(graph: Tensor, source: Tensor, target: Tensor, count: int, size: int) -> Tensor:
-    """(B, n, n) where one step from each node leads, with its probability; several edges count as many times."""
-    matrices = torch.zeros(count, size, size, device=graph.device)
-    matrices.index_put_((graph, source, target), torch.ones((), device=graph.device), accumulate=True)
-    return matrices / matrices.sum(dim=2, keepdim=True).clamp(min=1)

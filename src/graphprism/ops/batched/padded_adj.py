@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -121,6 +122,12 @@ class PaddedAdj:
     def entry_relation(self) -> Tensor:
         """(N, D) relation of every entry."""
         return self.numbers[..., 4 * self.num_slots :]
+
+    @cached_property
+    def sent_mask(self) -> Tensor:
+        """(N, D) one where a slot holds an edge that is sent, else zero, in the type of the weights."""
+        sent = self.weights[..., self.num_slots :]
+        return (sent != 0).to(sent.dtype)
 
     @property
     def base(self) -> Tensor:

@@ -21,7 +21,8 @@ def padded_relu_sum(h: Tensor, adj: PaddedAdj, edge_rows: Tensor | None, by_rela
     per_relation = h.dim() > 2
     rows = h.flatten(0, 1) if per_relation else h
     options = (adj.num_relations, per_relation, by_relation)
-    out: Tensor = _ReluSum.apply(rows, edge_rows, adj.numbers, adj.weights, *options)  # type: ignore[no-untyped-call]
+    tables = (adj.numbers, adj.weights, adj.sent_mask)
+    out: Tensor = _ReluSum.apply(rows, edge_rows, *tables, *options)  # type: ignore[no-untyped-call]
     return out.unflatten(1, (adj.num_relations, h.size(-1))) if by_relation else out
 
 
@@ -74,6 +75,7 @@ class _ReluSum(torch.autograd.Function):
         edge_rows: Tensor | None,
         numbers: Tensor,
         weights: Tensor,
+        sent_mask: Tensor,
         num_relations: int,
         per_relation: bool,
         by_relation: bool,
@@ -86,25 +88,24 @@ class _ReluSum(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[:4])
-        ctx.options = inputs[4:]
+        ctx.save_for_backward(*inputs[:5])
+        ctx.options = inputs[5:]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         one_run = grad.dim() == 2
         found = _all_with_runs(one_run, grad, *ctx.saved_tensors)
-        grad, rows, edge_rows, numbers, weights = found
+        grad, rows, edge_rows, numbers, weights, sent_mask = found
         num_relations, per_relation, _ = ctx.options
         args = _slots(numbers, weights, *ctx.options)
         by_entry: Tensor = GRADIENT.choose(None, grad.device)(rows, edge_rows, *args, grad.contiguous())
         columns = Columns(numbers, weights)
-        there = (columns.sent_weight != 0).to(weights.dtype)
         count = num_relations if per_relation else 1
-        back = slot_split_sum(by_entry, columns.entry, there, columns.sent_relation, count)
+        back = slot_split_sum(by_entry, columns.entry, sent_mask, columns.sent_relation, count)
         back = back.unflatten(2, (count, rows.size(2))).flatten(1, 2)
         grads = (back, None if edge_rows is None else by_entry)
         first, second = (each[0] if one_run and each is not None else each for each in grads)
-        return first, second, None, None, None, None, None
+        return first, second, None, None, None, None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
