@@ -20,6 +20,8 @@ ARROWS = {
     # The form of packed files, which `io` reads as one graph and `datasets` as a set with targets and folds.
     "packed": set(),
     "results": set(),
+    # Defaults of runs by data set, which the command line shows without loading torch.
+    "protocols": set(),
     "splitting": set(),
     # A prepared graph is made of data whose split is checked.
     "ops": {"splitting"},
@@ -50,8 +52,21 @@ ARROWS = {
         "splitting",
         "testing",
     },
+    # Certifies splits, and trains briefly with each of them.
+    "adviser": {"training", "analysis", "datasets", "nn", "splitting", "protocols", "results"},
     "report": {"results"},
-    "cli": {"experiments", "report", "training", "nn", "analysis", "plotting", "datasets", "results"},
+    "cli": {
+        "adviser",
+        "experiments",
+        "report",
+        "training",
+        "nn",
+        "analysis",
+        "plotting",
+        "datasets",
+        "results",
+        "protocols",
+    },
     "__main__": {"cli"},
 }
 # Packages that a part may load when it is imported; anything else waits inside the function that needs it.
@@ -63,6 +78,7 @@ AT_IMPORT = {
     "_files": set(),
     "_text": set(),
     "results": set(),
+    "protocols": set(),
     "packed": {"numpy"},
     "splitting": TENSORS,
     "ops": TENSORS,
@@ -81,8 +97,8 @@ AT_IMPORT = {
 AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}
 # Packages that only the named parts may import at all, inside functions too.
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
-WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "report"}
-WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "report"}
+WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "protocols", "report"}
+WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "protocols", "report"}
 ONLY_IN = {
     "torch": set(ARROWS) - WITHOUT_TORCH,
     "torch_geometric": set(ARROWS) - WITHOUT_PYG,

@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from graphprism import analysis, convert, datasets, experiments, nn, ops, splitting, testing, training, transforms
+    from graphprism.adviser import Advice, advise
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -59,11 +60,13 @@ _NAMES = {
         ),
         "analysis",
     ),
+    **dict.fromkeys(("Advice", "advise"), "adviser"),
     "read_graph": "io",
     "to_mrs": "convert",
 }
 
 __all__ = [
+    "Advice",
     "Certificate",
     "CollapseMonitor",
     "CollapseReport",
@@ -73,6 +76,7 @@ __all__ = [
     "SplitComparison",
     "SplitEdges",
     "__version__",
+    "advise",
     "analysis",
     "certify",
     "check_split",

@@ -67,6 +67,14 @@ def inspect() -> Any:
 
 
 @app.command()
+def advise() -> Any:
+    """Say which split to train with, or none: certificate, cost and a short paired trial."""
+    from graphprism.cli.advise import advise
+
+    return advise
+
+
+@app.command()
 def train() -> Any:
     """Train models on graphs or on the nodes of one graph, and compare each MRS model with its plain partner."""
     from graphprism.cli.train import train

@@ -18,12 +18,13 @@ from rich.console import Console
 from graphprism._text import counted
 from graphprism.cli.arguments import suggest
 from graphprism.cli.progress import EpochProgress
-from graphprism.cli.train_options import DATASET_DEFAULTS, DIRECTED_PROTOCOL, MODELS, NODE_PROTOCOL
+from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.runner import Listener, finished_results, run_missing
 from graphprism.nn import CONVOLUTIONS
+from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
@@ -118,7 +119,7 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     """
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
     given = {name: value for name, value in options.items() if name in known and value is not None}
-    shared = {**_protocol(given.get("dataset", "molecules"), dataset), **given}
+    shared = {**protocol(given.get("dataset", "molecules"), dataset.level, dataset.directed), **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
     models = [_known_model(name) for name in _parts("model", names)]
@@ -133,15 +134,9 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     ]
 
 
-def _protocol(name: str, dataset: PackedDataset) -> dict[str, Any]:
-    """Defaults of the level of a data set, and of the data set itself."""
-    if dataset.level == "node":
-        return DIRECTED_PROTOCOL if dataset.directed else NODE_PROTOCOL
-    return DATASET_DEFAULTS.get(name, {})
-
-
 def _default_models(dataset: PackedDataset) -> str:
-    return "dir-gcn,mrs-dir-gcn" if dataset.level == "node" and dataset.directed else "gcn,mrs-gcn"
+    plain = plain_model(dataset.level, dataset.directed)
+    return f"{plain},{CONVOLUTIONS[plain].partner}"
 
 
 def parse_numbers(name: str, text: str) -> list[int]:

@@ -167,6 +167,30 @@ class PackedDataset:
                 found[key] = mask[nodes]
         return found
 
+    def select(self, indices: Sequence[int] | Tensor) -> PackedDataset:
+        """These graphs of a set of graphs, with their targets and folds, as a set of their own.
+
+        >>> from graphprism.datasets import molecules
+        >>> molecules(30).select([3, 7])
+        PackedDataset('molecules', 2 graphs, graph regression by mae)
+        """
+        if self.level != "graph" or self.split is None:
+            raise ValueError(f"{self.name} must have targets of graphs to select some, got those of {self.level}s")
+        chosen = self._chosen(indices)
+        nodes, node_ptr = _rows_of(self.node_ptr, chosen)
+        edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
+        return replace(
+            self,
+            x=self.x[nodes],
+            edge_index=self.edge_index[:, edges],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            y=self.y[chosen],
+            split=self.split[chosen],
+            node_ptr=node_ptr,
+            edge_ptr=edge_ptr,
+            sha256="",
+        )
+
     def normalised(self) -> PackedDataset:
         """The same set with features that add up to one in every row, see `graphprism.datasets.row_normalise`."""
         if self.node_types:
