@@ -73,6 +73,7 @@ def _model(run: Run, dataset: PackedDataset) -> str:
     if CONVOLUTIONS[run.model].relational:
         start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
         more[start] = True
+        more["learned split"] = run.learned_split
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
     size = f"width {width_of(run, dataset)}, {parameters:,} parameters"
@@ -128,10 +129,15 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     count = len(models) * len(rates) * len(folds) * len(seeds)
     if count > _MOST_RUNS:
         raise ValueError(f"models, rates, folds and seeds must make at most {_MOST_RUNS:,} runs, got {count:,}")
+    learned = bool(shared.pop("learned_split", False))
     return [
-        Run(**shared, model=model, lr=lr, fold=fold, seed=seed)
+        Run(**shared, model=model, lr=lr, fold=fold, seed=seed, learned_split=learned and _has_relations(model))
         for model, lr, fold, seed in product(models, rates, folds, seeds)
     ]
+
+
+def _has_relations(model: str) -> bool:
+    return CONVOLUTIONS[model].relational
 
 
 def _default_models(dataset: PackedDataset) -> str:

@@ -25,6 +25,7 @@ def train(
     dropout: option.Dropout = None,
     start: option.Start = None,
     decay: option.Decay = None,
+    learned_split: option.LearnedSplit = False,
     alpha: option.Alpha = None,
     optimizer: option.Optimizer = None,
     lr: option.Lr = None,

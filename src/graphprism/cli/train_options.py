@@ -15,6 +15,7 @@ MODELS = (
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat", "gin", "gated-gcn") for form in ("", "mrs-")),
     "mrs-gated-gcn-9",
     "gat-degree",
+    "lmgc",
     "mlp",
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat") for form in ("dir-", "mrs-dir-")),
     "pyg-gcn",
@@ -86,6 +87,13 @@ Start = Annotated[
 Decay = Annotated[
     float | None,
     _network("decay", "How much stronger a shared start holds what sets relations apart; 0 frees them."),
+]
+
+LearnedSplit = Annotated[
+    bool,
+    typer.Option(
+        "--learned-split", help="Scores of relations are trained, from --split (MRS models).", rich_help_panel="Network"
+    ),
 ]
 
 Alpha = Annotated[

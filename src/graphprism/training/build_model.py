@@ -81,6 +81,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         start=run.start,
         decay=run.decay,
         weight_init=run.weight_init,
+        learned_split=run.learned_split,
         readout=readout_of(dataset) if on_graphs else None,
     )
 

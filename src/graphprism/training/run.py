@@ -80,6 +80,7 @@ class Run:
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
+        learned_split: Whether scores of relations are trained with the network, from ``split``; MRS models only.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
@@ -120,6 +121,7 @@ class Run:
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
     row_normalise: bool = _field(False, origin=False)
+    learned_split: bool = _field(False, origin=False)
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -152,6 +154,8 @@ class Run:
         check_finite_number("lr", self.lr)
         if self.lr <= 0:
             raise ValueError(f"`lr` must be above 0, got {self.lr!r}")
+        if self.learned_split and not CONVOLUTIONS[self.model].relational:
+            raise ValueError(f"`learned_split` must be False for a model without relations, got True with {self.model}")
         check_share("alpha", self.alpha)
         check_share("dropout", self.dropout, below_one=True)
 

@@ -140,7 +140,8 @@ def train_lockstep(
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
     diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
     that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with a norm other than batch
-    norm, with a directed convolution or one of PyG, with scores for relations or a split for each layer.
+    norm, with a directed convolution or one of PyG, with scores for
+    relations, learned or not, or a split for each layer.
 
     Args:
         runs: What to train.
@@ -188,7 +189,7 @@ def _takes_padded_graphs(run: Run, dataset: PackedDataset) -> bool:
     if not fits or not conv.relational:
         return fits
     splits = run_splits(run, dataset)
-    return len(splits) == 1 and not is_soft(splits[0])
+    return len(splits) == 1 and not is_soft(splits[0]) and not run.learned_split
 
 
 def forget(folder: str | Path, runs: Iterable[Run]) -> None:

@@ -28,7 +28,7 @@ from graphprism._checks import (
     check_whole,
     guard_ranges,
 )
-from graphprism.nn.conv import DirConv, MRSGCNConv
+from graphprism.nn.conv import DirConv, LearnedSplit, MRSGCNConv
 from graphprism.nn.conv.operands import (
     batch_norm,
     check_features,
@@ -91,6 +91,8 @@ class GNN(torch.nn.Module):
         decay: how much stronger a shared start holds what sets relations apart than what they have in common.
         weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution in all matrices of
             (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
+        learned_split: whether scores of relations are trained with the network, from the split as it is given: a
+            `LearnedSplit` of what the first convolution takes, for all layers; for relational convolutions.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
 
@@ -135,13 +137,15 @@ class GNN(torch.nn.Module):
         start: str = "shared",
         decay: float = DECAY,
         weight_init: str | None = None,
+        learned_split: bool = False,
         readout: str | None = None,
     ) -> None:
         super().__init__()
         _check_sizes(hidden_channels, out_channels, num_layers, in_channels, num_relations)
         check_share("dropout", dropout, below_one=True)
         check_share("alpha", alpha)
-        for name, flag in (("encode", encode), ("residual", residual), ("normalize", normalize)):
+        flags = {"encode": encode, "residual": residual, "normalize": normalize, "learned_split": learned_split}
+        for name, flag in flags.items():
             check_flag(name, flag)
         _check_types("num_node_types", num_node_types)
         _check_types("num_edge_types", num_edge_types)
@@ -181,6 +185,9 @@ class GNN(torch.nn.Module):
         self.convs = torch.nn.ModuleList(layers)
         self._describe(known, relations)
         self._has_splits = self.relational and not isinstance(num_relations, int)
+        if learned_split and (not self.relational or not self.takes_prepared or self._has_splits):
+            raise ValueError("`learned_split` must be False unless all layers take one split of ours, got True")
+        self.learned_split = LearnedSplit(widths[0], self.num_relations) if learned_split else None
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
         self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
         norms = (_resolved_norm(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
@@ -215,6 +222,7 @@ class GNN(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Draws new weights in every part."""
         parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head, self.pe_encoder, self.jumping)
+        parts = (*parts, self.learned_split)
         for part in parts:
             getattr(part, "reset_parameters", lambda: None)()
 
@@ -233,10 +241,12 @@ class GNN(torch.nn.Module):
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
         h = self._encode(x, pe, generator)
+        graph: Any
         if self._has_splits:
             graph = self._graphs(h, edge_index, edge_type, edge_weight)
         else:
             graph = self._graph(h, edge_index, edge_type, edge_weight, self.num_relations)
+        graph = graph if self.learned_split is None else self._scored(h, graph)
         e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
         first = graph[0] if isinstance(graph, list) else graph
         if isinstance(first, RelationalAdj) and e is not None and e.size(0) != first.num_edges:
@@ -344,6 +354,15 @@ class GNN(torch.nn.Module):
         if pe is not None and pe.shape[:-1] != h.shape[:-1]:
             check_shape("pe", pe, [*h.shape[:-1], self.pe_channels])
         return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
+
+    def _scored(self, h: Tensor, adj: Any) -> RelationalAdj:
+        """The same graph with the scores of the learned split; coefficients that depend on the graph alone stay."""
+        if not isinstance(adj, RelationalAdj) or adj.is_soft or adj.edge_type is None or self.learned_split is None:
+            raise TypeError("`edge_type` must be one relation per edge with a learned split, got scores or none")
+        scores = self.learned_split(h, adj.edge_index, adj.edge_type)
+        return RelationalAdj(
+            adj.edge_index, scores, adj.edge_weight, num_relations=self.num_relations, num_nodes=adj.size[0]
+        )
 
     def _graphs(self, h: Tensor, edge_index: Any, edge_type: Any, edge_weight: Tensor | None) -> list[Any]:
         """`_graph` of every split, where layers have splits of their own."""
