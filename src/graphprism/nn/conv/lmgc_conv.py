@@ -57,6 +57,7 @@ class LMGCConv(torch.nn.Module):
             check_flag(name, flag)
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.negative_slope, self.root = negative_slope, root
+        self.num_relations, self.edge_norm = 1, "none"  # of the graph that it takes
         self.lin = RelationalWeight(in_channels, out_channels, heads, "glorot", "independent")
         # of senders and receivers: (2, heads that are read, channels, heads that are scored)
         self.score = torch.nn.Parameter(torch.empty(2, heads, out_channels, heads))
