@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 import graphprism as gp
 from graphprism.adviser.advice import _advice, default_run
-from graphprism.adviser.candidates import Candidate, candidate, default_splits
+from graphprism.adviser.candidates import Candidate, candidate, candidates, default_splits
 from graphprism.adviser.trial import Trial, part_of
 from graphprism.datasets import molecules
 from graphprism.nn import CONVOLUTIONS
@@ -18,14 +18,14 @@ from graphprism.training import Run
 from tests.training.node_sets import small_set
 
 GRAPHS, NODES = molecules(60), small_set()
-KNOWN = Candidate("degree", 3, 100, 0.5, 0.0, 0.3, 0.4, 0.0)
+KNOWN = Candidate("degree", "independent", 3, 100, 0.5, 0.0, 0.3, 0.4, 0.0)
 
 
 def advice_of(plain, split, candidates=(KNOWN,)):
     """The advice that follows from errors of plain and split models, seed by seed."""
-    scores = {None: dict(enumerate(plain)), "degree": dict(enumerate(split))}
+    scores = {None: dict(enumerate(plain)), KNOWN.label: dict(enumerate(split))}
     trial = Trial(default_run(GRAPHS), 10, scores)
-    return _advice(default_run(GRAPHS), "mrs-gcn", GRAPHS, list(candidates), trial, "", 1.0)
+    return _advice(default_run(GRAPHS), GRAPHS, list(candidates), trial, "", 1.0)
 
 
 def test_split_that_is_better_on_every_seed_is_advised():
@@ -39,7 +39,9 @@ def test_split_that_is_better_on_every_seed_is_advised():
 def test_split_that_is_worse_is_advised_against():
     advice = advice_of([0.3, 0.41, 0.36], [0.5, 0.6, 0.55])
     assert (advice.split, advice.confidence, advice.run.model) == (None, "high", "gcn")
-    assert advice.sentence.startswith('Do not split (high confidence): the best split, "degree", gave −0.193 ± ')
+    assert advice.sentence.startswith(
+        'Do not split (high confidence): the best split, "degree, relations apart", gave −0.193 ± '
+    )
 
 
 def test_difference_within_its_error_is_no_reason_to_split():
@@ -56,6 +58,14 @@ def test_diverged_split_is_not_advised():
 def test_candidates_follow_from_the_data():
     assert default_splits(GRAPHS) == ["degree", "attr(edge_attr)", "degree * attr(edge_attr)"]
     assert default_splits(NODES) == ["degree", "degree * direction", "similarity"]
+
+
+def test_relations_that_are_held_together_are_tried_apart_as_well():
+    run = replace(default_run(NODES), decay=1000.0)
+    found = candidates(run, NODES, ["degree"])
+    assert [each.label for each in found] == ["degree, relations together", "degree, relations apart"]
+    assert found[1].applied(run).start == "independent"
+    assert len(candidates(replace(run, start="independent"), NODES, ["degree"])) == 1
 
 
 def test_candidate_is_certified_for_the_layer_that_runs():
@@ -85,7 +95,8 @@ def test_advise_tries_and_says_what_it_did_not_test(data):
     # of this process alone: other tests may keep the cores busy
     options = {"seconds": 2, "accelerator": "cpu", "clock": time.process_time}
     advice = gp.advise(data, run=run, splits=["degree"], **options)
-    (found,) = advice.evidence
+    found = advice.evidence[0]
+    assert found.candidate.start == run.start
     assert found.runs >= 2
     assert found.error > 0
     assert found.cost > 0

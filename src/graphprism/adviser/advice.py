@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphprism._checks import check_choice, check_finite_number, check_type
 from graphprism._text import counted, duration, fixed, rich_table, signed, text_table
-from graphprism.adviser.candidates import Candidate, candidate, mrs_model, texts_of
+from graphprism.adviser.candidates import Candidate, candidates, mrs_model, texts_of
 from graphprism.adviser.own_data import packed
 from graphprism.adviser.trial import Trial, race
 from graphprism.datasets import PackedDataset, load
@@ -85,13 +85,15 @@ class Advice:
     @property
     def sentence(self) -> str:
         """The recommendation."""
-        found = next((each for each in self.evidence if each.candidate.split == self.split), None)
+        chosen = self.split, self.run.start
+        found = next((each for each in self.evidence if (each.candidate.split, each.candidate.start) == chosen), None)
         if found is None:
             return f"Do not split ({self.confidence} confidence): {self._why_not()}."
         gain = f"{signed(found.difference or 0.0, 3)} ± {fixed(found.error, 3)} {METRICS[self.metric].unit}"
         return (
             f'Split by "{self.split}" ({self.confidence} confidence): {gain} beside the plain model in '
-            f"{counted(found.runs, 'paired run')}, with {counted(found.candidate.relations, 'relation')}."
+            f"{counted(found.runs, 'paired run')}, with {counted(found.candidate.relations, 'relation')} that start "
+            f"{'together' if found.candidate.start == 'shared' else 'apart'}."
         )
 
     def _why_not(self) -> str:
@@ -104,7 +106,7 @@ class Advice:
         best = max(tried, key=lambda each: each.difference or 0.0)
         unit = METRICS[self.metric].unit
         return (
-            f'the best split, "{best.candidate.split}", gave {signed(best.difference or 0.0, 3)} ± '
+            f'the best split, "{best.candidate.label}", gave {signed(best.difference or 0.0, 3)} ± '
             f"{fixed(best.error, 3)} {unit} beside the plain model in {counted(best.runs, 'paired run')}"
         )
 
@@ -135,7 +137,7 @@ def _row(evidence: Evidence, metric: str) -> list[str]:
     if evidence.difference is not None:
         result = f"{signed(evidence.difference, 3)} ± {fixed(evidence.error, 3)} ({counted(evidence.runs, 'run')})"
     return [
-        known.split,
+        known.label,
         str(known.relations),
         f"{known.parameters:,}",
         f"{share}{merged}{silenced}",
@@ -159,8 +161,9 @@ def advise(
 
     Every candidate gets a certificate of the layer that will run on it (pairs of nodes that are proven to be
     distinguished, ties, edges that the norm silences) and its cost. Then the plain model and the splits are trained
-    briefly, with the same seeds and folds, on a part of the data where it is large; splits that fall behind are
-    dropped, and the rest of the time goes to further seeds of the best. A split is advised if its mean difference in
+    briefly, with the same seeds and folds, on a part of the data where it is large, with relations that start as in
+    ``run`` and apart; splits that fall behind are dropped, and the rest of the time goes to further seeds of the best.
+    A split is advised if its mean difference in
     validation score is one and a half times its standard error. Test scores are never looked at.
 
     Args:
@@ -184,17 +187,17 @@ def advise(
     dataset = _dataset(data, task)
     run = default_run(dataset) if run is None else run
     check_type("run", run, Run, "None or a Run")
-    mrs = mrs_model(run)
+    mrs_model(run)  # raises where there is none
     run = replace(run, model=_plain(run))
-    candidates = [candidate(run, dataset, text) for text in texts_of(splits, dataset)]
-    tried = [each.split for each in candidates if each.left_out is None]
+    known = candidates(run, dataset, texts_of(splits, dataset))
+    tried = [each for each in known if each.left_out is None]
     trial, why = None, "no time was given for a trial"
     if seconds and not tried:
         why = "no split leaves two relations with edges"
     elif seconds:
-        trial = race(run, dataset, tried, mrs, seconds, accelerator, clock)
+        trial = race(run, dataset, tried, seconds, accelerator, clock)
         why = trial.skipped or ""
-    return _advice(run, mrs, dataset, candidates, trial, why, time.perf_counter() - begin)
+    return _advice(run, dataset, known, trial, why, time.perf_counter() - begin)
 
 
 def default_run(dataset: PackedDataset) -> Run:
@@ -225,24 +228,23 @@ def _plain(run: Run) -> str:
 
 def _advice(
     run: Run,
-    mrs: str,
     dataset: PackedDataset,
-    candidates: list[Candidate],
+    known: list[Candidate],
     trial: Trial | None,
     why: str,
     seconds: float,
 ) -> Advice:
     task = Task.of(dataset)
-    evidence = _evidence(candidates, trial, task.larger_is_better)
+    evidence = _evidence(known, trial, task.larger_is_better)
     tried = [each for each in evidence if each.difference is not None]
     best = max(tried, key=lambda each: each.difference or 0.0, default=None)
     ratio = None if best is None else best.ratio
-    chosen = best.candidate.split if best is not None and ratio is not None and ratio >= _ADVISED else None
+    chosen = best.candidate if best is not None and ratio is not None and ratio >= _ADVISED else None
     plain = None if trial is None or not trial.scores.get(None) else statistics.fmean(trial.scores[None].values())
     return Advice(
-        split=chosen,
-        confidence=_confidence(best, chosen, candidates),
-        run=run if chosen is None else replace(run, model=mrs, split=chosen),
+        split=None if chosen is None else chosen.split,
+        confidence=_confidence(best, chosen is not None, known),
+        run=run if chosen is None else chosen.applied(run),
         evidence=evidence,
         plain=plain if plain is not None and math.isfinite(plain) else None,
         metric=task.metric,
@@ -252,32 +254,32 @@ def _advice(
     )
 
 
-def _evidence(candidates: list[Candidate], trial: Trial | None, larger_is_better: bool) -> tuple[Evidence, ...]:
+def _evidence(known: list[Candidate], trial: Trial | None, larger_is_better: bool) -> tuple[Evidence, ...]:
     if trial is None:
-        return tuple(Evidence(each) for each in candidates)
-    found = {each.split: trial.differences(each.split, larger_is_better) for each in candidates}
+        return tuple(Evidence(each) for each in known)
+    found = {each.label: trial.differences(each.label, larger_is_better) for each in known}
     finite = {split: [each for each in values if math.isfinite(each)] for split, values in found.items()}
     # one deviation for all: two or three differences alone say little about their own
     squares = [(each - statistics.fmean(values)) ** 2 for values in finite.values() for each in values]
     freedom = len(squares) - sum(bool(values) for values in finite.values())
     deviation = math.sqrt(sum(squares) / freedom) if freedom > 0 else None
     evidence = []
-    for each in candidates:
-        values = finite[each.split]
-        if not values or deviation is None or len(values) < len(found[each.split]):  # not tried, or diverged
-            left_out = each.left_out or (None if not found[each.split] else "diverged")
+    for each in known:
+        values = finite[each.label]
+        if not values or deviation is None or len(values) < len(found[each.label]):  # not tried, or diverged
+            left_out = each.left_out or (None if not found[each.label] else "diverged")
             evidence.append(Evidence(replace(each, left_out=left_out)))
             continue
         error = deviation / math.sqrt(len(values))
-        evidence.append(Evidence(each, len(values), statistics.fmean(values), error, trial.cost(each.split)))
+        evidence.append(Evidence(each, len(values), statistics.fmean(values), error, trial.cost(each.label)))
     return tuple(evidence)
 
 
-def _confidence(best: Evidence | None, chosen: str | None, candidates: list[Candidate]) -> str:
+def _confidence(best: Evidence | None, splits: bool, known: list[Candidate]) -> str:
     if best is None:
-        return "high" if all(each.left_out for each in candidates) else "low"
+        return "high" if all(each.left_out for each in known) else "low"
     ratio = best.ratio or 0.0
-    if chosen is not None:
+    if splits:
         return "high" if ratio >= _HIGH else "medium" if ratio >= _MEDIUM else "low"
     return "high" if ratio <= -_MEDIUM else "medium" if ratio < 0.5 else "low"
 
@@ -294,7 +296,7 @@ def _trial_text(trial: Trial | None, why: str) -> str:
 
 def _untried(evidence: Sequence[Evidence]) -> list[str]:
     found = [each.candidate for each in evidence if each.difference is None]
-    return [each.split for each in found if each.left_out is None]
+    return [each.label for each in found if each.left_out is None]
 
 
 def _not_tested(run: Run, dataset: PackedDataset, trial: Trial | None, untried: list[str]) -> tuple[str, ...]:

@@ -10,8 +10,7 @@ import torch
 from graphprism.analysis import Certificate, certify
 from graphprism.datasets import PackedDataset
 from graphprism.nn import CONVOLUTIONS
-from graphprism.splitting import Split, split_text
-from graphprism.splitting.split import Only
+from graphprism.splitting import Split
 from graphprism.training.build_model import make_network, width_of
 from graphprism.training.run import Run
 from graphprism.training.run_splits import run_splits, split_input
@@ -30,6 +29,7 @@ class Candidate:
 
     Attributes:
         split: Its text.
+        start: How relations begin, ``"shared"`` or ``"independent"``; see `Run`.
         relations: Number of relations that occur.
         parameters: Of the network that would be trained.
         distinguished: Share of the pairs of nodes that a layer is proven to distinguish; None without a pair.
@@ -41,6 +41,7 @@ class Candidate:
     """
 
     split: str
+    start: str
     relations: int
     parameters: int
     distinguished: float | None
@@ -49,6 +50,15 @@ class Candidate:
     largest: float
     silenced: float
     left_out: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The split, and how relations begin."""
+        return f"{self.split}, relations {'together' if self.start == 'shared' else 'apart'}"
+
+    def applied(self, run: Run) -> Run:
+        """A run with this split."""
+        return replace(run, model=mrs_model(run), split=self.split, start=self.start)
 
 
 def default_splits(dataset: PackedDataset) -> list[str]:
@@ -79,6 +89,18 @@ def _is_real(values: torch.Tensor) -> bool:
     return bool((values < 0).any()) or (values.is_floating_point() and bool((values != values.round()).any()))
 
 
+def candidates(run: Run, dataset: PackedDataset, texts: Sequence[str]) -> list[Candidate]:
+    """Every split with the start of the run; one that holds relations together is tried without as well.
+
+    Held relations are hardly ever worse than the plain model, but short trainings move them little; free ones may gain
+    more, and lose more.
+    """
+    found = [candidate(run, dataset, text) for text in texts]
+    if run.start == "independent" or not run.decay:
+        return found
+    return [each for known in found for each in (known, replace(known, start="independent"))]
+
+
 def candidate(run: Run, dataset: PackedDataset, text: str) -> Candidate:
     """Certifies the layer that would run on a split, and counts its parameters.
 
@@ -98,6 +120,7 @@ def candidate(run: Run, dataset: PackedDataset, text: str) -> Candidate:
     largest = max(certificate.balance)
     return Candidate(
         split=text,
+        start=run.start,
         relations=certificate.num_relations,
         parameters=parameters,
         distinguished=certificate.share,
@@ -142,12 +165,6 @@ def _ties(certificate: Certificate) -> float | None:
     if not any({"up", "down", "tie"} & {*each} for each in names):
         return None
     return sum(share for relation, share in parts if "tie" in relation.name.split(","))
-
-
-def fixed_text(run: Run, dataset: PackedDataset, text: str) -> str:
-    """The split with its relations fixed, as they are numbered in the data set, for new graphs."""
-    (split, *_) = run_splits(replace(run, split=text), dataset)
-    return split_text(split) if isinstance(split, Only) else text
 
 
 def texts_of(splits: Sequence[str] | None, dataset: PackedDataset) -> list[str]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from graphprism.adviser.candidates import Candidate
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
 from graphprism.training import Diverged, Run, Task, train, train_lockstep
@@ -34,8 +35,8 @@ class Trial:
     Attributes:
         run: The plain run of the trial, smaller and shorter than the full one.
         graphs: Graphs for training that were used; None on one graph.
-        scores: Validation score at its best epoch by split (None is plain) and seed.
-        step_ms: Median time of a step by split.
+        scores: Validation score at its best epoch by label of the split (None is plain) and seed.
+        step_ms: Times of a step by label of the split.
         seconds: What it took.
         skipped: Why there was no trial; None where there was.
     """
@@ -63,8 +64,7 @@ class Trial:
 def race(
     run: Run,
     dataset: PackedDataset,
-    splits: Sequence[str],
-    mrs: str,
+    candidates: Sequence[Candidate],
     seconds: float,
     accelerator: str = "auto",
     clock: Clock = time.perf_counter,
@@ -77,21 +77,21 @@ def race(
     Args:
         run: The plain run as it would be trained in full.
         dataset: Its data; only validation scores are looked at.
-        splits: Texts of the splits, those to try first in front.
-        mrs: Name of the model that takes them.
+        candidates: The splits, those to try first in front.
         seconds: What it may take.
         accelerator: As for `train`.
         clock: What measures the seconds.
     """
     begin = clock()
     task, trial = Task.of(dataset), Trial(run)
-    plan = _plan(run, dataset, len(splits) + 1, seconds, accelerator, clock)
+    plan = _plan(run, dataset, len(candidates) + 1, seconds, accelerator, clock)
     trial.run, data = plan.run, plan.data
     if plan.models < 2:
         trial.skipped = f"{seconds:.0f} s are too few for {_FEWEST_STEPS[task.level]} steps of two models"
         return trial
     trial.graphs = int(data.subset("train").numel()) if data.level == "graph" else None
-    alive: list[str | None] = [None, *splits[: plan.models - 1]]
+    by_label = {each.label: each for each in candidates[: plan.models - 1]}
+    alive: list[str | None] = [None, *by_label]
     took: dict[str | None, float] = {}
     folds = 1 if data.train_mask is None else data.train_mask.size(1)
     for number in range(_MOST_ROUNDS):
@@ -100,7 +100,7 @@ def race(
                 trial.seconds = clock() - begin
                 return trial
             own = replace(plan.run, seed=number, fold=number % folds)
-            own = own if split is None else replace(own, model=mrs, split=split)
+            own = own if split is None else by_label[split].applied(own)
             started = clock()
             result = _trained(own, data, accelerator)
             took[split] = clock() - started
