@@ -17,7 +17,9 @@ from graphprism.nn.conv import (
     MRSGATConv,
     MRSGatedGCNConv,
     MRSGCNConv,
+    MRSGCNEConv,
     MRSGINConv,
+    MRSGINEConv,
     MRSSAGEConv,
 )
 from graphprism.nn.conv.relational_weight import DECAY
@@ -157,6 +159,14 @@ def _gated_gcn(gate_per_relation: bool) -> Factory:
     return make
 
 
+def _gcne(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGCNEConv(i, o, edge_dim=options.edge_dim, **options.relational())
+
+
+def _gine(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGINEConv(i, o, edge_dim=options.edge_dim, **options.relational())
+
+
 def _both_directions(factory: Factory) -> Factory:
     def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
         return DirConv(lambda: factory(i, o, options), options.alpha)
@@ -179,7 +189,8 @@ def _pair(
     edge_norm: str = "none",
     directed: bool = False,
     takes_sparse: bool = True,
-    gated: bool = False,
+    takes_edge_attr: bool = False,
+    has_batch_norm: bool = False,
     fusable: bool = False,
 ) -> tuple[Convolution, Convolution]:
     """A plain convolution and its MRS form; plain is the MRS layer with one relation, the function of PyG's layer."""
@@ -190,10 +201,10 @@ def _pair(
             factory,
             relational=is_relational,
             directed=directed,
-            takes_edge_attr=gated,
+            takes_edge_attr=takes_edge_attr,
             takes_sparse=takes_sparse,
             edge_norm=edge_norm,
-            has_batch_norm=gated,
+            has_batch_norm=has_batch_norm,
             fusable=fusable,
             partner=other,
         )
@@ -207,7 +218,14 @@ _ENTRIES = (
     *_pair("gat", _gat, _gat),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts
     *_pair("gin", _gin(3), _gin(2), takes_sparse=False),
-    *_pair("gated-gcn", _gated_gcn(False), _gated_gcn(False), takes_sparse=False, gated=True),
+    *_pair(
+        "gated-gcn",
+        _gated_gcn(False),
+        _gated_gcn(False),
+        takes_sparse=False,
+        takes_edge_attr=True,
+        has_batch_norm=True,
+    ),
     # nine maps, as the paper's parameter table counts; its formula has seven
     Convolution(
         "mrs-gated-gcn-9",
@@ -217,6 +235,9 @@ _ENTRIES = (
         has_batch_norm=True,
         partner="gated-gcn",
     ),
+    # the convolutions of GCN+ and GIN+: features of edges, and messages that pass a ReLU
+    *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True),
+    *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True),
     # a baseline of the paper's parameter table
     Convolution("gat-degree", _degree_gat, takes_sparse=True),
     # relations that the layer finds itself
