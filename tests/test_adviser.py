@@ -110,6 +110,14 @@ def test_advise_without_time_does_not_train():
     assert advice.confidence == "low"
 
 
+def test_advise_says_that_links_are_not_tried():
+    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 60)))
+    advice = gp.advise(data, "link", seconds=30)
+    assert (advice.split, advice.confidence) == (None, "low")
+    assert "Trial: none, runs have no targets of links yet" in str(advice)
+    assert advice.evidence[0].candidate.relations == 3
+
+
 def test_advise_takes_a_list_of_graphs():
     graphs = [GRAPHS.graph(number) for number in range(30)]
     assert gp.advise(graphs, "graph", seconds=0).metric == "mae"
