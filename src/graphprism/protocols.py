@@ -19,6 +19,7 @@ PROTOCOL: dict[str, Any] = {
     "dropout": 0.0,
     "start": "shared",
     "decay": 1000.0,
+    "deviation": "full",
     "optimizer": "adamw",
     "lr": 0.001,
     "weight_decay": 0.0,

@@ -36,6 +36,7 @@ def train(
     start: option.Start = None,
     decay: option.Decay = None,
     learned_split: option.LearnedSplit = False,
+    deviation: option.Deviation = None,
     alpha: option.Alpha = None,
     optimizer: option.Optimizer = None,
     lr: option.Lr = None,
