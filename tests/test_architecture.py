@@ -51,7 +51,9 @@ ARROWS = {
         "testing",
     },
     "report": {"results"},
-    "cli": {"experiments", "report", "training", "nn", "analysis", "plotting", "datasets", "results"},
+    # The page takes the policy of the report; its numbers are those of bare layers on split graphs.
+    "play": {"report", "analysis", "nn", "splitting"},
+    "cli": {"experiments", "report", "play", "training", "nn", "analysis", "plotting", "datasets", "results"},
     "__main__": {"cli"},
 }
 # Packages that a part may load when it is imported; anything else waits inside the function that needs it.
@@ -76,6 +78,7 @@ AT_IMPORT = {
     "analysis": CORE,
     "testing": CORE,
     "datasets": CORE,
+    "play": CORE,
 }
 # Kernels lie in one folder, whose files are loaded only where their language can be.
 AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}

@@ -104,3 +104,11 @@ def report() -> Any:
     from graphprism.cli.report import report
 
     return report
+
+
+@app.command()
+def play() -> Any:
+    """Write a page to play with: signals on a graph through up to 128 layers, with and without a split."""
+    from graphprism.cli.play import play
+
+    return play
