@@ -19,7 +19,11 @@ ARROWS = {
     **{leaf: set() for leaf in LEAVES},
     # The form of packed files, which `io` reads as one graph and `datasets` as a set with targets and folds.
     "packed": set(),
+    # Names of data sets and the folder of their files, which commands list without waiting for torch.
+    "known": set(),
     "results": set(),
+    # The results of runs in a file, which the report reads without torch.
+    "ledger": {"results"},
     "splitting": set(),
     # A prepared graph is made of data whose split is checked.
     "ops": {"splitting"},
@@ -34,16 +38,18 @@ ARROWS = {
     "analysis": {"packed", "io", "plotting", "splitting", "ops"},
     # Both make molecule-like graphs, with one generator.
     "testing": {"datasets", "splitting", "ops"},
-    "datasets": {"packed"},
+    "datasets": {"packed", "known"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
     "training": {"results", "nn", "transforms", "datasets", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {
         "training",
         "datasets",
+        "known",
         "analysis",
         "io",
         "plotting",
+        "ledger",
         "results",
         "nn",
         "ops",
@@ -53,7 +59,20 @@ ARROWS = {
     "report": {"results"},
     # The page takes the policy of the report; its numbers are those of bare layers on split graphs.
     "play": {"report", "analysis", "nn", "splitting"},
-    "cli": {"experiments", "report", "play", "training", "nn", "analysis", "plotting", "datasets", "results"},
+    "cli": {
+        "experiments",
+        "report",
+        "play",
+        "ops",
+        "training",
+        "nn",
+        "analysis",
+        "plotting",
+        "datasets",
+        "known",
+        "ledger",
+        "results",
+    },
     "__main__": {"cli"},
 }
 # Packages that a part may load when it is imported; anything else waits inside the function that needs it.
@@ -65,6 +84,8 @@ AT_IMPORT = {
     "_files": set(),
     "_text": set(),
     "results": set(),
+    "known": set(),
+    "ledger": set(),
     "packed": {"numpy"},
     "splitting": TENSORS,
     "ops": TENSORS,
@@ -84,8 +105,8 @@ AT_IMPORT = {
 AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}
 # Packages that only the named parts may import at all, inside functions too.
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
-WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "report"}
-WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "report"}
+WITHOUT_PYG = {*LEAVES, "splitting", "ops", "known", "ledger", "results", "report"}
+WITHOUT_TORCH = {"_extras", "_files", "_text", "known", "ledger", "results", "report"}
 ONLY_IN = {
     "torch": set(ARROWS) - WITHOUT_TORCH,
     "torch_geometric": set(ARROWS) - WITHOUT_PYG,

@@ -13,7 +13,7 @@ import typer
 from graphprism._files import check_regular, write_whole
 from graphprism._text import counted
 from graphprism.cli.arguments import exit_on_user_error
-from graphprism.experiments.ledger import Ledger
+from graphprism.ledger import Ledger
 from graphprism.report import page
 from graphprism.results import RunResult, TableResult
 

@@ -19,12 +19,13 @@ _ZIP = b"PK"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected: bool = False) -> FileGraph:
+def read_graph(path: str | os.PathLike[str], *, labels: bool | None = False, undirected: bool = False) -> FileGraph:
     r"""Reads an edge list, a GraphML file or a packed ``.npz``: the first bytes say which. The first two may be gz.
 
     Args:
         path: The file.
-        labels: Take the nodes of an edge list as names, and number them in the order in which they appear.
+        labels: Take the nodes of an edge list as names, and number them in the order in which they appear. None does so
+            where the first edge of the file has a node that is no number.
         undirected: Add every edge the other way round, too (loops stay single), for files that name an edge once.
 
     Raises:
@@ -45,7 +46,7 @@ def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected
         raise GraphFileError(file, "must fit into memory, got a graph that needs more than there is") from None
 
 
-def _read(file: Path, labels: bool, undirected: bool) -> FileGraph:
+def _read(file: Path, labels: bool | None, undirected: bool) -> FileGraph:
     start = _first_bytes(file)
     if not start:
         raise GraphFileError(file, "is empty")
