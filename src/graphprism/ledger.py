@@ -88,25 +88,20 @@ class Ledger:
 
 
 # Fields of `graphprism.training.Run` by their type, for reading without torch; a test holds the two together.
+_NAMES = (
+    *("dataset", "model", "split", "split_layers", "node_encoder", "activation", "head", "head_activation"),
+    *("optimizer", "schedule", "precision", "start"),
+)
+_WHOLE = ("layers", "budget", "pe", "walk_steps", "head_layers", "warmup", "epochs", "seed", "fold")
+_FLAGS = (
+    *("residual", "edge_residual", "normalize", "ffn", "edge_dropout", "edge_walks"),
+    *("input_dropout", "undirected", "self_loops", "row_normalise"),
+)
 RUN_TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(
-        ("dataset", "model", "split", "node_encoder", "optimizer", "schedule", "precision", "start"),
-        str,
-    ),
-    **dict.fromkeys(("layers", "budget", "pe", "warmup", "epochs", "seed", "fold"), int),
+    **dict.fromkeys(_NAMES, str),
+    **dict.fromkeys(_WHOLE, int),
+    **dict.fromkeys(_FLAGS, bool),
     **dict.fromkeys(("width", "batch_size", "patience"), int | None),
-    **dict.fromkeys(
-        (
-            "residual",
-            "edge_residual",
-            "normalize",
-            "input_dropout",
-            "undirected",
-            "self_loops",
-            "row_normalise",
-        ),
-        bool,
-    ),
     **dict.fromkeys(("jk", "pe_encoder", "norm", "weight_init"), str | None),
     **dict.fromkeys(("dropout", "lr", "weight_decay", "clip", "alpha", "decay"), float),
 }

@@ -86,4 +86,6 @@ LISTED: tuple[ListedExperiment, ...] = (
     _trained("training-loss", "Training loss on full ZINC"),
     _trained("directed", "Node classification on directed graphs", seeds=10),
     _trained("homophilic", "Node classification on homophilic graphs", seeds=10),
+    _trained("strong", "Splits on top of the strongest plain networks", seeds=4),
+    _trained("strong-variants", "Where a split pays on a strong base: ZINC12k", seeds=4),
 )
