@@ -3,6 +3,7 @@ from typer.testing import CliRunner
 
 import graphprism
 from graphprism._extras import EXTRAS
+from graphprism._text import counted
 from graphprism.cli import doctor
 from graphprism.cli.app import app
 from graphprism.ops.csr import BACKENDS
@@ -20,7 +21,7 @@ def test_versions_devices_and_backends(tmp_path):
         assert name in text
     assert graphprism.__version__ in text
     assert torch.__version__.partition("+")[0] in text
-    assert f"{torch.get_num_threads()} threads" in text
+    assert counted(torch.get_num_threads(), "thread") in text
     assert f"{tmp_path} (0 packed files)" in text.replace("\n", "")
 
 

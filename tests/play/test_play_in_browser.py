@@ -243,6 +243,9 @@ def test_graph_can_be_drawn(browser, address):
 
 def test_frame_of_200_nodes_takes_less_than_a_sixtieth_of_a_second(browser, address):
     with browser.page(f"{address}#graph=random&size=200&depth=128&width=16") as tab:
+        deadline = time.monotonic() + 30
+        while tab.run("graphprismPlay.computed()") < 128 and time.monotonic() < deadline:
+            time.sleep(0.1)
         # time of the processor, not of the clock: other tests run beside this one
         tab.call("Performance.enable", timeDomain="threadTicks")
         tab.run(

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from graphprism import __version__
 from graphprism._extras import EXTRAS
+from graphprism._text import counted
 from graphprism.known import DATA_VARIABLE, data_folder
 
 
@@ -58,7 +59,7 @@ def _devices() -> Table:
 
     table = _table("Devices", "device", "what torch says of it")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    table.add_row("cpu", f"{cores} cores, {torch.get_num_threads()} threads")
+    table.add_row("cpu", f"{counted(cores or 1, 'core')}, {counted(torch.get_num_threads(), 'thread')}")
     for number in range(torch.cuda.device_count()):
         found = torch.cuda.get_device_properties(number)
         table.add_row(
