@@ -19,9 +19,16 @@ ARROWS = {
     **{leaf: set() for leaf in LEAVES},
     # The form of packed files, which `io` reads as one graph and `datasets` as a set with targets and folds.
     "packed": set(),
+    # Names of data sets and the folder of their files, which commands list without waiting for torch.
+    "known": set(),
     "results": set(),
+<<<<<<< HEAD
     # Defaults of runs by data set, which the command line shows without loading torch.
     "protocols": set(),
+=======
+    # The results of runs in a file, which the report reads without torch.
+    "ledger": {"results"},
+>>>>>>> play
     "splitting": set(),
     # A prepared graph is made of data whose split is checked.
     "ops": {"splitting"},
@@ -38,16 +45,18 @@ ARROWS = {
     "analysis": {"packed", "io", "plotting", "splitting", "ops"},
     # Both make molecule-like graphs, with one generator.
     "testing": {"datasets", "splitting", "ops"},
-    "datasets": {"packed"},
+    "datasets": {"packed", "known"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
     "training": {"results", "nn", "transforms", "datasets", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {
         "training",
         "datasets",
+        "known",
         "analysis",
         "io",
         "plotting",
+        "ledger",
         "results",
         "nn",
         "ops",
@@ -57,17 +66,33 @@ ARROWS = {
     # Certifies splits, and trains briefly with each of them.
     "adviser": {"training", "analysis", "datasets", "nn", "splitting", "protocols", "results"},
     "report": {"results"},
+<<<<<<< HEAD
     "cli": {
         "adviser",
         "experiments",
         "report",
+=======
+    # The page takes the policy of the report; its numbers are those of bare layers on split graphs.
+    "play": {"report", "analysis", "nn", "splitting"},
+    "cli": {
+        "experiments",
+        "report",
+        "play",
+        "ops",
+>>>>>>> play
         "training",
         "nn",
         "analysis",
         "plotting",
         "datasets",
+<<<<<<< HEAD
         "results",
         "protocols",
+=======
+        "known",
+        "ledger",
+        "results",
+>>>>>>> play
         "streaming",
     },
     "__main__": {"cli"},
@@ -81,7 +106,12 @@ AT_IMPORT = {
     "_files": set(),
     "_text": set(),
     "results": set(),
+<<<<<<< HEAD
     "protocols": set(),
+=======
+    "known": set(),
+    "ledger": set(),
+>>>>>>> play
     "packed": {"numpy"},
     "splitting": TENSORS,
     "ops": TENSORS,
@@ -96,13 +126,19 @@ AT_IMPORT = {
     "analysis": CORE,
     "testing": CORE,
     "datasets": CORE,
+    "play": CORE,
 }
 # Kernels lie in one folder, whose files are loaded only where their language can be.
 AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}
 # Packages that only the named parts may import at all, inside functions too.
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
+<<<<<<< HEAD
 WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "protocols", "report", "streaming"}
 WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "protocols", "report"}
+=======
+WITHOUT_PYG = {*LEAVES, "splitting", "ops", "known", "ledger", "results", "report", "streaming"}
+WITHOUT_TORCH = {"_extras", "_files", "_text", "known", "ledger", "results", "report"}
+>>>>>>> play
 ONLY_IN = {
     "torch": set(ARROWS) - WITHOUT_TORCH,
     "torch_geometric": set(ARROWS) - WITHOUT_PYG,

@@ -23,6 +23,7 @@ from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.runner import Listener, finished_results, run_missing
+from graphprism.known import find_name
 from graphprism.nn import CONVOLUTIONS
 from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
@@ -314,6 +315,8 @@ def run_training(options: Mapping[str, Any]) -> None:
     placement, out = placement_of(options), Path(options["out"])
     progress = EpochProgress(quiet=not placement.is_rank0)
     try:
+        # one spelling, which the keys of runs have
+        options = {**options, "dataset": find_name(options["dataset"], data_folder(options["data"]))}
         dataset = train_data(options["dataset"], options["data"])
         runs = train_runs(options, dataset)
         plan = train_plan(runs, dataset)

@@ -7,7 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+<<<<<<< HEAD
 from graphprism.protocols import DATASET_DEFAULTS, NODE_PROTOCOL, PROTOCOL
+=======
+from graphprism.cli.arguments import complete_dataset
+>>>>>>> play
 from graphprism.results import ACCELERATORS, ENGINES
 
 # The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
@@ -54,11 +58,30 @@ def _setting(name: str, help: str, metavar: str | None, panel: str) -> Any:
 
 _WHERE = "Where and how it runs"
 
-Dataset = Annotated[str, typer.Option(metavar="NAME", help="A name that `graphprism data list` shows, or FILE.npz.")]
+
+def complete_models(incomplete: str) -> list[str]:
+    """Names of models that the last one begins, after those before it, for the shell.
+
+    >>> complete_models("gcn,mrs-gi")
+    ['gcn,mrs-gin']
+    """
+    before, comma, last = incomplete.rpartition(",")
+    return sorted(f"{before}{comma}{name}" for name in MODELS if name.startswith(last))
+
+
+Dataset = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="A name that `graphprism data list` shows, or FILE.npz.",
+        autocompletion=complete_dataset,
+    ),
+]
 Models = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
+        autocompletion=complete_models,
         help="Between commas: gcn, sage, gat, gin, gated-gcn, gcne, gine, each as mrs-NAME; dir-gcn, dir-sage, "
         "dir-gat, each as mrs-NAME, for directed graphs; mlp.",
         show_default="gcn,mrs-gcn; dir-gcn,mrs-dir-gcn on directed graphs",

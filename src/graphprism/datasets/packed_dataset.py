@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from graphprism._checks import check_integer, check_no_nan, check_range, check_shape, check_type
-from graphprism.datasets.known import KnownDataset
+from graphprism.known import KnownDataset
 
 
 def row_normalise(x: Tensor) -> Tensor:
