@@ -14,7 +14,7 @@ from graphprism._files import check_regular, write_whole
 from graphprism._text import counted
 from graphprism.cli.arguments import exit_on_user_error
 from graphprism.ledger import Ledger
-from graphprism.report import page
+from graphprism.report import page, paper_page
 from graphprism.results import RunResult, TableResult
 
 
@@ -69,8 +69,20 @@ def report(
         Path,
         typer.Option(metavar="FILE|FOLDER", help="The page to write; a folder of results gets its own report.html."),
     ] = Path("outputs/report.html"),
+    paper: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Instead, every cell of the paper's tables as Markdown, --out FILE.md, from the ledgers *.jsonl and "
+            "tables *.json of a folder.",
+        ),
+    ] = None,
 ) -> None:
     """Make one HTML page of all results: tables beside the paper's, loss curves and every run."""
+    if paper is not None:
+        with exit_on_user_error():
+            _write_paper(paper, out)
+        return
     asked_for = {ledger, tables} - {LEDGER, TABLES}
     # A ledger that is named alone brings the tables of its own runs, and figures, which have none, stay away.
     alone = ledger in asked_for and tables not in asked_for
@@ -91,6 +103,23 @@ def report(
             found, figures = tables_of(runs, found), {}
         write_whole(out, page(found, runs, figures), "the report")
     typer.echo(f"The report of {counted(runs, 'run')} and {counted(found, 'table')} is in {out}.")
+
+
+def paper_text(folder: Path, out: Path) -> str:
+    """The page of Markdown that belongs at ``out``."""
+    from graphprism.experiments.stored import stored_tables
+
+    tables, absent = stored_tables(folder)
+    return paper_page(tables, f"graphprism report --paper {folder} --out {out}", absent)
+
+
+def _write_paper(folder: Path, out: Path) -> None:
+    if out.suffix != ".md":
+        raise ValueError(f"`--out` must be a file that ends in .md with --paper, got {out}")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder")
+    write_whole(out, paper_text(folder, out), "the page")
+    typer.echo(f"Every cell of the paper's tables is in {out}.")
 
 
 def _read_runs(ledger: Path) -> list[RunResult]:
