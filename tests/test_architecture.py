@@ -22,13 +22,10 @@ ARROWS = {
     # Names of data sets and the folder of their files, which commands list without waiting for torch.
     "known": set(),
     "results": set(),
-<<<<<<< HEAD
     # Defaults of runs by data set, which the command line shows without loading torch.
     "protocols": set(),
-=======
     # The results of runs in a file, which the report reads without torch.
     "ledger": {"results"},
->>>>>>> play
     "splitting": set(),
     # A prepared graph is made of data whose split is checked.
     "ops": {"splitting"},
@@ -64,35 +61,25 @@ ARROWS = {
         "testing",
     },
     # Certifies splits, and trains briefly with each of them.
-    "adviser": {"training", "analysis", "datasets", "nn", "splitting", "protocols", "results"},
+    "adviser": {"training", "analysis", "datasets", "known", "nn", "splitting", "protocols", "results"},
     "report": {"results"},
-<<<<<<< HEAD
+    # The page takes the policy of the report; its numbers are those of bare layers on split graphs.
+    "play": {"report", "analysis", "nn", "splitting"},
     "cli": {
         "adviser",
         "experiments",
         "report",
-=======
-    # The page takes the policy of the report; its numbers are those of bare layers on split graphs.
-    "play": {"report", "analysis", "nn", "splitting"},
-    "cli": {
-        "experiments",
-        "report",
         "play",
         "ops",
->>>>>>> play
         "training",
         "nn",
         "analysis",
         "plotting",
         "datasets",
-<<<<<<< HEAD
-        "results",
-        "protocols",
-=======
         "known",
         "ledger",
         "results",
->>>>>>> play
+        "protocols",
         "streaming",
     },
     "__main__": {"cli"},
@@ -106,12 +93,9 @@ AT_IMPORT = {
     "_files": set(),
     "_text": set(),
     "results": set(),
-<<<<<<< HEAD
     "protocols": set(),
-=======
     "known": set(),
     "ledger": set(),
->>>>>>> play
     "packed": {"numpy"},
     "splitting": TENSORS,
     "ops": TENSORS,
@@ -132,13 +116,8 @@ AT_IMPORT = {
 AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}
 # Packages that only the named parts may import at all, inside functions too.
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
-<<<<<<< HEAD
-WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "protocols", "report", "streaming"}
-WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "protocols", "report"}
-=======
-WITHOUT_PYG = {*LEAVES, "splitting", "ops", "known", "ledger", "results", "report", "streaming"}
-WITHOUT_TORCH = {"_extras", "_files", "_text", "known", "ledger", "results", "report"}
->>>>>>> play
+WITHOUT_PYG = {*LEAVES, "splitting", "ops", "known", "ledger", "results", "protocols", "report", "streaming"}
+WITHOUT_TORCH = {"_extras", "_files", "_text", "known", "ledger", "results", "protocols", "report"}
 ONLY_IN = {
     "torch": set(ARROWS) - WITHOUT_TORCH,
     "torch_geometric": set(ARROWS) - WITHOUT_PYG,

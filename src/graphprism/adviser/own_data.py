@@ -10,9 +10,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.datasets.known import KnownDataset
 from graphprism.datasets.load import pack_graphs
 from graphprism.datasets.packed_dataset import pack_nodes
+from graphprism.known import KnownDataset
 
 # Shares of training and validation where the data has no masks; the rest is for the test.
 _TRAIN, _VALIDATION = 0.6, 0.2

@@ -7,11 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-<<<<<<< HEAD
-from graphprism.protocols import DATASET_DEFAULTS, NODE_PROTOCOL, PROTOCOL
-=======
 from graphprism.cli.arguments import complete_dataset
->>>>>>> play
+from graphprism.protocols import DATASET_DEFAULTS, NODE_PROTOCOL, PROTOCOL
 from graphprism.results import ACCELERATORS, ENGINES
 
 # The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
