@@ -180,11 +180,9 @@ def measure(name, dataset, expected, options):
     tried = [each for each in advice.evidence if each.ratio is not None]
     best = max(tried, key=lambda each: each.difference, default=None)
     by_degree = next(each.candidate for each in advice.evidence if each.candidate.split == "degree")
-    # in full: the plain model, the split that everybody would take, and the best of each split in the trial
-    chosen = {by_degree.label: by_degree}
-    for each in sorted(tried, key=lambda each: -each.difference):
-        if each.candidate.split not in {known.split for known in list(chosen.values())[1:]}:
-            chosen[each.candidate.label] = each.candidate
+    # in full: the plain model and every split that could have been advised, tried or not
+    chosen = {each.candidate.label: each.candidate for each in advice.evidence if not each.candidate.left_out}
+    chosen.setdefault(by_degree.label, by_degree)
     scores = full_scores(run, dataset, chosen.values(), options.seeds, options.accelerator)
     means = {split: statistics.fmean(each) for split, each in scores.items()}
     deviation = math.sqrt(statistics.fmean(statistics.variance(each) for each in scores.values()))
