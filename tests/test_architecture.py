@@ -28,6 +28,8 @@ ARROWS = {
     "nn.models": {"nn.conv", "ops"},
     "transforms": {"splitting", "ops"},
     "io": {"packed", "splitting"},
+    # Samples graphs that were split before; runs a network layer by layer on parts of a prepared graph.
+    "loader": {"nn", "ops"},
     "plotting": {"splitting"},
     # Replaces layers of PyG by those of `nn`, and splits what the converted model is called with.
     "convert": {"nn", "splitting", "ops"},
@@ -36,7 +38,7 @@ ARROWS = {
     "testing": {"datasets", "splitting", "ops"},
     "datasets": {"packed"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
-    "training": {"results", "nn", "transforms", "datasets", "splitting", "ops"},
+    "training": {"results", "nn", "transforms", "datasets", "loader", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {
         "training",
@@ -71,6 +73,7 @@ AT_IMPORT = {
     "nn.models": CORE,
     "transforms": CORE,
     "io": CORE,
+    "loader": CORE,
     "plotting": CORE,
     "convert": CORE,
     "analysis": CORE,

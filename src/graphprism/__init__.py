@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphprism import analysis, convert, datasets, experiments, nn, ops, splitting, testing, training, transforms
+    from graphprism import (
+        analysis,
+        convert,
+        datasets,
+        experiments,
+        loader,
+        nn,
+        ops,
+        splitting,
+        testing,
+        training,
+        transforms,
+    )
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -32,6 +44,7 @@ _PACKAGES = (
     "convert",
     "datasets",
     "experiments",
+    "loader",
     "nn",
     "ops",
     "splitting",
@@ -83,6 +96,7 @@ __all__ = [
     "experiments",
     "explain",
     "inspect_graph",
+    "loader",
     "nn",
     "ops",
     "rank_one_distance",
