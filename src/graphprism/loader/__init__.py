@@ -1,6 +1,7 @@
 """Graphs that are larger than a step: samplers and loaders that carry relations, and inference layer by layer."""
 
+from graphprism.loader.layerwise import in_parts, layerwise
 from graphprism.loader.loaders import LinkNeighborLoader, NeighborLoader, SeedBatches
 from graphprism.loader.neighbor_sampler import NeighborSampler
 
-__all__ = ["LinkNeighborLoader", "NeighborLoader", "NeighborSampler", "SeedBatches"]
+__all__ = ["LinkNeighborLoader", "NeighborLoader", "NeighborSampler", "SeedBatches", "in_parts", "layerwise"]
