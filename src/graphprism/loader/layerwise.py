@@ -14,6 +14,7 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.sampler import NodeSamplerInput
 
 from graphprism._checks import check_positive, check_type
+from graphprism.loader.loaders import part_of
 from graphprism.loader.neighbor_sampler import NeighborSampler
 from graphprism.nn.conv import DirConv
 from graphprism.ops import RelationalAdj
@@ -69,12 +70,26 @@ def layerwise(model: torch.nn.Module, data: Data, *, batch_size: int = 65_536, *
 
 
 @contextmanager
-def in_parts(model: torch.nn.Module, batch_size: int) -> Iterator[None]:
+def in_parts(
+    model: torch.nn.Module,
+    batch_size: int,
+    *,
+    rank: int = 0,
+    ranks: int = 1,
+    add: Callable[[Tensor], Tensor] | None = None,
+) -> Iterator[None]:
     """While it lasts, convolutions of a model run on ``batch_size`` nodes at a time; call the model as usual.
 
     A layer is given the edges around its nodes as far as it reads them. How far that is, is tried on some nodes when
     it is first called: one hop for sums, means and attention, both ways for `DirConv`, two hops for layers that compute
     norms from degrees (PyG's ``GCNConv``). A graph that is too small to tell is one part.
+
+    Args:
+        model: the model.
+        batch_size: nodes that a convolution works on at once.
+        rank: this process, where several have the graph and share the work.
+        ranks: number of processes.
+        add: sum of a tensor over all processes; needed where there are several.
 
     Raises:
         ValueError: A layer reads further than two hops, such as ``APPNP``, or the model has no convolution.
@@ -86,7 +101,7 @@ def in_parts(model: torch.nn.Module, batch_size: int) -> Iterator[None]:
     graphs: dict[Any, _Parts] = {}
     hooks = []
     for layer in layers:
-        layer.forward = _PartialLayer(layer, batch_size, graphs)
+        layer.forward = _PartialLayer(layer, batch_size, graphs, (rank, ranks), add)
         # seen by a `GNN`, which then calls the layer and not its parts
         hooks.append(layer.register_forward_hook(lambda *_: None))
     try:
@@ -144,10 +159,20 @@ class _PartialLayer:
         layer: the layer.
         batch_size: nodes of a part.
         graphs: parts of the graphs that the layers of a model share.
+        division: this process and how many there are.
+        add: sum of a tensor over all processes.
     """
 
-    def __init__(self, layer: torch.nn.Module, batch_size: int, graphs: dict[Any, _Parts]) -> None:
+    def __init__(
+        self,
+        layer: torch.nn.Module,
+        batch_size: int,
+        graphs: dict[Any, _Parts],
+        division: tuple[int, int],
+        add: Callable[[Tensor], Tensor] | None,
+    ) -> None:
         self.layer, self.batch_size, self.graphs = layer, batch_size, graphs
+        self.division, self.add = division, add if division[1] > 1 else None
         self.whole: Callable[..., Any] = layer.forward
         self.names = getattr(layer, "arguments", None) or tuple(inspect.signature(layer.forward).parameters)
         self.reach: tuple[str, int] | None = None
@@ -172,18 +197,25 @@ class _PartialLayer:
             self.reach, self.is_tried = self._find_reach(named, parts), True
         if self.reach is None:
             return self.whole(**{**named, "x": x.to(_dtype(self.layer, x))})
-        nodes = torch.arange(x.size(0), device=parts.data.edge_index.device)
+        # a process without a node of its own computes one that others have: it has to know the shape of the output
+        own = part_of(x.size(0), *self.division)
+        nodes = torch.arange(own[0], max(own[1], own[0] + 1), device=parts.data.edge_index.device)
         out = edge_out = None
         for node in nodes.split(self.batch_size):
             around = parts.around(node, *self.reach)
             found = self._run(named, around)
             rows, edges = found if isinstance(found, tuple) else (found, None)
-            out = rows.new_empty(x.size(0), *rows.shape[1:]) if out is None else out
+            out = rows.new_zeros(x.size(0), *rows.shape[1:]) if out is None else out
             out[node] = rows[: node.numel()]
             if edges is not None:  # states of edges, each made by the part of its receiver
-                edge_out = edges.new_empty(_num_edges(graph), *edges.shape[1:]) if edge_out is None else edge_out
+                edge_out = edges.new_zeros(_num_edges(graph), *edges.shape[1:]) if edge_out is None else edge_out
                 mine = around.col < node.numel()
                 edge_out[around.edge[mine]] = edges[mine]
+        assert out is not None
+        if self.add is not None:
+            if own[0] == own[1]:
+                out.zero_()
+            out, edge_out = self.add(out), None if edge_out is None else self.add(edge_out)
         return out if edge_out is None else (out, edge_out)
 
     def _weighted(self, adj: RelationalAdj, x: Tensor) -> RelationalAdj:

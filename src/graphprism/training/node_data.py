@@ -19,7 +19,7 @@ from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
 from graphprism.training.task import Task
 
-_DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
+DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
 # Above, sorted indices take more memory than the zeros ...
 _SPARSE_SHARE = 0.02
 # ... which is nothing to mind for so few features (a quarter of a gigabyte), as long as they are faster: first layer of
@@ -59,14 +59,14 @@ class NodeData:
             ValueError: The set has no masks or no such fold, or the run does not take the whole graph.
         """
         check_node_run(run, dataset)
-        dtype = _DTYPES[run.precision]
+        dtype = DTYPES[run.precision]
         x = row_normalise(dataset.x) if run.row_normalise else dataset.x
         x, conv = x.to(device, dtype), CONVOLUTIONS[run.model]
         masks = [dataset.train_mask, dataset.val_mask, dataset.test_mask]
         return NodeData(
             x=_sparse_if_that_pays(x) if conv.takes_sparse else x,
             y=dataset.y.to(device, torch.long),
-            adj=_edges(run, dataset).to(device).prepare() if conv.takes_graph else None,
+            adj=edges_of_run(run, dataset).to(device).prepare() if conv.takes_graph else None,
             masks=torch.stack([mask for mask in masks if mask is not None]).to(device),
         )
 
@@ -91,7 +91,8 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
     Task.of(dataset).check(run)
 
 
-def _edges(run: Run, dataset: PackedDataset) -> RelationalAdj:
+def edges_of_run(run: Run, dataset: PackedDataset) -> RelationalAdj:
+    """The edges that a run sees, with their relations, not yet sorted."""
     num_nodes, edge_index = dataset.x.size(0), dataset.edge_index.long()
     if run.undirected:
         edge_index = to_undirected(edge_index, num_nodes=num_nodes)
