@@ -184,7 +184,7 @@ class EagerEngine:
         if self.run.input_dropout and model.training:
             inputs["x"] = input_dropout(inputs["x"], self.run.dropout)
         output: Tensor = model(**inputs)
-        return output[: batch.y.size(0)]  # sampled neighbours follow the nodes of the step
+        return output
 
     def _batches(self, graphs: Tensor, batch_size: int, epoch: int) -> Any:
         division = (self.fabric.global_rank, self.fabric.world_size)

@@ -33,6 +33,8 @@ class NodeBatch:
         x: (N, F) features of all sampled nodes.
         adj: The sampled edges, with relations and coefficients of the whole graph.
         y: (B,) classes of the nodes of the step.
+        nodes: Sampled nodes of each hop, the step's own first.
+        edges: Sampled edges of each hop.
         rows: Where they stand in the order asked for.
         total: Number of nodes of the step, those of other processes included.
     """
@@ -40,13 +42,16 @@ class NodeBatch:
     x: Tensor
     adj: RelationalAdj
     y: Tensor
+    nodes: list[int]
+    edges: list[int]
     rows: slice
     total: int
 
     @property
     def inputs(self) -> dict[str, Any]:
         """What the network is called with."""
-        return {"x": self.x, "edge_index": self.adj}
+        hops = {"num_sampled_nodes_per_hop": self.nodes, "num_sampled_edges_per_hop": self.edges}
+        return {"x": self.x, "edge_index": self.adj, **hops}
 
 
 class SampledNodes:
@@ -112,9 +117,8 @@ class SampledNodes:
             weight = weight * (self.sampler.in_degree(out.node) / sampled).to(weight.dtype)[out.col]
         size = (out.node.numel(), out.node.numel())
         adj = RelationalAdj.in_forward(torch.stack([out.row, out.col]), types, weight, self.adj.num_relations, size)
-        return NodeBatch(
-            self.x[out.node].to(self.device), adj.to(self.device), self.y[seeds].to(self.device), rows, total
-        )
+        x, y = self.x[out.node].to(self.device), self.y[seeds].to(self.device)
+        return NodeBatch(x, adj.to(self.device), y, out.num_sampled_nodes, out.num_sampled_edges, rows, total)
 
     @torch.no_grad()
     def outputs(self, network: GNN, rank: int, ranks: int, add: Callable[[Tensor], Tensor]) -> Tensor:
