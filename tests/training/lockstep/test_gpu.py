@@ -29,7 +29,15 @@ def numbers(results):
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"residual": True, "jk": "cat"}, {"model": "mrs-gat", "pe": 2}, {"model": "mrs-gated-gcn"}, {"norm": "batch"}],
+    [
+        {},
+        {"start": "independent"},
+        {"residual": True, "jk": "cat"},
+        {"model": "mrs-gat", "pe": 2},
+        {"model": "mrs-gated-gcn"},
+        {"model": "mrs-sage", "decay": 3.0},
+        {"norm": "batch"},
+    ],
     ids=str,
 )
 def test_equals_the_cpu(change):
