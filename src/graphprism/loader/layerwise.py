@@ -77,6 +77,7 @@ def in_parts(
     rank: int = 0,
     ranks: int = 1,
     add: Callable[[Tensor], Tensor] | None = None,
+    kept: dict[Any, Any] | None = None,
 ) -> Iterator[None]:
     """While it lasts, convolutions of a model run on ``batch_size`` nodes at a time; call the model as usual.
 
@@ -90,6 +91,8 @@ def in_parts(
         rank: this process, where several have the graph and share the work.
         ranks: number of processes.
         add: sum of a tensor over all processes; needed where there are several.
+        kept: an empty dictionary at first; given again with the same model and graph, nothing is prepared or tried
+            anew.
 
     Raises:
         ValueError: A layer reads further than two hops, such as ``APPNP``, or the model has no convolution.
@@ -98,10 +101,10 @@ def in_parts(
     layers = list(_layers(model))
     if not layers:
         raise ValueError(f"`model` must have a convolution to run in parts, got {type(model).__name__} without")
-    graphs: dict[Any, _Parts] = {}
+    kept = {} if kept is None else kept
     hooks = []
-    for layer in layers:
-        layer.forward = _PartialLayer(layer, batch_size, graphs, (rank, ranks), add)
+    for number, layer in enumerate(layers):
+        layer.forward = _PartialLayer(layer, batch_size, (rank, ranks), add, kept, number)
         # seen by a `GNN`, which then calls the layer and not its parts
         hooks.append(layer.register_forward_hook(lambda *_: None))
     try:
@@ -158,25 +161,25 @@ class _PartialLayer:
     Args:
         layer: the layer.
         batch_size: nodes of a part.
-        graphs: parts of the graphs that the layers of a model share.
         division: this process and how many there are.
         add: sum of a tensor over all processes.
+        kept: parts of the graphs that the layers of a model share, and how far each layer reads.
+        number: of the layer in the model.
     """
 
     def __init__(
         self,
         layer: torch.nn.Module,
         batch_size: int,
-        graphs: dict[Any, _Parts],
         division: tuple[int, int],
         add: Callable[[Tensor], Tensor] | None,
+        kept: dict[Any, Any],
+        number: int,
     ) -> None:
-        self.layer, self.batch_size, self.graphs = layer, batch_size, graphs
+        self.layer, self.batch_size, self.kept, self.number = layer, batch_size, kept, number
         self.division, self.add = division, add if division[1] > 1 else None
         self.whole: Callable[..., Any] = layer.forward
         self.names = getattr(layer, "arguments", None) or tuple(inspect.signature(layer.forward).parameters)
-        self.reach: tuple[str, int] | None = None
-        self.is_tried = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         named = {**dict(zip(self.names, args, strict=False)), **kwargs}
@@ -193,16 +196,17 @@ class _PartialLayer:
         elif hasattr(self.layer, "current") and named.get("edge_type") is None:
             named["edge_type"] = self.layer.current.lookup(graph).edge_type  # type: ignore[union-attr,operator]
         parts = self._parts(graph, x.size(0))
-        if not self.is_tried:
-            self.reach, self.is_tried = self._find_reach(named, parts), True
-        if self.reach is None:
+        if self.number not in self.kept:
+            self.kept[self.number] = self._find_reach(named, parts)
+        reach = self.kept[self.number]
+        if reach is None:
             return self.whole(**{**named, "x": x.to(_dtype(self.layer, x))})
         # a process without a node of its own computes one that others have: it has to know the shape of the output
         own = part_of(x.size(0), *self.division)
         nodes = torch.arange(own[0], max(own[1], own[0] + 1), device=parts.data.edge_index.device)
         out = edge_out = None
         for node in nodes.split(self.batch_size):
-            around = parts.around(node, *self.reach)
+            around = parts.around(node, *reach)
             found = self._run(named, around)
             rows, edges = found if isinstance(found, tuple) else (found, None)
             out = rows.new_zeros(x.size(0), *rows.shape[1:]) if out is None else out
@@ -230,9 +234,10 @@ class _PartialLayer:
     def _parts(self, graph: Any, num_nodes: int) -> _Parts:
         edges = graph.edge_index if isinstance(graph, RelationalAdj) else graph
         key = (edges.data_ptr(), edges.size(1), num_nodes)
-        if key not in self.graphs:
-            self.graphs[key] = _Parts(edges, num_nodes)
-        return self.graphs[key]
+        if key not in self.kept:
+            self.kept[key] = _Parts(edges, num_nodes)
+        found: _Parts = self.kept[key]
+        return found
 
     def _run(self, named: dict[str, Any], around: Any) -> Any:
         """The layer on a part of the graph."""

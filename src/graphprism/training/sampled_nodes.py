@@ -64,7 +64,7 @@ class SampledNodes:
     Args:
         run: The run.
         dataset: Nodes with classes.
-        device: Where the batches will be; the graph stays on the CPU.
+        device: Where the batches will be; the graph is sampled on the CPU, and goes there as a whole to be evaluated.
     """
 
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device) -> None:
@@ -88,6 +88,8 @@ class SampledNodes:
             disjoint=run.norm is not None or conv.has_batch_norm or (samples and conv.directed),
             seed=run.seed,
         )
+        self._whole: tuple[Tensor, RelationalAdj] | None = None  # on the device, for evaluation
+        self._kept: dict[Any, Any] = {}
         # a weighted sum of few neighbours gets the size of the sum of all; two directions share one weight
         self._rescales = samples and conv.edge_norm == "sym"
 
@@ -130,6 +132,8 @@ class SampledNodes:
             ranks: Number of processes.
             add: Sum of a tensor over all processes.
         """
-        with in_parts(network, _EVALUATED_AT_ONCE, rank=rank, ranks=ranks, add=add):
-            out: Tensor = network(self.x.to(self.device), self.adj.to(self.device))
+        if self._whole is None:
+            self._whole = self.x.to(self.device), self.adj.to(self.device)
+        with in_parts(network, _EVALUATED_AT_ONCE, rank=rank, ranks=ranks, add=add, kept=self._kept):
+            out: Tensor = network(*self._whole)
         return out
