@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         nn,
         ops,
         splitting,
+        streaming,
         testing,
         training,
         transforms,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
     from graphprism.splitting import check_split
+    from graphprism.streaming import open_split, split_file
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
 _PACKAGES = (
@@ -48,6 +50,7 @@ _PACKAGES = (
     "nn",
     "ops",
     "splitting",
+    "streaming",
     "testing",
     "training",
     "transforms",
@@ -74,6 +77,7 @@ _NAMES = {
     ),
     "read_graph": "io",
     "to_mrs": "convert",
+    **dict.fromkeys(("open_split", "split_file"), "streaming"),
 }
 
 __all__ = [
@@ -98,10 +102,13 @@ __all__ = [
     "inspect_graph",
     "loader",
     "nn",
+    "open_split",
     "ops",
     "rank_one_distance",
     "read_graph",
+    "split_file",
     "splitting",
+    "streaming",
     "testing",
     "to_mrs",
     "training",

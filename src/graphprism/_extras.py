@@ -14,6 +14,7 @@ EXTRAS = {
     "scipy": "experiments",
     "torchmetrics": "experiments",
     "pymetis": "full",
+    "pyarrow": "parquet",
     "tensorboard": "full",
 }
 

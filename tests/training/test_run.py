@@ -16,6 +16,9 @@ OTHER = {
     "precision": "float64", "patience": 3, "fold": 1, "alpha": 1.0, "normalize": True, "input_dropout": True,
     "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True, "neighbors": 5,
     "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot",
+    "ffn": True, "activation": "gelu", "edge_dropout": True, "walk_steps": 4, "edge_walks": True, "head_layers": 2,
+    "head": "constant", "head_activation": "gelu", "split_layers": "late",
+    "deviation": "diagonal",
 }  # fmt: skip
 
 
@@ -54,7 +57,7 @@ def test_title_says_that_features_are_dropped():
     ("options", "words"),
     [
         ({"model": "gcn2"}, "`model` must be one of"),
-        ({"jk": "lstm"}, "`jk` must be one of"),
+        ({"jk": "sum"}, "`jk` must be one of"),
         ({"optimizer": "sgd"}, r"`optimizer` must be one of \['adamw', 'adam'\], got 'sgd'"),
         ({"schedule": "linear"}, "`schedule` must be one of"),
         ({"precision": "half"}, "`precision` must be one of"),

@@ -9,13 +9,13 @@ import torch
 
 from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.nn import CONVOLUTIONS, GNN
+from graphprism.nn import GNN
 from graphprism.nn.models.fit_width import fit_width
-from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_weights
 from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+from graphprism.training.run_splits import relations_of
 
 # Columns of OGB's atoms, of which a data set may have fewer.
 _ATOM_TYPES = DATASETS["peptides-func"].node_types
@@ -63,16 +63,22 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         width,
         dataset.num_outputs,
         run.layers,
-        num_relations=relations_of(run),
+        num_relations=relations_of(run, dataset),
         in_channels=dataset.x.size(1),
         num_node_types=(node_types_of(run, dataset) or None) if on_graphs else None,
         num_edge_types=(dataset.edge_types or None) if on_graphs else None,
         pe_channels=run.pe,
         pe_encoder=run.pe_encoder,
+        walk_steps=run.walk_steps,
+        edge_walks=run.edge_walks,
         type_start="glorot" if run.node_encoder == "atoms" else "normal",
         encode=on_graphs,
         residual=run.residual,
         edge_residual=run.edge_residual,
+        edge_dropout=run.edge_dropout,
+        ffn=run.ffn,
+        activation=run.activation,
+        split_layers=run.split_layers,
         jk=run.jk,
         norm=run.norm,
         normalize=run.normalize,
@@ -80,8 +86,12 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         alpha=run.alpha,
         start=run.start,
         decay=run.decay,
+        deviation=run.deviation,
         weight_init=run.weight_init,
         readout=readout_of(dataset) if on_graphs else None,
+        head_layers=run.head_layers,
+        head=run.head,
+        head_activation=run.head_activation,
     )
 
 
@@ -99,11 +109,6 @@ def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
 def readout_of(dataset: PackedDataset) -> str:
     """How the rows of a graph become one: what the paper says of a known data set, else a sum."""
     return DATASETS[dataset.name].readout if dataset.name in DATASETS else "sum"
-
-
-def relations_of(run: Run) -> int:
-    """Relations of the graph that the model of a run takes."""
-    return (resolve_split(run.split).num_relations or 3) if CONVOLUTIONS[run.model].relational else 1
 
 
 def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:

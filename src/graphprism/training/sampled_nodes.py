@@ -16,7 +16,7 @@ from graphprism.loader import NeighborSampler, in_parts
 from graphprism.loader.loaders import part_of
 from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.ops import RelationalAdj, edge_norm
-from graphprism.training.node_data import DTYPES, check_node_run, edges_of_run
+from graphprism.training.node_data import DTYPES, check_node_run, edges_of_run, one_or_all
 from graphprism.training.run import Run
 
 # Nodes that a convolution works on at once in an evaluation.
@@ -31,7 +31,7 @@ class NodeBatch:
 
     Attributes:
         x: (N, F) features of all sampled nodes.
-        adj: The sampled edges, with relations and coefficients of the whole graph.
+        adj: The sampled edges, with relations and coefficients of the whole graph; several where layers split apart.
         y: (B,) classes of the nodes of the step.
         nodes: Sampled nodes of each hop, the step's own first.
         edges: Sampled edges of each hop.
@@ -40,7 +40,7 @@ class NodeBatch:
     """
 
     x: Tensor
-    adj: RelationalAdj
+    adj: RelationalAdj | list[RelationalAdj]
     y: Tensor
     nodes: list[int]
     edges: list[int]
@@ -75,10 +75,11 @@ class SampledNodes:
         self.x = (row_normalise(dataset.x) if run.row_normalise else dataset.x).to(dtype)
         self.y = dataset.y.long()
         self.masks = [mask[:, run.fold] for mask in (dataset.train_mask, dataset.val_mask, dataset.test_mask)]  # type: ignore[index]
-        adj = edges_of_run(run, dataset)
+        self.adjs = edges_of_run(run, dataset)  # one for every split, all of the same edges
+        adj = self.adjs[0]
         if conv.edge_norm in _FROM_DEGREES:
-            adj = adj.with_weight(edge_norm(adj.edge_index, adj.size, conv.edge_norm, dtype=dtype))
-        self.adj = adj
+            weight = edge_norm(adj.edge_index, adj.size, conv.edge_norm, dtype=dtype)
+            self.adjs = [each.with_weight(weight) for each in self.adjs]
         samples = run.neighbors != -1
         data = Data(edge_index=adj.edge_index, num_nodes=self.x.size(0))
         self.sampler = NeighborSampler(
@@ -88,7 +89,7 @@ class SampledNodes:
             disjoint=run.norm is not None or conv.has_batch_norm or (samples and conv.directed),
             seed=run.seed,
         )
-        self._whole: tuple[Tensor, RelationalAdj] | None = None  # on the device, for evaluation
+        self._whole: tuple[Tensor, RelationalAdj | list[RelationalAdj]] | None = None  # on the device, for evaluation
         self._kept: dict[Any, Any] = {}
         # a weighted sum of few neighbours gets the size of the sum of all; two directions share one weight
         self._rescales = samples and conv.edge_norm == "sym"
@@ -111,16 +112,19 @@ class SampledNodes:
 
     def _batch(self, seeds: Tensor, rows: slice, total: int) -> NodeBatch:
         out = self.sampler.sample_from_nodes(NodeSamplerInput(None, seeds))
-        types, weight = (
-            None if each is None else each[out.edge] for each in (self.adj.edge_type, self.adj.edge_weight)
-        )
+        weight = None if self.adjs[0].edge_weight is None else self.adjs[0].edge_weight[out.edge]
         if self._rescales and weight is not None:
             sampled = torch.bincount(out.col, minlength=out.node.numel()).clamp(min=1)
             weight = weight * (self.sampler.in_degree(out.node) / sampled).to(weight.dtype)[out.col]
-        size = (out.node.numel(), out.node.numel())
-        adj = RelationalAdj.in_forward(torch.stack([out.row, out.col]), types, weight, self.adj.num_relations, size)
+        edges, size = torch.stack([out.row, out.col]), (out.node.numel(), out.node.numel())
+        adjs = [
+            RelationalAdj.in_forward(
+                edges, None if each.edge_type is None else each.edge_type[out.edge], weight, each.num_relations, size
+            ).to(self.device)
+            for each in self.adjs
+        ]
         x, y = self.x[out.node].to(self.device), self.y[seeds].to(self.device)
-        return NodeBatch(x, adj.to(self.device), y, out.num_sampled_nodes, out.num_sampled_edges, rows, total)
+        return NodeBatch(x, one_or_all(adjs), y, out.num_sampled_nodes, out.num_sampled_edges, rows, total)
 
     @torch.no_grad()
     def outputs(self, network: GNN, rank: int, ranks: int, add: Callable[[Tensor], Tensor]) -> Tensor:
@@ -133,7 +137,7 @@ class SampledNodes:
             add: Sum of a tensor over all processes.
         """
         if self._whole is None:
-            self._whole = self.x.to(self.device), self.adj.to(self.device)
+            self._whole = self.x.to(self.device), one_or_all([adj.to(self.device) for adj in self.adjs])
         with in_parts(network, _EVALUATED_AT_ONCE, rank=rank, ranks=ranks, add=add, kept=self._kept):
             out: Tensor = network(*self._whole)
         return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from graphprism.nn import CONVOLUTIONS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batched.pair_products import MOST_RELATIONS, TILE
-from graphprism.training.prepared_data import edge_needs, positions, split_graph
+from graphprism.training.prepared_data import edge_needs, positions, split_graphs
 from graphprism.training.run import Run
 
 
@@ -43,11 +43,12 @@ class Inputs:
     is_node: Tensor | None
     edge_attr: Tensor | None
     pe: Tensor | None
+    edge_pe: Tensor | None
     active: Tensor | None
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         """In the order of the fields."""
-        return self.x, self.numbers, self.weights, self.owner, self.is_node, self.edge_attr, self.pe, self.active
+        return tuple(getattr(self, each.name) for each in fields(self))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
         """The same with every tensor replaced by what the function makes of it."""
@@ -76,7 +77,7 @@ class TableDataset:
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device, dtype: torch.dtype) -> None:
         whole = dataset.batch(torch.arange(len(dataset)))
         norm, takes_edge_attr = edge_needs(run, dataset)
-        adj = split_graph(run, whole)
+        (adj,) = split_graphs(run, dataset, whole)
         table = PaddedAdj.build(adj, norm, dtype)
         self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
         # one more row: a node without edges, which fills up batches
@@ -85,14 +86,18 @@ class TableDataset:
         self._x = _one_more(whole.x.to(dtype) if whole.x.is_floating_point() else whole.x).to(device)
         edges = _one_more(_by_entry(adj, whole.edge_attr, table)) if takes_edge_attr else None
         self._edge_attr = None if edges is None else edges.to(device)
-        pe = positions(run, dataset)
+        pe, edge_pe = positions(run, dataset)
         self._pe = None if pe is None else _one_more(pe.to(dtype)).to(device)
+        self._edge_pe: Tensor | None = None
+        if edge_pe is not None:
+            self._edge_pe = _one_more(_by_entry(adj, edge_pe.to(dtype), table)).to(device)
         self._base = table.base.to(device)
         # rows with the same relations stand together where products can leave out what no row of a tile sends
         sends = _sends(adj) if CONVOLUTIONS[run.model].fusable else None
         self._sends = None if sends is None else _one_more(sends).to(device)
         # batch norms must know which rows are nodes
-        self._tells_nodes = run.norm is not None or CONVOLUTIONS[run.model].has_batch_norm
+        has_norm = run.ffn or run.pe_encoder == "walk" or CONVOLUTIONS[run.model].has_batch_norm
+        self._tells_nodes = run.norm is not None or has_norm
         self.ptr = whole.ptr.to(device)
         self.sizes = torch.cat([whole.ptr.diff(), torch.zeros(1, dtype=torch.long)]).to(device)
         y = whole.y.to(dtype) if whole.y.is_floating_point() else whole.y
@@ -139,7 +144,8 @@ class TableDataset:
             is_node=rows.owner >= 0 if self._tells_nodes else None,
             edge_attr=None if self._edge_attr is None else self._edge_attr[node],
             pe=None if self._pe is None else self._pe[node],
-            active=None if self._sends is None or rows.place is None else _tiles(self._sends[node]),
+            edge_pe=None if self._edge_pe is None else self._edge_pe[node],
+            active=None if self._sends is None or rows.place is None else _tiles(self._sends[node], self.num_relations),
         )
 
     def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> PaddedAdj:
@@ -175,22 +181,22 @@ def _sends(adj: RelationalAdj) -> Tensor | None:
 
 def _gray_rank(bits: Tensor) -> Tensor:
     """The place of sets of relations in an order where neighbours differ in one relation only."""
-    for shift in (1, 2, 4):
+    for shift in (1, 2, 4, 8, 16):
         bits = bits ^ (bits >> shift)
     return bits
 
 
-def _tiles(bits: Tensor) -> Tensor:
+def _tiles(bits: Tensor, num_relations: int) -> Tensor:
     """Bits of nodes joined by tiles of rows: (K, N) -> (K, N / 64)."""
     tiles = torch.nn.functional.pad(bits, (0, -bits.size(-1) % TILE)).unflatten(-1, (-1, TILE))
-    relations = torch.arange(MOST_RELATIONS, device=bits.device)
-    there = (tiles[..., None] >> relations & 1).amax(-2)
-    joined: Tensor = (there << relations).sum(-1)
-    return joined.to(torch.int32)
+    joined = torch.zeros_like(tiles[..., 0])
+    for relation in range(num_relations):  # all at once would take a number for each row, relation and step
+        joined |= (tiles >> relation & 1).amax(-1) << relation
+    return joined
 
 
 def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: PaddedAdj) -> Tensor:
-    """Types of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
+    """Rows of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
     found = edge_attr.new_zeros(table.size[0], table.num_slots, edge_attr.size(1))
     found[adj.incoming.places] = edge_attr[adj.incoming.order.long()]
     return found
