@@ -17,9 +17,16 @@ def run_of(**options) -> Run:
     return small_run(**{**SAMPLED, **options})
 
 
-@pytest.mark.parametrize("model", ["mrs-gcn", "mrs-sage", "gat", "mrs-dir-gcn", "mrs-dir-sage"])
-def test_all_neighbours_in_one_batch_train_as_the_whole_graph_does(model):
-    run = run_of(model=model, alpha=0.5, clip=1.0, weight_decay=0.1)
+WHOLE = {
+    **{model: {"model": model} for model in ("mrs-gcn", "mrs-sage", "gat", "mrs-dir-gcn", "mrs-dir-sage")},
+    "a split for each layer": {"model": "mrs-gcn", "split": "degree; ppr"},
+    "late splits": {"model": "mrs-gcn", "split_layers": "late"},
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_neighbours_in_one_batch_train_as_the_whole_graph_does(name):
+    run = run_of(**WHOLE[name], alpha=0.5, clip=1.0, weight_decay=0.1)
     sampled = train(run, small_set(), accelerator="cpu")
     whole = train(replace(run, neighbors=None, batch_size=None), small_set(), accelerator="cpu")
     # the score of training is of the outputs before each step here, after it there; torchmetrics counts in float32
