@@ -36,6 +36,8 @@ ARROWS = {
     # Splits of files: the definitions are those of `splitting`, packed files are one of the formats.
     "streaming": {"packed", "splitting"},
     "io": {"packed", "splitting", "streaming"},
+    # Samples graphs that were split before; runs a network layer by layer on parts of a prepared graph.
+    "loader": {"nn", "ops"},
     "plotting": {"splitting"},
     # Replaces layers of PyG by those of `nn`, and splits what the converted model is called with.
     "convert": {"nn", "splitting", "ops"},
@@ -44,7 +46,7 @@ ARROWS = {
     "testing": {"datasets", "splitting", "ops"},
     "datasets": {"packed", "known"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
-    "training": {"results", "nn", "transforms", "datasets", "splitting", "ops"},
+    "training": {"results", "nn", "transforms", "datasets", "loader", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {
         "training",
@@ -105,6 +107,7 @@ AT_IMPORT = {
     "transforms": CORE,
     "streaming": TENSORS,
     "io": CORE,
+    "loader": CORE,
     "plotting": CORE,
     "convert": CORE,
     "analysis": CORE,

@@ -45,6 +45,7 @@ def train(
     schedule: option.Schedule = None,
     warmup: option.Warmup = None,
     batch_size: option.BatchSize = None,
+    neighbors: option.Neighbors = None,
     epochs: option.Epochs = None,
     patience: option.Patience = None,
     seeds: option.Seeds = "0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import cycle, pairwise
+from itertools import accumulate, cycle, pairwise
 from typing import Any
 
 import torch
@@ -302,8 +302,14 @@ class GNN(torch.nn.Module):
         pe: Tensor | None = None,
         generator: torch.Generator | None = None,
         edge_pe: Tensor | None = None,
+        num_sampled_nodes_per_hop: Sequence[int] | None = None,
+        num_sampled_edges_per_hop: Sequence[int] | None = None,
     ) -> Tensor:
-        """Runs the whole network; see the class for shapes."""
+        """Runs the whole network; see the class for shapes.
+
+        With the numbers that a loader of sampled neighbours gives, each layer computes only what seed nodes need of it,
+        and there is an output row for every seed node.
+        """
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
         h = self._encode(x, pe, generator, getattr(edge_index, "node_mask", None))
@@ -321,7 +327,11 @@ class GNN(torch.nn.Module):
             raise ValueError(f"`edge_attr` must have {first.num_edges} rows, one for every edge, got {e.size(0)}")
         if batch is not None and self.readout is not None:
             _check_batch(batch, h)
-        h = self._join(self.run_layers(h, e, graph, generator))
+        if num_sampled_nodes_per_hop is not None or num_sampled_edges_per_hop is not None:
+            nodes, edges = self._hops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
+            h = self._join(self._run_hops(h, e, graph, generator, nodes, edges))
+        else:
+            h = self._join(self.run_layers(h, e, graph, generator))
         h = h if self.readout is None else self.readout(h, batch)
         if self.head is None:
             return h
@@ -348,6 +358,42 @@ class GNN(torch.nn.Module):
             last = graphs[(len(self.convs) - 1) % len(graphs)]
             states = [self._convolve(self.convs[-1], h, e, last)[0]]
         return states
+
+    def _hops(self, num_nodes: Sequence[int] | None, num_edges: Sequence[int] | None) -> tuple[list[int], list[int]]:
+        """Numbers of nodes and edges that lie within so many hops of the seeds: of 0, 1, ... hops, and of 1, 2, ..."""
+        if self.readout is not None or not self.takes_graph:
+            raise ValueError("`num_sampled_nodes_per_hop` must be None in a network with a readout or without a graph")
+        if num_nodes is None or num_edges is None or not len(self.convs) < len(num_nodes) == len(num_edges) + 1:
+            must = f"must come together, for {len(self.convs)} hops or more, one for each layer"
+            came = f"{num_nodes} and {num_edges}"
+            raise ValueError(f"`num_sampled_nodes_per_hop` and `num_sampled_edges_per_hop` {must}, got {came}")
+        return list(accumulate(num_nodes)), list(accumulate(num_edges))
+
+    def _run_hops(
+        self,
+        h: Tensor,
+        e: Tensor | None,
+        graph: Any,
+        generator: torch.Generator | None,
+        nodes: list[int],
+        edges: list[int],
+    ) -> list[Tensor]:
+        """`run_layers` where states of nodes and edges that no seed needs are left out, layer by layer."""
+        states: list[Tensor] = []
+        largest: Tensor | None = None
+        graphs = graph if isinstance(graph, list) else [graph]
+        ffns = cycle([None]) if self.ffns is None else self.ffns
+        hops = len(self.convs)
+        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, cycle(graphs), strict=False):
+            h, e, own = _within(h, e, own, nodes[hops], edges[hops - 1])
+            largest = None if largest is None else largest[: nodes[hops]]
+            h, e, largest = self._layer(conv, norm, ffn, h, e, own, largest, generator)
+            states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
+            hops -= 1
+        if self.head is None:
+            h, e, own = _within(h, e, graphs[(len(self.convs) - 1) % len(graphs)], nodes[1], edges[0])
+            states = [self._convolve(self.convs[-1], h, e, own)[0]]
+        return [state[: nodes[0]] for state in states]
 
     def _layer(
         self,
@@ -525,6 +571,19 @@ class GNN(torch.nn.Module):
         check_integer("edge_type", edge_type)
         guard_ranges({"edge_type": (edge_type, num_relations)})
         return edge_index, edge_type.long()
+
+
+def _within(
+    h: Tensor, e: Tensor | None, graph: Any, num_nodes: int, num_edges: int
+) -> tuple[Tensor, Tensor | None, Any]:
+    """The first nodes and edges of states and graph; a sampled batch has them in the order of hops."""
+    if isinstance(graph, RelationalAdj) and graph.size[0] > num_nodes:
+        types, weight = (None if each is None else each[:num_edges] for each in (graph.edge_type, graph.edge_weight))
+        size = (num_nodes, num_nodes)
+        graph = RelationalAdj.in_forward(graph.edge_index[:, :num_edges], types, weight, graph.num_relations, size)
+    elif isinstance(graph, tuple):
+        graph = tuple(each[..., :num_edges] for each in graph)
+    return h[:num_nodes], None if e is None else e[:num_edges], graph
 
 
 PE_ENCODERS = (None, "deepset", "walk")
