@@ -7,11 +7,12 @@ from torch import Tensor
 
 from graphprism._checks import check_flag, check_positive
 from graphprism.nn.conv.operands import Prepared, check_in_channels, to_adj, zeros_parameter
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import RelationalWeight
 from graphprism.ops import at_receivers, at_senders, entry_sum
 
 
-class LMGCConv(torch.nn.Module):
+class LMGCConv(RelationalConv):
     r"""LMGC: a matrix for each head, mixed on every edge by learned scores.
 
     .. math:: \mathbf{x}'_i = \mathbf{b} + \frac{1}{H} \sum_{h=1}^{H} \sum_{j \in \mathcal{N}(i) \cup \{i\}}
@@ -84,9 +85,11 @@ class LMGCConv(torch.nn.Module):
         scores = torch.tanh(at_senders(sent, adj) + at_receivers(received, adj) + self.score_bias)  # (K, H)
         rows = at_senders(h.flatten(1), adj).unflatten(1, (self.heads, self.out_channels))
         rows = torch.einsum("kh,kho->ko", scores, rows)
-        if adj.edge_weight is not None:
-            rows = adj.edge_weight.to(rows.dtype)[:, None] * rows
-        out = entry_sum(rows, adj)
+        if self.is_by_edge:
+            graph = graph_by_edge(x, adj)
+            out = self.sum_by_edge((x, x), graph, rows, weight=graph.edge_weight)
+        else:
+            out = entry_sum(rows if adj.edge_weight is None else adj.edge_weight.to(rows.dtype)[:, None] * rows, adj)
         if self.root:
             own = torch.tanh(sent + received + self.score_bias)
             out = out + torch.einsum("nh,nho->no", own, h)
