@@ -71,6 +71,10 @@ def test_pace_takes_the_most_alike():
     assert pace.seconds(replace(mrs, epochs=50)) == pytest.approx(40)
     assert pace.seconds(replace(gcn, model="sage")) == pytest.approx(80)  # the median of all
     assert Pace([]).seconds(gcn) == 0
+    blocks = Run("zinc12k", "gcne", layers=12, epochs=2000, ffn=True)
+    assert 4 * Pace([]).seconds(blocks) == pytest.approx(15 * 60, rel=0.05)  # what we aim at
+    done = result(blocks, 0.1, 100.0)
+    assert Pace([done]).seconds(replace(blocks, model="gine", epochs=1000)) == pytest.approx(50)
     nodes = Run("cora", "gcn", batch_size=None)
     assert Pace([result(nodes, 0.1, 3.0)]).seconds(replace(nodes, dataset="pubmed")) == 3
 

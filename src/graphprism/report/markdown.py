@@ -16,8 +16,8 @@ from the ledgers there; a test compares the two. *Ours* is the mean and the devi
 published hyper-parameters unless the note says others; *time* is that of all its runs together. The verdict says in
 which deviation the gap between the two means lies, each widened by half a unit of the last published digit: *inside
 both*, *inside the published* or *inside ours* alone, or *outside both*. *Not run* comes with the hours that the runs of
-the cell would take, by the pace of stored runs on an H200 for each node, layer and epoch; where no stored network has
-the same blocks (feed-forward, random walks) the hours are too few.
+the cell would take, by the pace of stored runs on an H200 for each node, layer and epoch; networks with feed-forward
+blocks or random walks, while none is stored, by what we aim at: 0.35 ms for a step of 32 molecules, 12 layers.
 """
 
 

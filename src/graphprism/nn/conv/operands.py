@@ -25,6 +25,7 @@ from graphprism._checks import (
 )
 from graphprism.ops import PreparedGraph, RelationalAdj
 from graphprism.ops.batched.batch_norm import run_batch_norm
+from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.batched.vmap import only_vmap
 
 Nodes = Tensor | tuple[Tensor, Tensor]
@@ -277,6 +278,14 @@ def is_watched(layer: torch.nn.Module) -> bool:
     """
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
     return any(hooks)
+
+
+def linear(module: torch.nn.Module, x: Tensor) -> Tensor:
+    """``module(x)`` of a linear map of PyG; for many runs under `torch.vmap` few kernels, unless it has hooks."""
+    if isinstance(module, Linear) and x.dim() == 2 and only_vmap() and not is_watched(module):
+        return batched_linear(x, module.weight, module.bias)
+    out: Tensor = module(x)
+    return out
 
 
 def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = None) -> Tensor:

@@ -256,7 +256,8 @@ class GNN(torch.nn.Module):
             self.head = Head(joined, out_channels, head_layers, head, head_activation, dropout, self.make_head)
         self.ffns: torch.nn.ModuleList | None = None
         if ffn:
-            self.ffns = torch.nn.ModuleList(FeedForward(hidden_channels, activation, dropout) for _ in self.norms)
+            blocks = (FeedForward(hidden_channels, activation, dropout, self.make_head) for _ in self.norms)
+            self.ffns = torch.nn.ModuleList(blocks)
         self.pe_encoder: torch.nn.Module | None = None
         if pe_encoder is not None:
             is_walk = pe_encoder == "walk"
@@ -279,7 +280,7 @@ class GNN(torch.nn.Module):
         self.updates_edges = "return_edge_attr" in inspect.signature(first.forward).parameters
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
-        """The linear map at the end; subclasses may give another with the same parameters."""
+        """A linear map of the head or of a feed-forward block; subclasses may give another with the same parameters."""
         head: torch.nn.Module = Linear(in_channels, out_channels)
         return head
 
