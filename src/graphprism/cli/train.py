@@ -35,6 +35,7 @@ def train(
     dropout: option.Dropout = None,
     start: option.Start = None,
     decay: option.Decay = None,
+    deviation: option.Deviation = None,
     alpha: option.Alpha = None,
     optimizer: option.Optimizer = None,
     lr: option.Lr = None,
