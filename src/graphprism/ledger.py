@@ -90,7 +90,7 @@ class Ledger:
 # Fields of `graphprism.training.Run` by their type, for reading without torch; a test holds the two together.
 _NAMES = (
     *("dataset", "model", "split", "split_layers", "node_encoder", "activation", "head", "head_activation"),
-    *("optimizer", "schedule", "precision", "start"),
+    *("optimizer", "schedule", "precision", "start", "deviation"),
 )
 _WHOLE = ("layers", "budget", "pe", "walk_steps", "head_layers", "warmup", "epochs", "seed", "fold")
 _FLAGS = (

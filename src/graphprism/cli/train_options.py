@@ -59,8 +59,8 @@ _WHERE = "Where and how it runs"
 def complete_models(incomplete: str) -> list[str]:
     """Names of models that the last one begins, after those before it, for the shell.
 
-    >>> complete_models("gcn,mrs-gi")
-    ['gcn,mrs-gin']
+    >>> complete_models("gcn,mrs-sa")
+    ['gcn,mrs-sage']
     """
     before, comma, last = incomplete.rpartition(",")
     return sorted(f"{before}{comma}{name}" for name in MODELS if name.startswith(last))
