@@ -10,11 +10,11 @@ from statistics import median
 
 from graphprism._files import check_regular
 from graphprism.experiments.experiment import TrainedTable
-from graphprism.experiments.ledger import Ledger
 from graphprism.experiments.plan import PlannedCell, plan
 from graphprism.experiments.spec import Settings, TableSpec
 from graphprism.experiments.table import make_table
 from graphprism.experiments.tables import TABLES
+from graphprism.ledger import Ledger
 from graphprism.results import Cell, CellStatus, RunResult, TableResult, latest
 from graphprism.training import Run
 from graphprism.training.run import ORIGIN
