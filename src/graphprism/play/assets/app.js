@@ -21,7 +21,7 @@
   const state = { ...DEFAULTS, own: null };
   const calm = matchMedia("(prefers-reduced-motion: reduce)"), dark = matchMedia("(prefers-color-scheme: dark)");
   const views = { GCN: new View($("gcn-view")), [MRS]: new View($("mrs-view")) };
-  let graph, places, networks, theme, at = 0, playing = false, picked = null, line = null, dirty = true, last = 0, rows = 0, drawing = 0;
+  let graph, places, networks, theme, at = 0, playing = false, picked = null, line = null, dirty = true, last = 0, rows = 0, drawing = 0, unsaid = false;
 
   // Colours are those of the style sheet.
   const readTheme = () => {
@@ -116,7 +116,6 @@
       $(id).setAttribute("aria-label", `${what} by layer, up to layer ${done}: GCN ends at ${shown(networks.GCN[key][done], 3)}, MRS-GCN at ${shown(networks[MRS][key][done], 3)}`);
     }
   };
-  const announce = () => { $("said").textContent = $("headline").textContent; };
 
   const listNumbers = () => {
     const wanted = [];
@@ -189,6 +188,9 @@
     chart("rank-chart", "rank", false);
     tell(layer);
     dirty = false;
+    // A screen reader hears of a layer where playing stops, not of each that passes.
+    if (unsaid) $("said").textContent = $("headline").textContent;
+    unsaid = false;
   };
 
   const setPlaying = (wanted) => {
@@ -196,7 +198,7 @@
     playing = wanted;
     $("play").setAttribute("aria-label", playing ? "Pause" : "Play");
     $("play-sign").setAttribute("d", playing ? "M3.5 2.5 h3.4 v11 h-3.4 Z M9.1 2.5 h3.4 v11 h-3.4 Z" : "M4 2.5 L13.5 8 L4 13.5 Z");
-    if (!playing) { dirty = true; scheduleLink(); setTimeout(announce, 50); }
+    if (!playing) { dirty = unsaid = true; scheduleLink(); }
   };
   const goTo = (layer) => { setPlaying(false); at = Math.max(0, Math.min(state.depth, layer)); dirty = true; };
 
