@@ -182,15 +182,16 @@ class Csr:
     def build(row: Tensor, relation: Tensor | None, col: Tensor, size: tuple[int, int], num_relations: int) -> Csr:
         """Sorts entries by (row, relation); equal ones keep their order, so that the same input gives the same sums."""
         num_rows, num_cols = size
-        pair = row.long() if relation is None else row.long() * num_relations + relation.long()
+        largest = max(num_rows * num_relations, num_cols * num_relations, row.numel())
+        is_short = largest < 2**31  # half the bytes to sort and to read wherever they fit
+        dtype = torch.int32 if is_short else torch.int64
+        pair = (row if relation is None else torch.add(relation, row.long(), alpha=num_relations)).to(dtype)
         pair, order = torch.sort(pair, stable=True)
         # what PyG does as well; `bincount` would wait for the device
-        rowptr = torch._convert_indices_from_coo_to_csr(pair, num_rows * num_relations)
-        col = col.long()[order]
-        pair_col = col if relation is None else col * num_relations + relation.long()[order]
-        largest = max(num_rows * num_relations, num_cols * num_relations, order.numel())
-        dtype = torch.int32 if largest < 2**31 else torch.int64  # half the index bytes wherever they fit
-        return Csr(rowptr.to(dtype), col.to(dtype), pair_col.to(dtype), order.to(dtype), num_relations)
+        rowptr = torch._convert_indices_from_coo_to_csr(pair, num_rows * num_relations, out_int32=is_short)
+        col = col.index_select(0, order).to(dtype)
+        pair_col = col if relation is None else torch.add(pair % num_relations, col, alpha=num_relations)
+        return Csr(rowptr, col, pair_col, order.to(dtype), num_relations)
 
     @property
     def num_rows(self) -> int:

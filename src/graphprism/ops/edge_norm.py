@@ -71,8 +71,9 @@ def trusted_norm(
 def _sym(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:
     if size[0] != size[1]:
         raise ValueError(f'`norm="sym"` needs as many sources as targets, got {size[0]} and {size[1]}; use "dir"')
-    root = _root(_degree(edge_index[1], size[1], weight))
-    return root[edge_index[0]] * weight * root[edge_index[1]]
+    source, target = edge_index.unbind()
+    root = _root(_degree(target, size[1], weight))
+    return root.index_select(0, source) * weight * root.index_select(0, target)
 
 
 def _dir(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:

@@ -400,8 +400,8 @@ class RelationalAdj:
             cached: RelationalAdj = self._cache[key]
             return cached
         check_norm(kind, dtype)
-        if not torch.compiler.is_compiling():
-            self.prepare()  # so that all kinds share what is sorted
+        if not torch.compiler.is_compiling():  # so that all kinds share what is sorted
+            _ = self.incoming if self.one_pass and not active_pairs_pay(self) else self.prepare()
         other = self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
         if not wants_gradient:  # a graph of gradients must not outlive its backward pass
             self._cache[key] = other
