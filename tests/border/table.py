@@ -511,12 +511,12 @@ inner.BlockDiagonal(adj, gptr).batches(node[:1], [2, -1])       => `lengths` mus
 """
 
 BORDER = """
-transforms.SplitEdges("no such")                              => must be one of
+transforms.SplitEdges("no such")                              => must have one of the orderings
 transforms.SplitEdges(None)                                   => `split` must be
 transforms.SplitEdges(3)                                      => `split` must be
 transforms.SplitEdges(t[0])                                   => `split` must have shape
-transforms.SplitEdges("")                                     => must be one of
-transforms.SplitEdges("degree,,ppr")                          => must be one of
+transforms.SplitEdges("")                                     => must have one of the orderings
+transforms.SplitEdges("degree,,ppr")                          => must have one of the orderings
 transforms.SplitEdges()(None)                                 => `data` must be a torch_geometric Data
 transforms.SplitEdges()(x)                                    => `data` must be a torch_geometric Data
 transforms.SplitEdges()(HeteroData())                         => `data` must have at least one edge type
@@ -592,7 +592,7 @@ graphprism.certify("zinc")                                    => `data` must be 
 graphprism.certify([])                                        => `data` must hold at least one graph
 graphprism.certify([3])                                       => `data` must hold graphs
 graphprism.certify(graph(e))                                  => must have an `edge_type`
-graphprism.certify(graph(e), "no such")                       => must be one of
+graphprism.certify(graph(e), "no such")                       => must have one of the orderings
 graphprism.certify(graph(e + 1), "degree")                    => must hold numbers in [0, 5), got 5
 graphprism.certify(graph(e.float()), "degree")                => `edge_index` must hold integers
 graphprism.certify(graph(e, num_nodes=-5), "degree")          => `num_nodes` must be at least 0
@@ -673,7 +673,7 @@ training.Run(model=["gcn"])                                   => `model` must be
 training.Run(dataset=None)                                    => `dataset` must be
 training.Run(dataset=3)                                       => `dataset` must be
 training.Run(split=None)                                      => `split` must be
-training.train(replace(run, split="no such"), set_)           => `ordering` must be one of
+training.train(replace(run, split="no such"), set_)           => must have one of the orderings
 training.Run(split=3)                                         => `split` must be
 training.Run(residual="yes")                                  => `residual` must be
 training.Run(residual=1)                                      => `residual` must be
