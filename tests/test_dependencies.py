@@ -76,7 +76,7 @@ def test_core_dependencies_are_what_the_package_imports_without_an_extra():
     assert set(imports_below("src")) - set(EXTRAS) - WITH_TORCH == set(CORE)
 
 
-@pytest.mark.parametrize("extra", ["demo", "experiments", "full"])
+@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "baselines"])
 def test_extra_has_what_its_functions_import(extra):
     assert set(OPTIONAL[extra]) == {package for package, of in EXTRAS.items() if of == extra}
     assert set(OPTIONAL[extra]) <= set(imports_below("src"))
@@ -110,7 +110,13 @@ def test_constraints_pin_every_requirement_to_a_version_that_it_allows():
     pins: dict[str, list[str]] = {}
     for each in (Requirement(line) for line in lines if line):
         pins.setdefault(canonicalize_name(each.name), []).append(re.sub(r"^==", "", str(each.specifier)))
-    for name, requirement in {**CORE, **OPTIONAL["demo"], **OPTIONAL["experiments"], **OPTIONAL["dev"]}.items():
+    for name, requirement in {
+        **CORE,
+        **OPTIONAL["demo"],
+        **OPTIONAL["experiments"],
+        **OPTIONAL["baselines"],
+        **OPTIONAL["dev"],
+    }.items():
         assert name in pins, f"{name} must be in constraints.txt"
         assert all(requirement.specifier.contains(version) for version in pins[name]), f"{requirement}: {pins[name]}"
 

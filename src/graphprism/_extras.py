@@ -14,6 +14,7 @@ EXTRAS = {
     "scipy": "experiments",
     "torchmetrics": "experiments",
     "tensorboard": "full",
+    "torch-geometric-signed-directed": "baselines",
 }
 
 
@@ -39,7 +40,7 @@ def needs_extra(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
+        package = (error.name or "").partition(".")[0].replace("_", "-")
         if package not in EXTRAS:
             raise
         command = f'pip install "graphprism[{EXTRAS[package]}]"'

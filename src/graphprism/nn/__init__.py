@@ -11,11 +11,14 @@ from graphprism.nn.conv import (
     MRSSAGEConv,
     RelationalWeight,
 )
-from graphprism.nn.models import CONVOLUTIONS, GNN, Convolution
+from graphprism.nn.models import BASELINES, CONVOLUTIONS, GNN, MODELS, Baseline, Convolution
 
 __all__ = [
+    "BASELINES",
     "CONVOLUTIONS",
     "GNN",
+    "MODELS",
+    "Baseline",
     "Convolution",
     "DegreeGATConv",
     "DirConv",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.nn import CONVOLUTIONS, GNN
+from graphprism.nn import BASELINES, GNN, MODELS
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_weights
@@ -21,8 +22,10 @@ from graphprism.training.run import Run
 _ATOM_TYPES = DATASETS["peptides-func"].node_types
 
 
-def build_model(run: Run, dataset: PackedDataset) -> GNN:
+def build_model(run: Run, dataset: PackedDataset) -> Any:
     """The network with its first weights, on the CPU in float32; drawn from the seed of the run and nothing else.
+
+    It is a `GNN`, or another network where the model of the run is one of `graphprism.nn.BASELINES`.
 
     >>> from graphprism.datasets import molecules
     >>> sum(weight.numel() for weight in build_model(Run(model="gcn", layers=8), molecules(10)).parameters())
@@ -33,11 +36,13 @@ def build_model(run: Run, dataset: PackedDataset) -> GNN:
     width = width_of(run, dataset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        return make_network(run, dataset, width)
+        return _baseline(run, dataset, width) if run.model in BASELINES else make_network(run, dataset, width)
 
 
 def width_of(run: Run, dataset: PackedDataset) -> int:
     """Channels of a hidden layer: what the run says, or the most that its budget allows."""
+    if run.width is None and run.model in BASELINES:
+        raise ValueError(f"`width` must be given for {run.model}, which is no stack of convolutions, got None")
     return run.width or fit_width(run.budget, lambda width: parameters_of(run, dataset, width), smallest=run.pe + 1)
 
 
@@ -85,6 +90,23 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
     )
 
 
+def _baseline(run: Run, dataset: PackedDataset, width: int) -> torch.nn.Module:
+    if dataset.level != "node":
+        raise ValueError(f"`model` must be a convolution for targets of graphs, got {run.model}")
+    baseline = BASELINES[run.model]
+    return baseline.make(
+        dataset.x.size(1),
+        width,
+        dataset.num_outputs,
+        run.layers,
+        num_nodes=dataset.x.size(0),
+        dropout=run.dropout,
+        num_relations=relations_of(run),
+        fields={name: getattr(run, name) for name in baseline.fields},
+        **run.model_options,
+    )
+
+
 def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
     """Rows of the tables of node types, one table for each column."""
     types = dataset.node_types
@@ -103,10 +125,10 @@ def readout_of(dataset: PackedDataset) -> str:
 
 def relations_of(run: Run) -> int:
     """Relations of the graph that the model of a run takes."""
-    return (resolve_split(run.split).num_relations or 3) if CONVOLUTIONS[run.model].relational else 1
+    return (resolve_split(run.split).num_relations or 3) if MODELS[run.model].relational else 1
 
 
-def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:
+def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> Any:
     """The network with the weights of the best validation score so far, on the CPU, ready to predict.
 
     Args:

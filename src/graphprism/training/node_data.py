@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.utils import add_remaining_self_loops, to_undirected
 
 from graphprism.datasets import PackedDataset, row_normalise
-from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn.models import BASELINES, MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.dropout import dropout
 from graphprism.ops.sparse_features import sparse_with_values
@@ -36,20 +37,22 @@ class NodeData:
     Attributes:
         x: (N, F) features, in the precision of the run.
         y: (N,) classes.
-        adj: The edges with their relations, sorted; None for a network without edges.
+        adj: What the network takes beside them: the edges with their relations, sorted, or what a baseline prepares;
+            None for a network without edges.
         masks: (3, N, S) nodes of training, validation and test in every official fold.
     """
 
     x: Tensor
     y: Tensor
-    adj: RelationalAdj | None
+    adj: Any
     masks: Tensor
 
     @staticmethod
     def key(run: Run) -> tuple[object, ...]:
         """Equal for runs on one data set that take the same data."""
-        conv = CONVOLUTIONS[run.model]
-        return conv.takes_graph, conv.relational, conv.takes_sparse, *(getattr(run, name) for name in _FIELDS)
+        conv = MODELS[run.model]
+        own = (run.model, run.options) if run.model in BASELINES else ()
+        return conv.takes_graph, conv.relational, conv.takes_sparse, *own, *(getattr(run, name) for name in _FIELDS)
 
     @staticmethod
     def prepare(run: Run, dataset: PackedDataset, device: torch.device) -> NodeData:
@@ -61,12 +64,12 @@ class NodeData:
         check_node_run(run, dataset)
         dtype = _DTYPES[run.precision]
         x = row_normalise(dataset.x) if run.row_normalise else dataset.x
-        x, conv = x.to(device, dtype), CONVOLUTIONS[run.model]
+        x, conv = x.to(device, dtype), MODELS[run.model]
         masks = [dataset.train_mask, dataset.val_mask, dataset.test_mask]
         return NodeData(
             x=_sparse_if_that_pays(x) if conv.takes_sparse else x,
             y=dataset.y.to(device, torch.long),
-            adj=_edges(run, dataset).to(device).prepare() if conv.takes_graph else None,
+            adj=_graph(run, dataset, x) if conv.takes_graph else None,
             masks=torch.stack([mask for mask in masks if mask is not None]).to(device),
         )
 
@@ -91,13 +94,28 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
     Task.of(dataset).check(run)
 
 
+def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:
+    if run.model not in BASELINES:
+        return _edges(run, dataset).to(x.device).prepare()
+    adj = _edges(run, dataset)
+    edge_type = None if adj.edge_type is None else adj.edge_type.to(x.device)
+    return BASELINES[run.model].prepare(
+        x,
+        adj.edge_index.long().to(x.device),
+        x.dtype,
+        edge_type=edge_type,
+        num_relations=adj.num_relations,
+        **run.model_options,
+    )
+
+
 def _edges(run: Run, dataset: PackedDataset) -> RelationalAdj:
     num_nodes, edge_index = dataset.x.size(0), dataset.edge_index.long()
     if run.undirected:
         edge_index = to_undirected(edge_index, num_nodes=num_nodes)
     if run.self_loops:
         edge_index, _ = add_remaining_self_loops(edge_index, num_nodes=num_nodes)
-    if not CONVOLUTIONS[run.model].relational:
+    if not MODELS[run.model].relational:
         return RelationalAdj(_narrow(edge_index, num_nodes), num_nodes=num_nodes)
     split = resolve_split(run.split)
     edge_type = split(Graph(edge_index, num_nodes, dataset.x))

@@ -17,7 +17,7 @@ from graphprism._checks import (
     check_whole,
 )
 from graphprism.nn.conv.relational_weight import DECAY, STARTS
-from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn.models import BASELINES, MODELS
 from graphprism.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("adamw", "adam")
@@ -37,7 +37,7 @@ class Run:
 
     Attributes:
         dataset: What `graphprism.datasets.load` takes; it decides whether graphs or nodes have targets.
-        model: A name of `graphprism.nn.models.CONVOLUTIONS`.
+        model: A name of `graphprism.nn.models.MODELS`.
         split: An ordering, or several between commas; unused by models of one relation.
         layers: Number of convolutions.
         width: Channels of a hidden layer; None takes the largest that stays within ``budget``.
@@ -77,6 +77,8 @@ class Run:
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
+        options: Hyper-parameters of a network of `graphprism.nn.models.BASELINES` alone, as ``name=value`` between
+            commas, in the order of their names; empty for convolutions.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
@@ -117,10 +119,11 @@ class Run:
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
     row_normalise: bool = _field(False, origin=False)
+    options: str = _field("", origin="")
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("model", tuple(CONVOLUTIONS)),
+            ("model", tuple(MODELS)),
             ("jk", (None, "cat", "max")),
             ("pe_encoder", (None, "deepset")),
             ("weight_init", (None, "glorot")),
@@ -131,7 +134,7 @@ class Run:
             ("start", STARTS),
         ):
             check_choice(name, getattr(self, name), allowed)
-        for name in ("dataset", "split"):
+        for name in ("dataset", "split", "options"):
             check_type(name, getattr(self, name), str, "a name")
         if self.norm is not None:
             check_type("norm", self.norm, str, "None or a name")
@@ -151,6 +154,16 @@ class Run:
             raise ValueError(f"`lr` must be above 0, got {self.lr!r}")
         check_share("alpha", self.alpha)
         check_share("dropout", self.dropout, below_one=True)
+        _check_options(self.model, self.options)
+
+    @property
+    def model_options(self) -> dict[str, Any]:
+        """What ``options`` says, by name.
+
+        >>> Run(model="gpr-gnn", batch_size=None, options="alpha=0.5,steps=10").model_options
+        {'alpha': 0.5, 'steps': 10}
+        """
+        return _parsed(self.options)
 
     @property
     def key(self) -> str:
@@ -166,7 +179,7 @@ class Run:
         >>> Run("chameleon", "dir-gcn", layers=5, width=128, batch_size=None, dropout=0.2, fold=2).title
         'dir-gcn, 5 layers, dropout 0.2, lr 0.001, fold 2, seed 0, chameleon'
         """
-        split = f" by {self.split}" if CONVOLUTIONS[self.model].relational else ""
+        split = f" by {self.split}" if MODELS[self.model].relational else ""
         dropout = f"dropout {self.dropout:g}{', of features too' * self.input_dropout}"
         more = (
             ("res", self.residual),
@@ -195,6 +208,31 @@ class Run:
         if unknown:
             raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
         return cls(**{**ORIGIN, **values})
+
+
+def _parsed(options: str) -> dict[str, Any]:
+    """Numbers, true, false and words by name."""
+    pairs = (each.partition("=") for each in options.split(",") if each)
+    return {name: _value(text) for name, _, text in pairs}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _check_options(model: str, options: str) -> None:
+    found = _parsed(options)
+    # one spelling for one meaning: equal runs have equal keys
+    if [each.partition("=")[0] for each in options.split(",") if options] != sorted(found) or " " in options:
+        must = "name=value between commas, without spaces, in the order of names, each once"
+        raise ValueError(f"`options` must be {must}, got {options!r}")
+    if model in BASELINES:
+        BASELINES[model].check(found)
+    elif options:
+        raise ValueError(f"`options` must be empty for {model}, which is a convolution, got {options!r}")
 
 
 # The value that runs had before a field existed. It never changes, whatever the default of the field becomes.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import CONVOLUTIONS
+from graphprism.nn import MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batched.pair_products import MOST_RELATIONS, TILE
@@ -89,10 +89,10 @@ class TableDataset:
         self._pe = None if pe is None else _one_more(pe.to(dtype)).to(device)
         self._base = table.base.to(device)
         # rows with the same relations stand together where products can leave out what no row of a tile sends
-        sends = _sends(adj) if CONVOLUTIONS[run.model].fusable else None
+        sends = _sends(adj) if MODELS[run.model].fusable else None
         self._sends = None if sends is None else _one_more(sends).to(device)
         # batch norms must know which rows are nodes
-        self._tells_nodes = run.norm is not None or CONVOLUTIONS[run.model].has_batch_norm
+        self._tells_nodes = run.norm is not None or MODELS[run.model].has_batch_norm
         self.ptr = whole.ptr.to(device)
         self.sizes = torch.cat([whole.ptr.diff(), torch.zeros(1, dtype=torch.long)]).to(device)
         y = whole.y.to(dtype) if whole.y.is_floating_point() else whole.y
