@@ -16,7 +16,7 @@ OTHER = {
     "precision": "float64", "patience": 3, "fold": 1, "alpha": 1.0, "normalize": True, "input_dropout": True,
     "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True,
     "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot",
-    "options": "order=2",
+    "options": "order=2", "encode": True, "remedy": "gcnii",
 }  # fmt: skip
 
 

@@ -11,13 +11,14 @@ from graphprism.nn.conv import (
     MRSSAGEConv,
     RelationalWeight,
 )
-from graphprism.nn.models import BASELINES, CONVOLUTIONS, GNN, MODELS, Baseline, Convolution
+from graphprism.nn.models import BASELINES, CONVOLUTIONS, GNN, MODELS, REMEDIES, Baseline, Convolution, RemedyGNN
 
 __all__ = [
     "BASELINES",
     "CONVOLUTIONS",
     "GNN",
     "MODELS",
+    "REMEDIES",
     "Baseline",
     "Convolution",
     "DegreeGATConv",
@@ -29,4 +30,5 @@ __all__ = [
     "MRSGatedGCNConv",
     "MRSSAGEConv",
     "RelationalWeight",
+    "RemedyGNN",
 ]

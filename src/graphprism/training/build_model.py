@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 
 from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.nn import BASELINES, GNN, MODELS
+from graphprism.nn import BASELINES, GNN, MODELS, RemedyGNN
 from graphprism.nn.models.fit_width import fit_width
+from graphprism.nn.models.remedies import WITHOUT_MATRICES
 from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_weights
 from graphprism.training.fused_gnn import FusedGNN
@@ -43,7 +45,9 @@ def width_of(run: Run, dataset: PackedDataset) -> int:
     """Channels of a hidden layer: what the run says, or the most that its budget allows."""
     if run.width is None and run.model in BASELINES:
         raise ValueError(f"`width` must be given for {run.model}, which is no stack of convolutions, got None")
-    return run.width or fit_width(run.budget, lambda width: parameters_of(run, dataset, width), smallest=run.pe + 1)
+    # layers without matrices get the width of those with them
+    counted = replace(run, remedy=None) if run.remedy in WITHOUT_MATRICES else run
+    return run.width or fit_width(run.budget, lambda width: parameters_of(counted, dataset, width), smallest=run.pe + 1)
 
 
 def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:
@@ -63,8 +67,9 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
     as Dir-GNN does.
     """
     on_graphs = dataset.level == "graph"
-    return (FusedGNN if on_graphs else GNN)(
-        run.model,
+    make: Any = RemedyGNN if run.remedy else FusedGNN if on_graphs else GNN
+    network: GNN = make(
+        run.remedy or run.model,
         width,
         dataset.num_outputs,
         run.layers,
@@ -75,7 +80,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         pe_channels=run.pe,
         pe_encoder=run.pe_encoder,
         type_start="glorot" if run.node_encoder == "atoms" else "normal",
-        encode=on_graphs,
+        encode=on_graphs or run.encode,
         residual=run.residual,
         edge_residual=run.edge_residual,
         jk=run.jk,
@@ -88,6 +93,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         weight_init=run.weight_init,
         readout=readout_of(dataset) if on_graphs else None,
     )
+    return network
 
 
 def _baseline(run: Run, dataset: PackedDataset, width: int) -> torch.nn.Module:

@@ -183,7 +183,7 @@ def _table(
 
     Measured on an H200, 32 molecules a step: see `benchmarks/README.md`, training.
     """
-    is_stack = MODELS[run.model].fusable and run.norm is None and not run.dropout and not run.normalize
+    is_stack = MODELS[run.model].fusable and not (run.remedy or run.norm or run.dropout or run.normalize)
     if device.type != "cuda" or not is_stack:
         return None
     table = PaddedAdj.build(plain, edge_norm, dtype)

@@ -17,7 +17,7 @@ from graphprism._checks import (
     check_whole,
 )
 from graphprism.nn.conv.relational_weight import DECAY, STARTS
-from graphprism.nn.models import BASELINES, MODELS
+from graphprism.nn.models import BASELINES, MODELS, REMEDIES
 from graphprism.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("adamw", "adam")
@@ -79,6 +79,9 @@ class Run:
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
         options: Hyper-parameters of a network of `graphprism.nn.models.BASELINES` alone, as ``name=value`` between
             commas, in the order of their names; empty for convolutions.
+        encode: Whether a linear map comes before the first convolution and another after the last; nodes only, graphs
+            always have them.
+        remedy: None, or a name of `graphprism.nn.models.REMEDIES` that changes every layer of the model ``"gcn"``.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
@@ -120,6 +123,8 @@ class Run:
     self_loops: bool = _field(False, origin=False)
     row_normalise: bool = _field(False, origin=False)
     options: str = _field("", origin="")
+    encode: bool = _field(False, origin=False)
+    remedy: str | None = _field(None, origin=None)
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -127,6 +132,7 @@ class Run:
             ("jk", (None, "cat", "max")),
             ("pe_encoder", (None, "deepset")),
             ("weight_init", (None, "glorot")),
+            ("remedy", (None, *REMEDIES)),
             ("node_encoder", ("types", "atoms")),
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
@@ -182,7 +188,9 @@ class Run:
         split = f" by {self.split}" if MODELS[self.model].relational else ""
         dropout = f"dropout {self.dropout:g}{', of features too' * self.input_dropout}"
         more = (
+            (self.remedy or "", self.remedy),
             ("res", self.residual),
+            (f"{self.norm} norm", self.norm),
             (f"jk {self.jk}", self.jk),
             (f"pe {self.pe_encoder}" if self.pe_encoder else "pe", self.pe),
             (dropout, self.dropout),

@@ -18,7 +18,7 @@ from graphprism.training.run import ORIGIN, Run
 LEVELS = ("graph", "node")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
 _UNUSED = {
-    "graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise"),
+    "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise"),
     "node": ("pe", "node_encoder"),
 }
 
@@ -70,6 +70,21 @@ def _average_precision(output: Tensor, target: Tensor) -> float:
     # torchmetrics takes a sigmoid of logits, which makes large ones equal; only their order counts
     rank = torch.unique(output, return_inverse=True)[1].double()
     return float(binary_average_precision(rank / rank.max().clamp(min=1), target))
+
+
+def _check_remedy(run: Run, level: str) -> None:
+    """Raises unless a remedy stands alone on plain graph convolutions between an encoder and a head."""
+    wanted = {
+        "model": "gcn",
+        "residual": False,
+        "norm": None,
+        "normalize": False,
+        "jk": None,
+        "encode": level == "node",
+    }
+    for name, value in wanted.items():
+        if getattr(run, name) != value:
+            raise ValueError(f"`{name}` must be {value!r} with the remedy {run.remedy}, got {getattr(run, name)!r}")
 
 
 @dataclass(frozen=True)
@@ -145,6 +160,8 @@ class Task:
                 )
         if run.pe_encoder is not None and not run.pe:
             raise ValueError(f"`pe_encoder` must be None where `pe` is 0, got {run.pe_encoder!r}")
+        if run.remedy is not None:
+            _check_remedy(run, self.level)
         if self.level == "node" and run.batch_size is not None:
             raise ValueError(f"`batch_size` must be None (the whole graph) for targets of nodes, got {run.batch_size}")
 

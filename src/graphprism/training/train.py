@@ -183,6 +183,8 @@ def train_lockstep(
 def _takes_padded_graphs(run: Run) -> bool:
     """Whether a network can run on tables of neighbours that are filled up to one size."""
     conv = MODELS[run.model]
+    if run.remedy is not None:
+        return False
     return conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
 
 

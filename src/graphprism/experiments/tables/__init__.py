@@ -11,6 +11,7 @@ from graphprism.experiments.tables.memory import MEMORY_TABLE
 from graphprism.experiments.tables.orderings import ORDERINGS_64, ORDERINGS_TABLE
 from graphprism.experiments.tables.parameters import PARAMETERS_TABLE
 from graphprism.experiments.tables.peptides import PEPTIDES
+from graphprism.experiments.tables.remedies import REMEDIES_TABLE
 from graphprism.experiments.tables.runtime import RUNTIME_TABLE
 from graphprism.experiments.tables.zinc import TRAINING_LOSS, ZINC, plot_training_loss
 
@@ -28,6 +29,7 @@ TABLES: tuple[Experiment, ...] = (
     TrainedTable(TRAINING_LOSS, draw=plot_training_loss),
     TrainedTable(DIRECTED),
     TrainedTable(HOMOPHILIC),
+    REMEDIES_TABLE,
 )
 
 __all__ = [
