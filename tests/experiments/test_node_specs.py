@@ -4,7 +4,7 @@ from graphprism.datasets import DATASETS, save
 from graphprism.experiments import Settings
 from graphprism.experiments.plan import plan, runs_to_do
 from graphprism.experiments.runner import Reproduction
-from graphprism.experiments.tables import DIRECTED, HOMOPHILIC
+from graphprism.experiments.tables import DIRECTED, FABER, HOMOPHILIC
 from graphprism.results import Score
 from tests.training.node_sets import small_set
 
@@ -95,6 +95,21 @@ def test_a_mean_is_over_the_official_splits():
 def test_number_of_runs():
     assert len(runs_to_do(plan(DIRECTED, Settings(seeds=10)))) == (4 * 7 + 10 * 4) * 10
     assert len(runs_to_do(plan(HOMOPHILIC, Settings(seeds=10, grid="full")))) == 6 * 90 * 10
+
+
+def test_ablation_has_each_ingredient_alone_and_all_four():
+    runs = {each.row: each.best for each in FABER.cells if each.column == "Chameleon"}
+    assert runs["MRS-Dir-GNN"] == cell(DIRECTED, "MRS-Dir-GNN", "Chameleon").best
+    assert [run.options for run in runs.values()][1:] == [
+        "activation=relu,exponent=-0.25",
+        "activation=abs,exponent=-0.5",
+        "activation=relu,exponent=-0.5",
+        "activation=relu,complex=true,exponent=-0.5",
+        "activation=abs,complex=true,exponent=-0.25",
+    ]
+    assert [run.weight_decay for run in runs.values()] == [0, 0, 0, 0.1, 0, 0.1]
+    assert {run.optimizer for row, run in runs.items() if row in ("+ weight decay", "+ all four")} == {"adamw"}
+    assert set(FABER.columns) == WIKI
 
 
 @pytest.mark.parametrize("row", sorted(OTHERS))

@@ -8,6 +8,7 @@ from graphprism.experiments.table import show_table
 from graphprism.experiments.tables import (
     DEPTH,
     DIRECTED,
+    FABER,
     HOMOPHILIC,
     ORDERINGS_64,
     ORDERINGS_TABLE,
@@ -26,6 +27,7 @@ from graphprism.experiments.tables.zinc import plot_training_loss
 __all__ = [
     "DEPTH",
     "DIRECTED",
+    "FABER",
     "FIGURE_2",
     "HOMOPHILIC",
     "ORDERINGS_64",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphprism.experiments.experiment import Experiment, TrainedTable
 from graphprism.experiments.tables.depth import DEPTH
 from graphprism.experiments.tables.directed import DIRECTED
+from graphprism.experiments.tables.faber import FABER
 from graphprism.experiments.tables.figure_2 import FIGURE_2_CURVES
 from graphprism.experiments.tables.homophilic import HOMOPHILIC
 from graphprism.experiments.tables.memory import MEMORY_TABLE
@@ -28,6 +29,7 @@ TABLES: tuple[Experiment, ...] = (
     TrainedTable(PEPTIDES),
     TrainedTable(TRAINING_LOSS, draw=plot_training_loss),
     TrainedTable(DIRECTED),
+    TrainedTable(FABER),
     TrainedTable(HOMOPHILIC),
     REMEDIES_TABLE,
 )
@@ -35,6 +37,7 @@ TABLES: tuple[Experiment, ...] = (
 __all__ = [
     "DEPTH",
     "DIRECTED",
+    "FABER",
     "HOMOPHILIC",
     "ORDERINGS_64",
     "ORDERINGS_TABLE",
