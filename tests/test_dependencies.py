@@ -76,7 +76,7 @@ def test_core_dependencies_are_what_the_package_imports_without_an_extra():
     assert set(imports_below("src")) - set(EXTRAS) - WITH_TORCH == set(CORE)
 
 
-@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "baselines"])
+@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "parquet", "baselines"])
 def test_extra_has_what_its_functions_import(extra):
     assert set(OPTIONAL[extra]) == {package for package, of in EXTRAS.items() if of == extra}
     assert set(OPTIONAL[extra]) <= set(imports_below("src"))
@@ -87,10 +87,13 @@ def test_every_extra_is_known():
 
 
 def test_dev_has_what_tests_examples_and_benchmarks_import():
-    have = {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["dev"]}
+    have = {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["parquet"], *OPTIONAL["dev"]}
     want = set(imports_below("tests", "examples", "benchmarks")) - WITH_TORCH - WITH_PYTEST
     assert want <= have
-    assert set(OPTIONAL["dev"]) == want - {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"]} | TOOLS
+    assert (
+        set(OPTIONAL["dev"])
+        == want - {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["parquet"]} | TOOLS
+    )
 
 
 def test_optional_imports_are_guarded():
@@ -114,6 +117,7 @@ def test_constraints_pin_every_requirement_to_a_version_that_it_allows():
         **CORE,
         **OPTIONAL["demo"],
         **OPTIONAL["experiments"],
+        **OPTIONAL["parquet"],
         **OPTIONAL["baselines"],
         **OPTIONAL["dev"],
     }.items():

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphprism import analysis, convert, datasets, experiments, nn, ops, splitting, testing, training, transforms
+    from graphprism import (
+        analysis,
+        convert,
+        datasets,
+        experiments,
+        nn,
+        ops,
+        splitting,
+        streaming,
+        testing,
+        training,
+        transforms,
+    )
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
     from graphprism.splitting import check_split
+    from graphprism.streaming import open_split, split_file
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
 _PACKAGES = (
@@ -35,6 +48,7 @@ _PACKAGES = (
     "nn",
     "ops",
     "splitting",
+    "streaming",
     "testing",
     "training",
     "transforms",
@@ -61,6 +75,7 @@ _NAMES = {
     ),
     "read_graph": "io",
     "to_mrs": "convert",
+    **dict.fromkeys(("open_split", "split_file"), "streaming"),
 }
 
 __all__ = [
@@ -84,10 +99,13 @@ __all__ = [
     "explain",
     "inspect_graph",
     "nn",
+    "open_split",
     "ops",
     "rank_one_distance",
     "read_graph",
+    "split_file",
     "splitting",
+    "streaming",
     "testing",
     "to_mrs",
     "training",

@@ -6,22 +6,26 @@ import operator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.nn import BASELINES, GNN, MODELS, RemedyGNN
+from graphprism.nn import BASELINES, GNN, RemedyGNN
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.nn.models.remedies import WITHOUT_MATRICES
-from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_weights
 from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+from graphprism.training.run_splits import relations_of
 
 # Columns of OGB's atoms, of which a data set may have fewer.
 _ATOM_TYPES = DATASETS["peptides-func"].node_types
+
+# A width is found once for a data set, however many networks are made for it: with 128 layers that takes seconds.
+_WIDTHS: WeakKeyDictionary[PackedDataset, dict[Run, int]] = WeakKeyDictionary()
 
 
 def build_model(run: Run, dataset: PackedDataset) -> Any:
@@ -45,9 +49,16 @@ def width_of(run: Run, dataset: PackedDataset) -> int:
     """Channels of a hidden layer: what the run says, or the most that its budget allows."""
     if run.width is None and run.model in BASELINES:
         raise ValueError(f"`width` must be given for {run.model}, which is no stack of convolutions, got None")
+    if run.width is not None:
+        return run.width
     # layers without matrices get the width of those with them
-    counted = replace(run, remedy=None) if run.remedy in WITHOUT_MATRICES else run
-    return run.width or fit_width(run.budget, lambda width: parameters_of(counted, dataset, width), smallest=run.pe + 1)
+    remedy = None if run.remedy in WITHOUT_MATRICES else run.remedy
+    counted = replace(run, remedy=remedy, seed=0, fold=0, lr=1.0)
+    known = _WIDTHS.setdefault(dataset, {})
+    if counted not in known:
+        least = run.pe + 1
+        known[counted] = fit_width(run.budget, lambda width: parameters_of(counted, dataset, width), smallest=least)
+    return known[counted]
 
 
 def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:
@@ -73,7 +84,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         width,
         dataset.num_outputs,
         run.layers,
-        num_relations=relations_of(run),
+        num_relations=relations_of(run, dataset),
         in_channels=dataset.x.size(1),
         num_node_types=(node_types_of(run, dataset) or None) if on_graphs else None,
         num_edge_types=(dataset.edge_types or None) if on_graphs else None,
@@ -99,7 +110,9 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
 def _baseline(run: Run, dataset: PackedDataset, width: int) -> torch.nn.Module:
     if dataset.level != "node":
         raise ValueError(f"`model` must be a convolution for targets of graphs, got {run.model}")
-    baseline = BASELINES[run.model]
+    baseline, relations = BASELINES[run.model], relations_of(run, dataset)
+    if not isinstance(relations, int):
+        raise ValueError(f"`split` must be one for all layers of {run.model}, got {run.split!r}")
     return baseline.make(
         dataset.x.size(1),
         width,
@@ -107,7 +120,7 @@ def _baseline(run: Run, dataset: PackedDataset, width: int) -> torch.nn.Module:
         run.layers,
         num_nodes=dataset.x.size(0),
         dropout=run.dropout,
-        num_relations=relations_of(run),
+        num_relations=relations,
         fields={name: getattr(run, name) for name in baseline.fields},
         **run.model_options,
     )
@@ -127,11 +140,6 @@ def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
 def readout_of(dataset: PackedDataset) -> str:
     """How the rows of a graph become one: what the paper says of a known data set, else a sum."""
     return DATASETS[dataset.name].readout if dataset.name in DATASETS else "sum"
-
-
-def relations_of(run: Run) -> int:
-    """Relations of the graph that the model of a run takes."""
-    return (resolve_split(run.split).num_relations or 3) if MODELS[run.model].relational else 1
 
 
 def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> Any:

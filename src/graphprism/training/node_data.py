@@ -8,16 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import add_remaining_self_loops, to_undirected
 
 from graphprism.datasets import PackedDataset, row_normalise
 from graphprism.nn.models import BASELINES, MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.dropout import dropout
 from graphprism.ops.sparse_features import sparse_with_values
-from graphprism.splitting import Graph, resolve_split
-from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
+from graphprism.training.run_splits import run_edges, run_splits, split_input
 from graphprism.training.task import Task
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
@@ -37,8 +35,8 @@ class NodeData:
     Attributes:
         x: (N, F) features, in the precision of the run.
         y: (N,) classes.
-        adj: What the network takes beside them: the edges with their relations, sorted, or what a baseline prepares;
-            None for a network without edges.
+        adj: What the network takes beside them: the edges with their relations, sorted; a list where layers have splits
+            of their own, what a baseline prepares, or None for a network without edges.
         masks: (3, N, S) nodes of training, validation and test in every official fold.
     """
 
@@ -74,6 +72,10 @@ class NodeData:
         )
 
 
+def _one_or_all(adjs: list[RelationalAdj]) -> RelationalAdj | list[RelationalAdj]:
+    return adjs[0] if len(adjs) == 1 else adjs
+
+
 def _sparse_if_that_pays(x: Tensor) -> Tensor:
     """In CSR on the CPU where nearly all are zero: a first layer of 2,325 features is two thirds of an epoch."""
     stored = int(x.count_nonzero())
@@ -95,33 +97,27 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
 
 
 def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:
+    """What the network of a run takes beside the features, on their device."""
+    adjs = _edges(run, dataset)
     if run.model not in BASELINES:
-        return _edges(run, dataset).to(x.device).prepare()
-    adj = _edges(run, dataset)
-    edge_type = None if adj.edge_type is None else adj.edge_type.to(x.device)
-    return BASELINES[run.model].prepare(
-        x,
-        adj.edge_index.long().to(x.device),
-        x.dtype,
-        edge_type=edge_type,
-        num_relations=adj.num_relations,
-        **run.model_options,
-    )
+        return _one_or_all([each.to(x.device).prepare() for each in adjs])
+    adj = adjs[0].to(x.device)
+    split: dict[str, Any] = {"edge_type": adj.edge_type, "num_relations": adj.num_relations}
+    return BASELINES[run.model].prepare(x, adj.edge_index.long(), x.dtype, **split, **run.model_options)
 
 
-def _edges(run: Run, dataset: PackedDataset) -> RelationalAdj:
-    num_nodes, edge_index = dataset.x.size(0), dataset.edge_index.long()
-    if run.undirected:
-        edge_index = to_undirected(edge_index, num_nodes=num_nodes)
-    if run.self_loops:
-        edge_index, _ = add_remaining_self_loops(edge_index, num_nodes=num_nodes)
+def _edges(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
+    """The graph of every split of the run, one where all layers share it."""
+    num_nodes = dataset.x.size(0)
     if not MODELS[run.model].relational:
-        return RelationalAdj(_narrow(edge_index, num_nodes), num_nodes=num_nodes)
-    split = resolve_split(run.split)
-    edge_type = split(Graph(edge_index, num_nodes, dataset.x))
-    num_relations = relations_of(run)
-    edge_index, edge_type = (_narrow(each, num_nodes * num_relations) for each in (edge_index, edge_type))
-    return RelationalAdj(edge_index, edge_type, num_relations=num_relations, num_nodes=num_nodes)
+        return [RelationalAdj(_narrow(run_edges(run, dataset), num_nodes), num_nodes=num_nodes)]
+    graph, found = split_input(run, dataset), []
+    for split in run_splits(run, dataset):
+        num_relations = split.num_relations or 1
+        types = (graph.edge_index, split(graph))
+        edge_index, edge_type = (_narrow(each, num_nodes * num_relations) for each in types if each is not None)
+        found.append(RelationalAdj(edge_index, edge_type, num_relations=num_relations, num_nodes=num_nodes))
+    return found
 
 
 def _narrow(numbers: Tensor, stop: int) -> Tensor:

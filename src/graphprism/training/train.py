@@ -26,6 +26,7 @@ from graphprism.training.node_data import NodeData
 from graphprism.training.processes import broadcast_from_rank0, check_processes, device_type, make_fabric
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+from graphprism.training.run_splits import is_soft, run_splits
 from graphprism.training.session import Diverged, EpochReport, Session, restore_torch_state
 from graphprism.training.task import Task
 
@@ -139,7 +140,7 @@ def train_lockstep(
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
     diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
     that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with a norm other than batch
-    norm, with a directed convolution or one of PyG.
+    norm, with a directed convolution or one of PyG, with scores for relations or a split for each layer.
 
     Args:
         runs: What to train.
@@ -168,7 +169,7 @@ def train_lockstep(
     found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}
     for run in dict.fromkeys(runs):  # a run that is given twice is trained once
-        if task.level == "graph" and (has_hubs or not _takes_padded_graphs(run)):
+        if task.level == "graph" and (has_hubs or not _takes_padded_graphs(run, dataset)):
             found[run.key] = _train_alone(run, dataset, folder, device, on_epoch)
         else:
             groups.setdefault(lockstep_key(run) if task.level == "node" else _graph_key(run), []).append(run)
@@ -180,12 +181,16 @@ def train_lockstep(
     return [found[run.key] for run in runs]
 
 
-def _takes_padded_graphs(run: Run) -> bool:
-    """Whether a network can run on tables of neighbours that are filled up to one size."""
+def _takes_padded_graphs(run: Run, dataset: PackedDataset) -> bool:
+    """Whether a network can run on tables of neighbours that are filled up to one size, with one type per edge."""
     conv = MODELS[run.model]
     if run.remedy is not None:
         return False
-    return conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
+    fits = conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
+    if not fits or not conv.relational:
+        return fits
+    splits = run_splits(run, dataset)
+    return len(splits) == 1 and not is_soft(splits[0])
 
 
 def forget(folder: str | Path, runs: Iterable[Run]) -> None:
