@@ -81,7 +81,6 @@ def test_every_remedy_is_trained_and_measured(tmp_path, monkeypatch, dataset, me
         assert all(map(math.isfinite, values.values())), (row, values)
         assert values["effective rank"] >= 1
         assert 0 <= values["rank-one distance"] < 2
-        assert values["gradient at the encoding"] > 0
     assert [path.suffix for path in output.files] == [".json", ".png", ".svg"]
     ledger = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
     assert len(ledger) == len(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -62,6 +63,16 @@ def _extra(name: str) -> _Read:
     return lambda result: result.extra.get(name)
 
 
+def _log(name: str) -> _Read:
+    """The decimal logarithm of such a number; None of zero."""
+
+    def read(result: RunResult) -> float | None:
+        value = result.extra.get(name)
+        return math.log10(value) if value else None
+
+    return read
+
+
 READINGS: Mapping[str, Reading] = MappingProxyType(
     {
         "test": Reading("test score at the epoch of best validation", _test, _validation, None, "validation score"),
@@ -74,10 +85,10 @@ READINGS: Mapping[str, Reading] = MappingProxyType(
             "rank-one distance after the last layer", _extra("rank_one_distance"), _validation, None, "validation score"
         ),
         "gradient-last": Reading(
-            "gradient norm of the last states", _extra("gradient_last"), _validation, None, "validation score"
+            "log10 of the last states' gradient norm", _log("gradient_last"), _validation, None, "validation score"
         ),
         "gradient-first": Reading(
-            "gradient norm of the encoding", _extra("gradient_first"), _validation, None, "validation score"
+            "log10 of the encoding's gradient norm", _log("gradient_first"), _validation, None, "validation score"
         ),
         "step-ms": Reading("median time of a training step in ms", _step, _step, False, "time of a step"),
     }

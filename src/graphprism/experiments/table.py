@@ -65,9 +65,10 @@ def make_table(
     """
     missing = missing or {}
     made = tuple(_cell(planned, results, missing) for planned in cells)
-    baselines = baseline_rows(made, results)
+    scores = [cell for cell, planned in zip(made, cells, strict=True) if planned.spec.reading == "test"]
+    baselines = baseline_rows(scores, results)
     notes = [f"Not run: {reason}." for reason in missing.values()]
-    if doubtful := doubtful_columns(made, baselines):
+    if doubtful := doubtful_columns(scores, baselines):
         notes.append(
             f"Doubtful: on {', '.join(doubtful)} a look-up without parameters comes within ten points of a model: it "
             "copies the class of a training node with the same out-neighbours, else takes the majority class."
@@ -211,9 +212,10 @@ def _table(result: TableResult) -> Table:
     table.add_column("", no_wrap=True)
     for column in result.columns:
         table.add_column(column, justify="right")
+    has_paper = any(cell.paper is not None for cell in result.cells)
     for row in result.rows:
         cells = [result.cell(row, column) for column in result.columns]
-        lines = _lines(cells, result.digits)
+        lines = [line for line in _lines(cells, result.digits) if line[0] != "paper" or has_paper]
         for number, (label, texts) in enumerate(lines):
             last = number == len(lines) - 1
             table.add_row(

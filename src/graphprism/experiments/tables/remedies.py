@@ -19,7 +19,6 @@ from graphprism.experiments.spec import CellSpec, OnEpoch, TableSpec
 from graphprism.experiments.tables.directed import FOLDS
 from graphprism.nn.models import MODELS
 from graphprism.plotting import new_figure
-from graphprism.plotting.figure import COLOURS
 from graphprism.results import RunResult, TableResult
 from graphprism.training import Run, Task, load_best
 from graphprism.training.node_data import NodeData
@@ -53,8 +52,8 @@ COLUMNS = {
     "train": "train-score",
     "effective rank": "effective-rank",
     "rank-one distance": "rank-one-distance",
-    "gradient at the last layer": "gradient-last",
-    "gradient at the encoding": "gradient-first",
+    "log10 gradient, last layer": "gradient-last",
+    "log10 gradient, encoding": "gradient-first",
 }
 _ON_GRAPHS = Run("zinc12k", "gcn", batch_size=128, epochs=80, lr=1e-3)
 # The recipe of PyG's example on Cora, but for the encoder and the head, which every remedy gets.
@@ -115,8 +114,8 @@ def remedies_spec(dataset: str, level: str) -> TableSpec:
             "head, with one change; FAGCN, whose layers have no matrices, has the width of GCN.",
             f"Ranks, distances and gradients are of the best weights by validation, without dropout: states of all "
             f"{where}; gradients are of the mean loss of the same graphs, or of the training nodes.",
-            "The gradient at the last layer is with respect to its states, that at the encoding with respect to what "
-            "the first layer gets.",
+            "Gradients are decimal logarithms of norms: that of the last layer with respect to its states, that of the "
+            "encoding with respect to what the first layer gets.",
             "G2 has matrices of its own in every layer; its authors share one pair among all.",
         ),
         folds=FOLDS if dataset in FOLDS else {},
@@ -233,11 +232,11 @@ class RemediesTable:
         return table.prepare(rest, data, out, dry_run)
 
 
-_PANELS = ("score", "effective rank", "rank-one distance", "gradient at the last layer")
+_PANELS = ("score", "effective rank", "rank-one distance", "log10 gradient, last layer")
 
 
 def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figure:
-    """Four panels over the number of layers, a line for each remedy; those with a split are drawn thick.
+    """Four panels over the number of layers, a line for each remedy; those with a split are black.
 
     Args:
         table: With a row for each remedy and number of layers.
@@ -245,12 +244,12 @@ def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figur
     """
     figure = new_figure(11, 7.2)
     panels = figure.subplots(2, 2, sharex=True)
-    names = list(dict.fromkeys(row.rsplit(" ", 1)[0] for row in table.rows))
+    names = list(dict.fromkeys(row.rpartition(" ")[0] for row in table.rows if row.rpartition(" ")[2].isdigit()))
     for axes, column in zip(panels.flat, _PANELS, strict=True):
         for number, name in enumerate(names):
             _line(axes, table, name, column, number)
-        log = column != "score" and any(line.get_ydata().size for line in axes.lines)
-        axes.set(title=_title(table, column), yscale="log" if log else "linear")
+        log = column in ("effective rank", "rank-one distance") and any(len(line.get_ydata()) for line in axes.lines)
+        axes.set(title=column, yscale="log" if log else "linear")
         axes.set_xscale("log", base=2)
         axes.set_xticks(LAYERS, [str(layers) for layers in LAYERS])
         axes.spines[["top", "right"]].set_visible(False)
@@ -264,10 +263,11 @@ def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figur
     return figure
 
 
-def _title(table: TableResult, column: str) -> str:
-    return f"{column} ({table.unit})" if column == "score" and table.unit else column
-
-
+# Thirteen lines need more colours than other figures: Tol's muted scheme, distinct for every kind of colour vision.
+_COLOURS = (
+    *("#bbbbbb", "#cc6677", "#ddcc77", "#117733", "#88ccee", "#882255"),
+    *("#44aa99", "#ee7733", "#332288", "#999933", "#aa4499"),
+)
 _MARKERS = "osD^v<>PX*hpd"
 
 
@@ -278,13 +278,12 @@ def _line(axes: Axes, table: TableResult, name: str, column: str, number: int) -
     axes.plot(
         [layers for layers, _ in points],
         [mean for _, mean in points],
-        "--" if number % 2 else "-",
+        "--" if split and "residual" in name else "-",
         label=name,
-        color=COLOURS[0] if split else COLOURS[1 + number % 4],
+        color="black" if split else _COLOURS[number % len(_COLOURS)],
         marker=_MARKERS[number % len(_MARKERS)],
-        linewidth=2.6 if split else 1.2,
+        linewidth=2.4 if split else 1.4,
         markersize=6 if split else 4,
-        alpha=1.0 if split else 0.8,
     )
 
 
