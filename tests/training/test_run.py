@@ -17,6 +17,9 @@ OTHER = {
     "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True,
     "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot",
     "options": "order=2", "encode": True, "remedy": "gcnii",
+    "ffn": True, "activation": "gelu", "edge_dropout": True, "walk_steps": 4, "edge_walks": True, "head_layers": 2,
+    "head": "constant", "head_activation": "gelu", "split_layers": "late",
+    "deviation": "diagonal",
 }  # fmt: skip
 
 
@@ -57,7 +60,7 @@ def test_title_says_that_features_are_dropped():
     ("options", "words"),
     [
         ({"model": "gcn2"}, "`model` must be one of"),
-        ({"jk": "lstm"}, "`jk` must be one of"),
+        ({"jk": "sum"}, "`jk` must be one of"),
         ({"options": "order=2"}, "`options` must be empty for mrs-gcn, which is a convolution, got 'order=2'"),
         ({"model": "g2", "options": "exponent=2,depth=3"}, "`options` must be name=value between commas"),
         ({"model": "g2", "options": "depth=3,exponent=2"}, "`options` of g2 must be among late_dropout, exponent, got"),

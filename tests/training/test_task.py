@@ -51,7 +51,9 @@ def test_nothing_has_no_score():
 def test_a_set_without_loss_or_score_is_refused():
     with pytest.raises(ValueError, match=r"`batch_size` must be None .the whole graph. for targets of nodes, got 32"):
         train(Run(width=4), one_graph())
-    with pytest.raises(ValueError, match=r"`dataset.metric` must be one of \['mae', 'ap', 'accuracy'\], got 'rmse'"):
+    with pytest.raises(
+        ValueError, match=r"`dataset.metric` must be one of \['mae', 'ap', 'auroc', 'accuracy'\], got 'rmse'"
+    ):
         train(Run(), replace(molecules(12), metric="rmse"))
     with pytest.raises(ValueError, match=r"`dataset.task` must be one of .*, got 'ranking'"):
         train(Run(), replace(molecules(12), task="ranking"))
@@ -73,6 +75,19 @@ def test_average_precision_by_its_definition():
     target = (torch.rand(200, 5, generator=generator) < torch.tensor([0.02, 0.1, 0.3, 0.5, 0.9])).float()
     found = [average_precision(*each) for each in zip(output.t().tolist(), target.t().tolist(), strict=True)]
     assert TASKS["ap"].score(output, target) == pytest.approx(sum(found) / 5)
+
+
+def test_area_under_roc_by_its_definition():
+    """The share of pairs of a hit and a miss in which the hit is above; ties count half."""
+    generator = torch.Generator().manual_seed(0)
+    output = 100 * torch.randn(200, 1, generator=generator).round(decimals=1)  # with ties, and where sigmoids saturate
+    target = (torch.rand(200, 1, generator=generator) < 0.1).float()
+    hits, misses = output[target > 0], output[target == 0]
+    difference = hits[:, None] - misses
+    share = ((difference > 0).double() + 0.5 * (difference == 0).double()).mean()
+    task = Task("graph", "binary", "auroc")
+    assert task.score(output, target) == pytest.approx(float(share))
+    assert task.larger_is_better
 
 
 def test_directions_of_metrics_are_those_of_the_report():

@@ -90,7 +90,7 @@ def _first_one_way(edge_index: Array, nodes: Array, edges: Array) -> str:
 
 
 LEVELS = ("graph", "node")
-TASKS = ("regression", "multiclass", "multilabel")
+TASKS = ("regression", "binary", "multiclass", "multilabel")
 # A table with a row per class must not dwarf the file; the largest set of classes here has 18.
 _MOST_CLASSES = 1 << 20
 _MASKS = ("train_mask", "val_mask", "test_mask")

@@ -29,6 +29,7 @@ from graphprism.ops.edge_softmax import dispatch_softmax
 from graphprism.ops.entries import dispatch_entry_sum
 from graphprism.ops.linear import dispatch_linear
 from graphprism.ops.pair_rows import PairRows, active_pairs_pay
+from graphprism.ops.relu_sum import dispatch_relu_sum
 from graphprism.splitting.check_split import check_split, split_relations
 
 # What does not depend on the weights of the edges, and what becomes of it where all edges are reversed.
@@ -133,7 +134,11 @@ class RelationalAdj:
         adj = cls.__new__(cls)
         adj._hold(edge_index, edge_type, edge_weight, num_relations, size)
         adj.one_pass = adj.edge_index.is_cuda
-        guard_ranges(adj._ranges())
+        if not torch.compiler.is_compiling():
+            try:
+                guard_ranges(adj._ranges())
+            except ValueError as error:
+                raise ValueError(f"{error}{STALE if 'edge_type' in str(error) else ''}") from None
         return adj
 
     def _hold(
@@ -175,7 +180,13 @@ class RelationalAdj:
             self.edge_index = self.edge_index.long()
         types, num_edges = self.edge_type, self.num_edges
         if types is not None:
-            check_shape("edge_type", types, [num_edges, self.num_relations] if self.is_soft else [num_edges])
+            if types.dim() != 1 or types.size(0) != num_edges:
+                expected = [num_edges, self.num_relations] if self.is_soft else [num_edges]
+                _check_type_shape(types, expected)
+            if types.dim() == 1 and types.is_floating_point():
+                raise TypeError(
+                    f"`edge_type` must hold integers, got {types.dtype}; weights of edges have a name, `edge_weight=`"
+                )
             check_same_device("edge_type", types, "edge_index", self.edge_index)
             (check_floating if self.is_soft else check_integer)("edge_type", types)
         self._check_weight()
@@ -407,6 +418,15 @@ class RelationalAdj:
             self._cache[key] = other
         return other
 
+    def merged(self) -> RelationalAdj:
+        """The same edges and weights in one relation."""
+        size = (self.size[0], self.size[1])
+
+        def build() -> RelationalAdj:
+            return RelationalAdj.in_forward(self.edge_index, None, self.edge_weight, 1, size)
+
+        return self if self.num_relations == 1 and not self.is_soft else self.derived("merged", build)
+
     def transpose(self) -> RelationalAdj:
         """Every edge reversed, with its relation and weight; nothing is sorted again."""
         if "transpose" not in self._cache:
@@ -445,6 +465,10 @@ class RelationalAdj:
     def entry_sum(self, rows: Tensor, impl: str | None = None) -> Tensor:
         """See `graphprism.ops.entry_sum`."""
         return dispatch_entry_sum(rows, self, impl)
+
+    def relu_sum(self, h: Tensor, edge_rows: Tensor | None = None, by_relation: bool = False) -> Tensor:
+        """See `graphprism.ops.relu_sum.relu_sum`."""
+        return dispatch_relu_sum(h, self, edge_rows, by_relation)
 
     def edge_softmax(self, logit: Tensor) -> Tensor:
         """See `graphprism.ops.edge_softmax`."""
@@ -485,6 +509,17 @@ class RelationalAdj:
     def __repr__(self) -> str:
         nodes = self.size[0] if self.size[0] == self.size[1] else self.size
         return f"RelationalAdj(num_nodes={nodes}, num_edges={self.num_edges}, num_relations={self.num_relations})"
+
+
+# What an error about types ends with that a split may have written for other edges.
+STALE = "; `gp.check_split(data)` says why"
+
+
+def _check_type_shape(edge_type: Tensor, expected: list[int]) -> None:
+    try:
+        check_shape("edge_type", edge_type, expected)
+    except ValueError as error:
+        raise ValueError(f"{error}{STALE}") from None
 
 
 def _count_relations(edge_type: Tensor | None, num_relations: int | None) -> int:

@@ -19,7 +19,7 @@ LEVELS = ("graph", "node")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
 _UNUSED = {
     "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise"),
-    "node": ("pe", "node_encoder"),
+    "node": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation"),
 }
 
 
@@ -37,7 +37,12 @@ def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
 
 # The loss of every row, a mean over its targets: (B, T) or (B, classes), (B, T) or (B,) -> (B,)
 LOSSES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
-    {"regression": _l1, "multilabel": _binary_cross_entropy, "multiclass": _cross_entropy}
+    {
+        "regression": _l1,
+        "binary": _binary_cross_entropy,
+        "multilabel": _binary_cross_entropy,
+        "multiclass": _cross_entropy,
+    }
 )
 
 
@@ -55,21 +60,30 @@ def _accuracy(output: Tensor, target: Tensor) -> float:
     return 100 * float(multiclass_accuracy(output, target.view(-1), output.size(1), average="micro"))
 
 
+def _area_under_roc(output: Tensor, target: Tensor) -> float:
+    """Mean over labels, without those that all or none of the rows have."""
+    return _mean_over_labels("binary_auroc", output, target)
+
+
 def _mean_average_precision(output: Tensor, target: Tensor) -> float:
     """Mean over labels of average precision, without the labels that all or none of the rows have."""
+    return _mean_over_labels("binary_average_precision", output, target)
+
+
+def _mean_over_labels(name: str, output: Tensor, target: Tensor) -> float:
     labels = zip(output.t(), target.long().t(), strict=True)
-    return float(torch.tensor([_average_precision(*each) for each in labels], dtype=torch.float64).nanmean())
+    return float(torch.tensor([_label_score(name, *each) for each in labels], dtype=torch.float64).nanmean())
 
 
-def _average_precision(output: Tensor, target: Tensor) -> float:
+def _label_score(name: str, output: Tensor, target: Tensor) -> float:
     with needs_extra("training"):
-        from torchmetrics.functional.classification import binary_average_precision
+        from torchmetrics.functional import classification
 
     if bool((target == target[0]).all()):
         return float("nan")
     # torchmetrics takes a sigmoid of logits, which makes large ones equal; only their order counts
     rank = torch.unique(output, return_inverse=True)[1].double()
-    return float(binary_average_precision(rank / rank.max().clamp(min=1), target))
+    return float(getattr(classification, name)(rank / rank.max().clamp(min=1), target))
 
 
 def _check_remedy(run: Run, level: str) -> None:
@@ -79,6 +93,7 @@ def _check_remedy(run: Run, level: str) -> None:
         "residual": False,
         "norm": None,
         "normalize": False,
+        "ffn": False,
         "jk": None,
         "encode": level == "node",
     }
@@ -107,6 +122,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         "mae": Metric(_mean_absolute_error, False, "MAE"),
         "ap": Metric(_mean_average_precision, True, "AP"),
+        "auroc": Metric(_area_under_roc, True, "AUROC"),
         "accuracy": Metric(_accuracy, True, "percent"),
     }
 )
@@ -162,6 +178,9 @@ class Task:
             raise ValueError(f"`pe_encoder` must be None where `pe` is 0, got {run.pe_encoder!r}")
         if run.remedy is not None:
             _check_remedy(run, self.level)
+        if (run.walk_steps > 0) != (run.pe_encoder == "walk"):
+            must = "at least 1" if run.pe_encoder == "walk" else '0 without pe_encoder="walk"'
+            raise ValueError(f"`walk_steps` must be {must}, got {run.walk_steps}")
         if self.level == "node" and run.batch_size is not None:
             raise ValueError(f"`batch_size` must be None (the whole graph) for targets of nodes, got {run.batch_size}")
 

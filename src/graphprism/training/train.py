@@ -139,8 +139,9 @@ def train_lockstep(
     On a GPU a step of all runs on graphs is one captured graph of kernels, and each run on nodes is one of its own; the
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
     diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
-    that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with a norm other than batch
-    norm, with a directed convolution or one of PyG, with scores for relations or a split for each layer.
+    that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with ``jk="lstm"``, with a norm
+    other than batch norm, with a directed convolution or one of PyG, with scores for relations or a split for each
+    layer.
 
     Args:
         runs: What to train.
@@ -187,6 +188,7 @@ def _takes_padded_graphs(run: Run, dataset: PackedDataset) -> bool:
     if run.remedy is not None:
         return False
     fits = conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
+    fits = fits and run.jk != "lstm"  # an LSTM has no form for many runs or a padded width
     if not fits or not conv.relational:
         return fits
     splits = run_splits(run, dataset)

@@ -14,6 +14,7 @@ from graphprism.experiments.tables.parameters import PARAMETERS_TABLE
 from graphprism.experiments.tables.peptides import PEPTIDES
 from graphprism.experiments.tables.remedies import REMEDIES_TABLE
 from graphprism.experiments.tables.runtime import RUNTIME_TABLE
+from graphprism.experiments.tables.strong import STRONG, STRONG_VARIANTS
 from graphprism.experiments.tables.zinc import TRAINING_LOSS, ZINC, plot_training_loss
 
 # What `graphprism reproduce` knows, in this order.
@@ -31,6 +32,8 @@ TABLES: tuple[Experiment, ...] = (
     TrainedTable(DIRECTED),
     TrainedTable(FABER),
     TrainedTable(HOMOPHILIC),
+    TrainedTable(STRONG),
+    TrainedTable(STRONG_VARIANTS),
     REMEDIES_TABLE,
 )
 
@@ -42,6 +45,8 @@ __all__ = [
     "ORDERINGS_64",
     "ORDERINGS_TABLE",
     "PEPTIDES",
+    "STRONG",
+    "STRONG_VARIANTS",
     "TABLES",
     "TRAINING_LOSS",
     "ZINC",

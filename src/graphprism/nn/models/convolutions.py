@@ -10,7 +10,17 @@ import torch
 from torch_geometric.nn import MLP, GCNConv, RGCNConv
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv import DegreeGATConv, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv import (
+    DegreeGATConv,
+    DirConv,
+    MRSGATConv,
+    MRSGatedGCNConv,
+    MRSGCNConv,
+    MRSGCNEConv,
+    MRSGINConv,
+    MRSGINEConv,
+    MRSSAGEConv,
+)
 from graphprism.nn.conv.relational_weight import DECAY
 
 
@@ -24,6 +34,7 @@ class LayerOptions:
         alpha: share of the nodes that a node points to, for directed convolutions.
         start: how relations begin, ``"shared"`` or ``"independent"``.
         decay: how much stronger a shared start holds what sets relations apart.
+        deviation: what sets relations apart, ``"full"`` or ``"diagonal"``.
         weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution; SAGE only.
     """
 
@@ -32,11 +43,13 @@ class LayerOptions:
     alpha: float
     start: str
     decay: float
+    deviation: str = "full"
     weight_init: str | None = None
 
     def relational(self) -> dict[str, Any]:
         """Arguments that all relational layers take."""
-        return {"num_relations": self.num_relations, "start": self.start, "decay": self.decay}
+        names = ("num_relations", "start", "decay", "deviation")
+        return {name: getattr(self, name) for name in names}
 
 
 Factory = Callable[[int, int, LayerOptions], torch.nn.Module]
@@ -91,6 +104,7 @@ class Convolution:
         alpha: float = 0.5,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
         weight_init: str | None = None,
     ) -> torch.nn.Module:
         """Makes one layer; ``in_channels=-1`` takes the width from the first input.
@@ -102,7 +116,7 @@ class Convolution:
         )
         """
         edge_dim = edge_dim if self.takes_edge_attr else None
-        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, start, decay, weight_init)
+        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, start, decay, deviation, weight_init)
         return self.factory(in_channels, out_channels, options)
 
 
@@ -148,6 +162,14 @@ def _gated_gcn(gate_per_relation: bool) -> Factory:
     return make
 
 
+def _gcne(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGCNEConv(i, o, edge_dim=options.edge_dim, **options.relational())
+
+
+def _gine(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGINEConv(i, o, edge_dim=options.edge_dim, **options.relational())
+
+
 def _both_directions(factory: Factory) -> Factory:
     def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
         return DirConv(lambda: factory(i, o, options), options.alpha)
@@ -170,7 +192,8 @@ def _pair(
     edge_norm: str = "none",
     directed: bool = False,
     takes_sparse: bool = True,
-    gated: bool = False,
+    takes_edge_attr: bool = False,
+    has_batch_norm: bool = False,
     fusable: bool = False,
 ) -> tuple[Convolution, Convolution]:
     """A plain convolution and its MRS form; plain is the MRS layer with one relation, the function of PyG's layer."""
@@ -181,10 +204,10 @@ def _pair(
             factory,
             relational=is_relational,
             directed=directed,
-            takes_edge_attr=gated,
+            takes_edge_attr=takes_edge_attr,
             takes_sparse=takes_sparse,
             edge_norm=edge_norm,
-            has_batch_norm=gated,
+            has_batch_norm=has_batch_norm,
             fusable=fusable,
             partner=other,
         )
@@ -198,7 +221,14 @@ _ENTRIES = (
     *_pair("gat", _gat, _gat),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts
     *_pair("gin", _gin(3), _gin(2), takes_sparse=False),
-    *_pair("gated-gcn", _gated_gcn(False), _gated_gcn(False), takes_sparse=False, gated=True),
+    *_pair(
+        "gated-gcn",
+        _gated_gcn(False),
+        _gated_gcn(False),
+        takes_sparse=False,
+        takes_edge_attr=True,
+        has_batch_norm=True,
+    ),
     # nine maps, as the paper's parameter table counts; its formula has seven
     Convolution(
         "mrs-gated-gcn-9",
@@ -208,6 +238,9 @@ _ENTRIES = (
         has_batch_norm=True,
         partner="gated-gcn",
     ),
+    # the convolutions of GCN+ and GIN+: features of edges, and messages that pass a ReLU
+    *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True),
+    *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True),
     # a baseline of the paper's parameter table
     Convolution("gat-degree", _degree_gat, takes_sparse=True),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),

@@ -17,7 +17,7 @@ from graphprism.nn.models.baselines.gates import gradient_gate
 from graphprism.nn.models.convolutions import Convolution
 from graphprism.nn.models.gnn import GNN
 from graphprism.ops import RelationalAdj, edge_norm
-from graphprism.ops.dropout import keep_mask
+from graphprism.ops.dropout import dropout, keep_mask
 
 
 def _plain(width: int, layer: int) -> torch.nn.Module:
@@ -130,7 +130,7 @@ class RemedyGNN(GNN):
                 h = torch.lerp(h, new, gradient_gate(new, adj.with_weight(None), _GATE_EXPONENT))
             else:
                 h = conv(h, adj).relu()
-            h = self._drop(h, generator) if self.training and self.dropout else h
+            h = dropout(h, self.dropout * self.training, generator)
             states = [*states, h] if self.jk == "cat" else [h]
         return states
 
