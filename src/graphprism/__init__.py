@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         convert,
         datasets,
         experiments,
+        loader,
         nn,
         ops,
         splitting,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         training,
         transforms,
     )
+    from graphprism.adviser import Advice, advise
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -45,6 +47,7 @@ _PACKAGES = (
     "convert",
     "datasets",
     "experiments",
+    "loader",
     "nn",
     "ops",
     "splitting",
@@ -73,12 +76,14 @@ _NAMES = {
         ),
         "analysis",
     ),
+    **dict.fromkeys(("Advice", "advise"), "adviser"),
     "read_graph": "io",
     "to_mrs": "convert",
     **dict.fromkeys(("open_split", "split_file"), "streaming"),
 }
 
 __all__ = [
+    "Advice",
     "Certificate",
     "CollapseMonitor",
     "CollapseReport",
@@ -88,6 +93,7 @@ __all__ = [
     "SplitComparison",
     "SplitEdges",
     "__version__",
+    "advise",
     "analysis",
     "certify",
     "check_split",
@@ -98,6 +104,7 @@ __all__ = [
     "experiments",
     "explain",
     "inspect_graph",
+    "loader",
     "nn",
     "open_split",
     "ops",

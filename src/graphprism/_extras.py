@@ -13,6 +13,7 @@ EXTRAS = {
     "lightning": "experiments",
     "scipy": "experiments",
     "torchmetrics": "experiments",
+    "pymetis": "full",
     "pyarrow": "parquet",
     "tensorboard": "full",
     "torch-geometric-signed-directed": "baselines",

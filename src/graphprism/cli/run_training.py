@@ -18,12 +18,14 @@ from rich.console import Console
 from graphprism._text import counted
 from graphprism.cli.arguments import suggest
 from graphprism.cli.progress import EpochProgress
-from graphprism.cli.train_options import DATASET_DEFAULTS, DIRECTED_PROTOCOL, MODELS, NODE_PROTOCOL
+from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.runner import Listener, finished_results, run_missing
+from graphprism.known import find_name
 from graphprism.nn import CONVOLUTIONS
+from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
@@ -75,6 +77,7 @@ def _model(run: Run, dataset: PackedDataset) -> str:
         more[f"{run.split_layers} layers split"] = run.split_layers != "all"
         start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
         more[start] = True
+        more["learned split"] = run.learned_split
         more["diagonal deviations"] = run.deviation == "diagonal"
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
@@ -122,7 +125,7 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     """
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
     given = {name: value for name, value in options.items() if name in known and value is not None}
-    shared = {**_protocol(given.get("dataset", "molecules"), dataset), **given}
+    shared = {**protocol(given.get("dataset", "molecules"), dataset.level, dataset.directed), **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
     models = [_known_model(name) for name in _parts("model", names)]
@@ -131,21 +134,20 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     count = len(models) * len(rates) * len(folds) * len(seeds)
     if count > _MOST_RUNS:
         raise ValueError(f"models, rates, folds and seeds must make at most {_MOST_RUNS:,} runs, got {count:,}")
+    learned = bool(shared.pop("learned_split", False))
     return [
-        Run(**shared, model=model, lr=lr, fold=fold, seed=seed)
+        Run(**shared, model=model, lr=lr, fold=fold, seed=seed, learned_split=learned and _has_relations(model))
         for model, lr, fold, seed in product(models, rates, folds, seeds)
     ]
 
 
-def _protocol(name: str, dataset: PackedDataset) -> dict[str, Any]:
-    """Defaults of the level of a data set, and of the data set itself."""
-    if dataset.level == "node":
-        return DIRECTED_PROTOCOL if dataset.directed else NODE_PROTOCOL
-    return DATASET_DEFAULTS.get(name, {})
+def _has_relations(model: str) -> bool:
+    return CONVOLUTIONS[model].relational
 
 
 def _default_models(dataset: PackedDataset) -> str:
-    return "dir-gcn,mrs-dir-gcn" if dataset.level == "node" and dataset.directed else "gcn,mrs-gcn"
+    plain = plain_model(dataset.level, dataset.directed)
+    return f"{plain},{CONVOLUTIONS[plain].partner}"
 
 
 def parse_numbers(name: str, text: str) -> list[int]:
@@ -313,6 +315,8 @@ def run_training(options: Mapping[str, Any]) -> None:
     placement, out = placement_of(options), Path(options["out"])
     progress = EpochProgress(quiet=not placement.is_rank0)
     try:
+        # one spelling, which the keys of runs have
+        options = {**options, "dataset": find_name(options["dataset"], data_folder(options["data"]))}
         dataset = train_data(options["dataset"], options["data"])
         runs = train_runs(options, dataset)
         plan = train_plan(runs, dataset)

@@ -1,11 +1,11 @@
 """Data sets by name, with their official splits, task and metric, in a packed form that is read safely and at once."""
 
-from graphprism.datasets.known import DATASETS, KnownDataset
 from graphprism.datasets.leak_audit import LeakAudit, leak_audit
-from graphprism.datasets.load import DATA_VARIABLE, data_folder, from_pyg, from_raw, load
+from graphprism.datasets.load import from_pyg, from_raw, load
 from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import PackedDataset, row_normalise
 from graphprism.datasets.packed_file import DatasetFileError, read, save
+from graphprism.known import DATA_VARIABLE, DATASETS, KnownDataset, data_folder
 
 __all__ = [
     "DATASETS",

@@ -3,6 +3,8 @@
 from graphprism.nn.conv import (
     DegreeGATConv,
     DirConv,
+    LearnedSplit,
+    LMGCConv,
     MRSConv,
     MRSGATConv,
     MRSGatedGCNConv,
@@ -25,6 +27,8 @@ __all__ = [
     "Convolution",
     "DegreeGATConv",
     "DirConv",
+    "LMGCConv",
+    "LearnedSplit",
     "MRSConv",
     "MRSGATConv",
     "MRSGCNConv",

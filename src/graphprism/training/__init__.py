@@ -3,6 +3,7 @@
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.training.build_model import build_model, load_best
 from graphprism.training.checkpoint import CheckpointError
+from graphprism.training.processes import ProcessLost, mean_over_processes
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
 from graphprism.training.session import Diverged, EpochReport
@@ -15,6 +16,7 @@ __all__ = [
     "Diverged",
     "EpochReport",
     "Metric",
+    "ProcessLost",
     "Run",
     "Task",
     "build_model",
@@ -22,6 +24,7 @@ __all__ = [
     "fit_width",
     "forget",
     "load_best",
+    "mean_over_processes",
     "train",
     "train_lockstep",
 ]

@@ -109,6 +109,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         decay=run.decay,
         deviation=run.deviation,
         weight_init=run.weight_init,
+        learned_split=run.learned_split,
         readout=readout_of(dataset) if on_graphs else None,
         head_layers=run.head_layers,
         head=run.head,
@@ -123,6 +124,9 @@ def _baseline(run: Run, dataset: PackedDataset, width: int) -> torch.nn.Module:
     baseline, relations = BASELINES[run.model], relations_of(run, dataset)
     if not isinstance(relations, int):
         raise ValueError(f"`split` must be one for all layers of {run.model}, got {run.split!r}")
+    if run.learned_split or run.neighbors is not None:
+        must = "`learned_split` must be False and `neighbors` None"
+        raise ValueError(f"{must} for {run.model}, got {run.learned_split} and {run.neighbors}")
     return baseline.make(
         dataset.x.size(1),
         width,

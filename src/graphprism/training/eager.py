@@ -1,4 +1,4 @@
-"""One run on graphs, step by step, on the devices of a Fabric."""
+"""One run on graphs, or on nodes with sampled neighbours, step by step, on the devices of a Fabric."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.engine import RunState, TrainedEpoch
+from graphprism.training.node_data import input_dropout
 from graphprism.training.optim import epoch_order, load_moments, make_optimizer, mixed_seed, moments, set_learning_rate
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
+from graphprism.training.sampled_nodes import NodeBatch, SampledNodes
 from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
@@ -36,7 +38,7 @@ class EagerEngine:
     Args:
         fabric: Lightning's Fabric, launched.
         run: The run.
-        dataset: Graphs with targets.
+        dataset: Graphs or nodes with targets.
     """
 
     name = "eager"
@@ -45,15 +47,22 @@ class EagerEngine:
         self.fabric, self.run, self.task, self.outputs = fabric, run, Task.of(dataset), dataset.num_outputs
         self.runs, self.device, self.processes = [run], fabric.device, fabric.world_size
         self._width = width_of(run, dataset)
-        self.data = PreparedDataset(run, dataset, fabric.device)
+        self.data: PreparedDataset | SampledNodes
+        if self.task.level == "graph":
+            self.data = PreparedDataset(run, dataset, fabric.device)
+        else:
+            self.data = SampledNodes(run, dataset, fabric.device)
         self._dtype = torch.float64 if run.precision == "float64" else torch.float32
         self.network: GNN = build_model(run, dataset).to(self._dtype)
-        self._readout = self.network.readout = GraphReadout(readout_is_mean(self.network))
+        self._readout: GraphReadout | None = None
+        if self.task.level == "graph":
+            self._readout = self.network.readout = GraphReadout(readout_is_mean(self.network))
         if fabric.world_size > 1:
             sync_batch_norms(self.network)
         self.model, self.optimizer = fabric.setup(self.network, make_optimizer(run, self.network.parameters()))
         self._parameters = list(self.network.parameters())
         self._kept: dict[str, list[GraphBatch]] = {}
+        self._of_nodes: Tensor | None = None  # outputs of all nodes since the last step
         self._best: dict[str, Tensor] | None = None
 
     def width(self, number: int) -> int:
@@ -65,13 +74,13 @@ class EagerEngine:
         return sum(each.numel() for each in self._parameters)
 
     def train_epoch(self, epoch: int, active: Sequence[bool] = (True,)) -> TrainedEpoch:
-        """One pass over the training graphs; no step waits for the device."""
+        """One pass over the training graphs or nodes; no step waits for the device."""
         graphs = self.data.subset("train")
         order = graphs[epoch_order(self.run.seed, epoch, graphs.numel())]
         self._begin(epoch)
         output, losses, sizes = self._empty(order), [], []
         clock = StepClock(self.fabric.device)
-        for batch in self._batches(order, self._batch_size):
+        for batch in self._batches(order, self._batch_size, epoch):
             losses.append(self._step(batch, output))
             sizes.append(batch.total)
             clock.tick()
@@ -96,8 +105,10 @@ class EagerEngine:
     def outputs_of(self, fold: str) -> tuple[Tensor, Tensor]:
         """Outputs and targets of a fold, without gradients, on the CPU."""
         graphs = self.data.subset(fold)
+        if isinstance(self.data, SampledNodes):
+            return self._outputs_of_nodes(self.data)[graphs].cpu(), self.data.targets(graphs)
         if fold not in self._kept:
-            found = self._batches(graphs, _EVALUATED_AT_ONCE)
+            found = self.data.batches(graphs, _EVALUATED_AT_ONCE, self.fabric.global_rank, self.fabric.world_size)
             self._kept[fold] = [batch for batch in found if batch.y.size(0)]
         self.model.eval()
         output = self._empty(graphs)
@@ -106,6 +117,15 @@ class EagerEngine:
             for batch in self._kept[fold]:
                 output[batch.rows] = self._forward(batch, self.network).to(output.dtype)
         return self._sum(output).cpu(), self.data.targets(graphs).cpu()
+
+    def _outputs_of_nodes(self, data: SampledNodes) -> Tensor:
+        """Outputs of all nodes with all their neighbours; computed once for all folds."""
+        if self._of_nodes is None:
+            self.model.eval()
+            with self.fabric.autocast():
+                found = data.outputs(self.network, self.fabric.global_rank, self.fabric.world_size, self._sum)
+            self._of_nodes = found.to(self._dtype)
+        return self._of_nodes
 
     @property
     def is_current(self) -> bool:
@@ -127,13 +147,14 @@ class EagerEngine:
         """Takes what `state` gave."""
         self.network.load_state_dict(state["model"])
         load_moments(self.network, self.optimizer, state)
-        self._best = state["best"]
+        self._best, self._of_nodes = state["best"], None
 
     @property
     def _batch_size(self) -> int:
         return self.run.batch_size or self.data.subset("train").numel()
 
     def _begin(self, epoch: int) -> None:
+        self._of_nodes = None
         self.model.train()
         set_learning_rate(self.optimizer, learning_rate(self.run, epoch))
         # dropout follows from seed, epoch and process alone: a resumed run needs no stored random state
@@ -142,7 +163,7 @@ class EagerEngine:
         if self.fabric.device.type == "cuda":
             torch.cuda.default_generators[self.fabric.device.index or 0].manual_seed(seed)
 
-    def _step(self, batch: GraphBatch, output: Tensor) -> Tensor:
+    def _step(self, batch: GraphBatch | NodeBatch, output: Tensor) -> Tensor:
         """One step on one batch; gives this process's part of the mean loss."""
         found = self._forward(batch, self.model)
         loss = self.task.losses(found, batch.y).sum() / batch.total
@@ -155,13 +176,20 @@ class EagerEngine:
         output[batch.rows] = found.detach().to(output.dtype)
         return loss.detach()
 
-    def _forward(self, batch: GraphBatch, model: torch.nn.Module) -> Tensor:
-        self._readout.ptr = batch.ptr
-        output: Tensor = model(**batch.inputs)
+    def _forward(self, batch: GraphBatch | NodeBatch, model: torch.nn.Module) -> Tensor:
+        if self._readout is not None:
+            self._readout.ptr = batch.ptr  # type: ignore[union-attr]
+        inputs = batch.inputs
+        if self.run.input_dropout and model.training:
+            inputs["x"] = input_dropout(inputs["x"], self.run.dropout)
+        output: Tensor = model(**inputs)
         return output
 
-    def _batches(self, graphs: Tensor, batch_size: int) -> Any:
-        return self.data.batches(graphs, batch_size, self.fabric.global_rank, self.fabric.world_size)
+    def _batches(self, graphs: Tensor, batch_size: int, epoch: int) -> Any:
+        division = (self.fabric.global_rank, self.fabric.world_size)
+        if isinstance(self.data, SampledNodes):
+            return self.data.batches(graphs, batch_size, *division, epoch)
+        return self.data.batches(graphs, batch_size, *division)
 
     def _empty(self, graphs: Tensor) -> Tensor:
         return torch.zeros(graphs.numel(), self.outputs, dtype=self._dtype, device=self.fabric.device)

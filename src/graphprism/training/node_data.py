@@ -18,7 +18,7 @@ from graphprism.training.run import Run
 from graphprism.training.run_splits import run_edges, run_splits, split_input
 from graphprism.training.task import Task
 
-_DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
+DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
 # Above, sorted indices take more memory than the zeros ...
 _SPARSE_SHARE = 0.02
 # ... which is nothing to mind for so few features (a quarter of a gigabyte), as long as they are faster: first layer of
@@ -60,7 +60,7 @@ class NodeData:
             ValueError: The set has no masks or no such fold, or the run does not take the whole graph.
         """
         check_node_run(run, dataset)
-        dtype = _DTYPES[run.precision]
+        dtype = DTYPES[run.precision]
         x = row_normalise(dataset.x) if run.row_normalise else dataset.x
         x, conv = x.to(device, dtype), MODELS[run.model]
         masks = [dataset.train_mask, dataset.val_mask, dataset.test_mask]
@@ -72,7 +72,8 @@ class NodeData:
         )
 
 
-def _one_or_all(adjs: list[RelationalAdj]) -> RelationalAdj | list[RelationalAdj]:
+def one_or_all(adjs: list[RelationalAdj]) -> RelationalAdj | list[RelationalAdj]:
+    """A graph for all layers, or one for each of their splits."""
     return adjs[0] if len(adjs) == 1 else adjs
 
 
@@ -98,15 +99,15 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
 
 def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:
     """What the network of a run takes beside the features, on their device."""
-    adjs = _edges(run, dataset)
+    adjs = edges_of_run(run, dataset)
     if run.model not in BASELINES:
-        return _one_or_all([each.to(x.device).prepare() for each in adjs])
+        return one_or_all([each.to(x.device).prepare() for each in adjs])
     adj = adjs[0].to(x.device)
     split: dict[str, Any] = {"edge_type": adj.edge_type, "num_relations": adj.num_relations}
     return BASELINES[run.model].prepare(x, adj.edge_index.long(), x.dtype, **split, **run.model_options)
 
 
-def _edges(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
+def edges_of_run(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
     """The graph of every split of the run, one where all layers share it."""
     num_nodes = dataset.x.size(0)
     if not MODELS[run.model].relational:

@@ -202,6 +202,7 @@ def _table(
     """
     is_stack = MODELS[run.model].fusable and not (run.remedy or run.norm or run.dropout or run.normalize)
     is_stack = is_stack and not run.ffn and run.activation == "relu" and run.split_layers == "all"
+    is_stack = is_stack and not run.learned_split
     if device.type != "cuda" or not is_stack:
         return None
     table = PaddedAdj.build(plain, edge_norm, dtype)

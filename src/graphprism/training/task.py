@@ -18,7 +18,7 @@ from graphprism.training.run import ORIGIN, Run
 LEVELS = ("graph", "node")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
 _UNUSED = {
-    "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise"),
+    "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise", "neighbors"),
     "node": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation"),
 }
 
@@ -181,8 +181,9 @@ class Task:
         if (run.walk_steps > 0) != (run.pe_encoder == "walk"):
             must = "at least 1" if run.pe_encoder == "walk" else '0 without pe_encoder="walk"'
             raise ValueError(f"`walk_steps` must be {must}, got {run.walk_steps}")
-        if self.level == "node" and run.batch_size is not None:
-            raise ValueError(f"`batch_size` must be None (the whole graph) for targets of nodes, got {run.batch_size}")
+        if self.level == "node" and (run.batch_size is None) != (run.neighbors is None):
+            must = "None (the whole graph)" if run.neighbors is None else "a number of nodes with `neighbors`"
+            raise ValueError(f"`batch_size` must be {must} for targets of nodes, got {run.batch_size}")
 
     @property
     def larger_is_better(self) -> bool:

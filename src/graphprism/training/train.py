@@ -23,7 +23,13 @@ from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
 from graphprism.training.node_data import NodeData
-from graphprism.training.processes import broadcast_from_rank0, check_processes, device_type, make_fabric
+from graphprism.training.processes import (
+    broadcast_from_rank0,
+    check_processes,
+    device_type,
+    make_fabric,
+    noticing_lost_processes,
+)
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
 from graphprism.training.run_splits import is_soft, run_splits
@@ -74,6 +80,7 @@ def train(
     Raises:
         Diverged: The loss was not a finite number.
         CheckpointError: What lies in the folder is damaged or belongs to another run or data set.
+        ProcessLost: Another process was killed; the run goes on when it is started again, on any number of devices.
         OSError: The folder cannot be written.
 
     >>> from graphprism.datasets import molecules
@@ -86,16 +93,18 @@ def train(
     check_positive("devices", devices)
     check_positive("nodes", nodes)
     _check_outputs(folder, on_epoch)
-    if task.level == "node":
+    if task.level == "node" and run.neighbors is None:
         if devices * nodes != 1:
-            raise ValueError(f"`devices` must be 1 for targets of nodes, got {devices * nodes}")
+            must = "`devices` must be 1 for targets of nodes on the whole graph (`neighbors=None`)"
+            raise ValueError(f"{must}, got {devices * nodes}")
         device = torch.device(device_type(accelerator, devices, nodes))
         with restore_torch_state(device):
             (result,) = _finish(FullGraphEngine([run], dataset, device), dataset, folder, on_epoch)
     else:
         check_processes(run, dataset, devices * nodes)
         fabric = make_fabric(run, accelerator, devices, nodes)
-        with restore_torch_state(fabric.device):
+        kept = None if folder is None else Path(folder) / run.key / "checkpoint.pt"
+        with restore_torch_state(fabric.device), noticing_lost_processes(fabric, run, kept):
             (result,) = _finish(EagerEngine(fabric, run, dataset), dataset, folder, on_epoch, fabric)
     if result.status == "diverged":
         epochs = len(result.history["val"])
@@ -140,8 +149,8 @@ def train_lockstep(
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
     diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
     that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with ``jk="lstm"``, with a norm
-    other than batch norm, with a directed convolution or one of PyG, with scores for relations or a split for each
-    layer.
+    other than batch norm, with a directed convolution or one of PyG, with scores for relations, learned or not, or a
+    split for each layer.
 
     Args:
         runs: What to train.
@@ -170,7 +179,9 @@ def train_lockstep(
     found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}
     for run in dict.fromkeys(runs):  # a run that is given twice is trained once
-        if task.level == "graph" and (has_hubs or not _takes_padded_graphs(run, dataset)):
+        if run.neighbors is not None or (
+            task.level == "graph" and (has_hubs or not _takes_padded_graphs(run, dataset))
+        ):
             found[run.key] = _train_alone(run, dataset, folder, device, on_epoch)
         else:
             groups.setdefault(lockstep_key(run) if task.level == "node" else _graph_key(run), []).append(run)
@@ -192,7 +203,7 @@ def _takes_padded_graphs(run: Run, dataset: PackedDataset) -> bool:
     if not fits or not conv.relational:
         return fits
     splits = run_splits(run, dataset)
-    return len(splits) == 1 and not is_soft(splits[0])
+    return len(splits) == 1 and not is_soft(splits[0]) and not run.learned_split
 
 
 def forget(folder: str | Path, runs: Iterable[Run]) -> None:

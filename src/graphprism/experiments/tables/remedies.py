@@ -17,7 +17,6 @@ from graphprism.experiments.experiment import Option, TrainedTable, TrainingJob
 from graphprism.experiments.runner import Trainer
 from graphprism.experiments.spec import CellSpec, OnEpoch, TableSpec
 from graphprism.experiments.tables.directed import FOLDS
-from graphprism.nn.models import MODELS
 from graphprism.plotting import new_figure
 from graphprism.results import RunResult, TableResult
 from graphprism.training import Run, Task, load_best
@@ -92,7 +91,6 @@ def remedies_spec(dataset: str, level: str) -> TableSpec:
     runs = {
         f"{row} {layers}": replace(base, layers=layers, **changes)
         for row, changes in _ROWS.items()
-        if changes.get("model", base.model) in MODELS
         for layers in LAYERS
     }
     grid = {"lr": _RATES[level]}
