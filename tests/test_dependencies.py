@@ -76,7 +76,7 @@ def test_core_dependencies_are_what_the_package_imports_without_an_extra():
     assert set(imports_below("src")) - set(EXTRAS) - WITH_TORCH == set(CORE)
 
 
-@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "parquet"])
+@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "parquet", "baselines"])
 def test_extra_has_what_its_functions_import(extra):
     assert set(OPTIONAL[extra]) == {package for package, of in EXTRAS.items() if of == extra}
     assert set(OPTIONAL[extra]) <= set(imports_below("src"))
@@ -118,6 +118,7 @@ def test_constraints_pin_every_requirement_to_a_version_that_it_allows():
         **OPTIONAL["demo"],
         **OPTIONAL["experiments"],
         **OPTIONAL["parquet"],
+        **OPTIONAL["baselines"],
         **OPTIONAL["dev"],
     }.items():
         assert name in pins, f"{name} must be in constraints.txt"

@@ -16,6 +16,7 @@ EXTRAS = {
     "pymetis": "full",
     "pyarrow": "parquet",
     "tensorboard": "full",
+    "torch-geometric-signed-directed": "baselines",
 }
 
 
@@ -41,7 +42,7 @@ def needs_extra(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
+        package = (error.name or "").partition(".")[0].replace("_", "-")
         if package not in EXTRAS:
             raise
         command = f'pip install "graphprism[{EXTRAS[package]}]"'

@@ -34,3 +34,11 @@ def test_runs_without_baselines_make_no_rows():
 def test_a_close_look_up_is_named():
     assert doubtful_columns(CELLS, baseline_rows(CELLS, RESULTS)) == ["Squirrel"]
     assert doubtful_columns(CELLS[1:], baseline_rows(CELLS, RESULTS)) == []
+
+
+def test_look_up_of_the_graph_as_it_is_comes_before_that_of_an_undirected_one():
+    other = result("d", 0, 58.0, 20.0)
+    other.run["undirected"] = True
+    cells = (*CELLS[:2], Cell("GPR-GNN", "Squirrel", Score(70.0, None, 1), runs=("d",)))
+    assert baseline_rows(cells, {**RESULTS, "d": other})[0].ours.mean == 72.0
+    assert baseline_rows(cells[2:], {"d": other})[0].ours.mean == 58.0

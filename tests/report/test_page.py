@@ -28,7 +28,7 @@ def document():
 
 
 def cell(document, table, row, column):
-    section = document.one("section", id=f"table-{table}")
+    section = document.one("section", id=f"table-{table}").one("table", class_="paper")
     columns = [each.text for each in section.one("thead").all("th")]
     (line,) = (each for each in section.one("tbody").all("tr") if each.one("th").text == row)
     return line.all("td")[columns.index(column)]

@@ -196,6 +196,20 @@ def test_load_best_gives_the_weights_of_the_best_epoch(tmp_path, together):
             assert found == pytest.approx(result.history[name][result.best_epoch - 1])
 
 
+def test_sparse_features_go_through_an_encoder():
+    run = small_run(model="gcn", encode=True, jk=None, normalize=False, dropout=0.0)
+    data = NodeData.prepare(run, sparse_set(), torch.device("cpu"))
+    assert data.x.layout == torch.sparse_csr
+    network = build_model(run, sparse_set()).double()
+    outputs = []
+    for x in (data.x, data.x.to_dense()):
+        network.zero_grad()
+        out = network(x, data.adj)
+        out.square().sum().backward()
+        outputs.append((out, network.encoder.weight.grad.clone()))
+    torch.testing.assert_close(outputs[0], outputs[1])
+
+
 @SETS
 @pytest.mark.parametrize("model", ["mlp", "gcn", "mrs-dir-gcn", "mrs-sage", "mrs-gat"])
 def test_the_first_layer_hears_what_is_left(make, model):

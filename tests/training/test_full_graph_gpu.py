@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from graphprism.nn import BASELINES, REMEDIES
 from graphprism.training import build_model, load_best, train
 from graphprism.training.full_graph import _EPOCHS_AHEAD, CapturedFullGraphStep, FullGraphEngine, FullGraphStep
 from graphprism.training.node_data import NodeData
@@ -36,6 +37,20 @@ def assert_captured_is_eager(run):
 def test_captured_step_is_the_step(model):
     captured = assert_captured_is_eager(small_run(model=model, dropout=0.5, alpha=0.5))
     assert len({row[0] for row in captured}) == 6  # it trains, and drops something else in every epoch
+
+
+@pytest.mark.parametrize("model", BASELINES)
+def test_captured_step_of_a_baseline_is_the_step(model):
+    if model in ("digcn", "magnet"):
+        pytest.importorskip("torch_geometric_signed_directed", reason="needs graphprism[baselines]")
+    captured = assert_captured_is_eager(small_run(model=model, dropout=0.5, input_dropout=True, weight_decay=0.01))
+    assert len({row[0] for row in captured}) == 6
+
+
+@pytest.mark.parametrize("remedy", REMEDIES)
+def test_captured_step_of_a_remedy_is_the_step(remedy):
+    plain = {"model": "gcn", "encode": True, "jk": None, "normalize": False, "self_loops": True}
+    assert_captured_is_eager(small_run(remedy=remedy, dropout=0.5, layers=4, **plain))
 
 
 @pytest.mark.parametrize("model", ["mlp", "mrs-gcn", "mrs-dir-gcn"])

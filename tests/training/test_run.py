@@ -10,12 +10,13 @@ from graphprism.training.run import OPTIMIZERS, ORIGIN, run_key
 
 # Another value for every field.
 OTHER = {
-    "dataset": "squirrel", "model": "mrs-sage", "split": "ppr", "layers": 3, "width": 9, "budget": 1000,
+    "dataset": "squirrel", "model": "mrs-fabernet", "split": "ppr", "layers": 3, "width": 9, "budget": 1000,
     "residual": True, "jk": "cat", "pe": 2, "norm": "batch", "dropout": 0.1, "optimizer": "adam", "lr": 0.1,
     "weight_decay": 0.1, "clip": 0.0, "schedule": "constant", "warmup": 0, "batch_size": None, "epochs": 5, "seed": 2,
     "precision": "float64", "patience": 3, "fold": 1, "alpha": 1.0, "normalize": True, "input_dropout": True,
     "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True, "neighbors": 5,
     "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot",
+    "options": "order=2", "encode": True, "remedy": "gcnii",
     "learned_split": True,
     "ffn": True, "activation": "gelu", "edge_dropout": True, "walk_steps": 4, "edge_walks": True, "head_layers": 2,
     "head": "constant", "head_activation": "gelu", "split_layers": "late",
@@ -31,13 +32,15 @@ def test_run_comes_back_from_json():
 def test_key_has_every_field():
     assert OTHER.keys() == {field.name for field in dataclasses.fields(Run)}
     changes = {**OTHER, "start": "independent"}  # its default is the other value
-    keys = {Run(**{name: value}).key for name, value in changes.items()}
+    needs = {"options": {"model": "fabernet"}}  # no other model has options
+    keys = {Run(**{name: value, **needs.get(name, {})}).key for name, value in changes.items()}
     assert len(keys | {Run().key}) == len(OTHER) + 1
 
 
 @pytest.mark.parametrize("name", OTHER)
 def test_key_of_a_run_from_before_a_field_existed_is_that_of_its_origin(name):
-    run_dict = Run(**{**OTHER, name: ORIGIN[name]}).to_dict()
+    others = {**OTHER, "options": ""} if name == "model" else OTHER  # a convolution has none
+    run_dict = Run(**{**others, name: ORIGIN[name]}).to_dict()
     key = Run.from_dict(run_dict).key
     del run_dict[name]  # as lines were written before there was such a field
     assert Run.from_dict(run_dict).key == run_key(run_dict) == key
@@ -59,6 +62,9 @@ def test_title_says_that_features_are_dropped():
     [
         ({"model": "gcn2"}, "`model` must be one of"),
         ({"jk": "sum"}, "`jk` must be one of"),
+        ({"options": "order=2"}, "`options` must be empty for mrs-gcn, which is a convolution, got 'order=2'"),
+        ({"model": "g2", "options": "exponent=2,depth=3"}, "`options` must be name=value between commas"),
+        ({"model": "g2", "options": "depth=3,exponent=2"}, "`options` of g2 must be among late_dropout, exponent, got"),
         ({"optimizer": "sgd"}, r"`optimizer` must be one of \['adamw', 'adam'\], got 'sgd'"),
         ({"schedule": "linear"}, "`schedule` must be one of"),
         ({"precision": "half"}, "`precision` must be one of"),

@@ -85,7 +85,16 @@ LISTED: tuple[ListedExperiment, ...] = (
     _trained("peptides", "Peptides-func and Peptides-struct"),
     _trained("training-loss", "Training loss on full ZINC"),
     _trained("directed", "Node classification on directed graphs", seeds=10),
+    _trained("faber", "Ingredients of FaberNet on top of MRS-Dir-GCN", seeds=10),
     _trained("homophilic", "Node classification on homophilic graphs", seeds=10),
     _trained("strong", "Splits on top of the strongest plain networks", seeds=4),
     _trained("strong-variants", "Where a split pays on a strong base: ZINC12k", seeds=4),
+    ListedExperiment(
+        "remedies",
+        "Remedies against collapse under one recipe: score, rank and gradient by number of layers.",
+        (
+            ListedOption("dataset", str, "zinc12k", "A data set by name, such as zinc12k or cora."),
+            *_trained("remedies", "").options,
+        ),
+    ),
 )

@@ -7,6 +7,7 @@ from graphprism.experiments.table import show_table
 from graphprism.experiments.tables import (
     DEPTH,
     DIRECTED,
+    FABER,
     HOMOPHILIC,
     ORDERINGS_64,
     ORDERINGS_TABLE,
@@ -28,6 +29,7 @@ from graphprism.ledger import Ledger
 __all__ = [
     "DEPTH",
     "DIRECTED",
+    "FABER",
     "FIGURE_2",
     "HOMOPHILIC",
     "ORDERINGS_64",

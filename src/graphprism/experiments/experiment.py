@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from graphprism._text import counted, duration
-from graphprism.experiments.runner import Listener, Reproduction
+from graphprism.experiments.runner import Listener, Reproduction, Trainer
 from graphprism.experiments.spec import Settings, TableSpec
 from graphprism.experiments.table import show_table, write_table
 from graphprism.plotting import save_figure
@@ -127,10 +127,12 @@ class TrainedTable:
     Attributes:
         spec: The table.
         draw: Makes a figure of the table and of all results by key, where there is one.
+        wrap: Makes the trainer out of the one that the settings ask for, where it does more than train.
     """
 
     spec: TableSpec
     draw: Callable[[TableResult, Mapping[str, RunResult]], Figure] | None = None
+    wrap: Callable[[Trainer], Trainer] | None = None
 
     @property
     def name(self) -> str:
@@ -160,7 +162,7 @@ class TrainedTable:
         reproduction = Reproduction.of(self.spec, settings, data, out, fetch=not dry_run)
         for reason in reproduction.missing.values():
             warnings.warn(reason, stacklevel=2)
-        return TrainingJob(reproduction, self.draw)
+        return TrainingJob(reproduction, self.draw, wrap=self.wrap)
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ class TrainingJob:
     reproduction: Reproduction
     draw: Callable[[TableResult, Mapping[str, RunResult]], Figure] | None
     noun: str = "run"
+    wrap: Callable[[Trainer], Trainer] | None = None
 
     @property
     def steps(self) -> int:
@@ -202,7 +205,8 @@ class TrainingJob:
             runs = counted(count, "run")
             progress.say(f"waiting for {runs} of another process; stop at any time, the same command goes on")
 
-        table = wanted.run(Listener(on_run, progress.epoch, on_wait))
+        trainer = wanted.trainer if self.wrap is None else self.wrap(wanted.trainer)
+        table = wanted.run(Listener(on_run, progress.epoch, on_wait), trainer)
         files = [wanted.out / "tables" / f"{table.name}.json"]
         if self.draw is not None:
             files += save_png_and_svg(self.draw(table, wanted.results()), wanted.out, table.name)

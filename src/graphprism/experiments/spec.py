@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -57,11 +58,38 @@ def _step(result: RunResult) -> float | None:
     return result.step_ms
 
 
+def _extra(name: str) -> _Read:
+    """A number that was measured after training."""
+    return lambda result: result.extra.get(name)
+
+
+def _log(name: str) -> _Read:
+    """The decimal logarithm of such a number; None of zero."""
+
+    def read(result: RunResult) -> float | None:
+        value = result.extra.get(name)
+        return math.log10(value) if value else None
+
+    return read
+
+
 READINGS: Mapping[str, Reading] = MappingProxyType(
     {
         "test": Reading("test score at the epoch of best validation", _test, _validation, None, "validation score"),
         "train-loss": Reading("smallest training loss", _smallest_loss, _smallest_loss, False, "training loss"),
         "train-score": Reading("best score on the training set", _best_train, _best_train, None, "training score"),
+        "effective-rank": Reading(
+            "effective rank after the last layer", _extra("effective_rank"), _validation, None, "validation score"
+        ),
+        "rank-one-distance": Reading(
+            "rank-one distance after the last layer", _extra("rank_one_distance"), _validation, None, "validation score"
+        ),
+        "gradient-last": Reading(
+            "log10 of the last states' gradient norm", _log("gradient_last"), _validation, None, "validation score"
+        ),
+        "gradient-first": Reading(
+            "log10 of the encoding's gradient norm", _log("gradient_first"), _validation, None, "validation score"
+        ),
         "step-ms": Reading("median time of a training step in ms", _step, _step, False, "time of a step"),
     }
 )

@@ -15,11 +15,15 @@ from graphprism.nn.conv import (
     MRSSAGEConv,
     RelationalWeight,
 )
-from graphprism.nn.models import CONVOLUTIONS, GNN, Convolution
+from graphprism.nn.models import BASELINES, CONVOLUTIONS, GNN, MODELS, REMEDIES, Baseline, Convolution, RemedyGNN
 
 __all__ = [
+    "BASELINES",
     "CONVOLUTIONS",
     "GNN",
+    "MODELS",
+    "REMEDIES",
+    "Baseline",
     "Convolution",
     "DegreeGATConv",
     "DirConv",
@@ -34,4 +38,5 @@ __all__ = [
     "MRSGatedGCNConv",
     "MRSSAGEConv",
     "RelationalWeight",
+    "RemedyGNN",
 ]

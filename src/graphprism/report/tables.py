@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from graphprism._text import counted, duration, fixed, score_text, signed
-from graphprism.report.html import Html, caption_of, identifier, join, screen_reader_only, scroll, section, tag
+from graphprism.report.html import Html, caption_of, identifier, join, screen_reader_only, scroll, section, table, tag
 from graphprism.report.overview import badge
 from graphprism.report.summary import LookUp, look_up
 from graphprism.report.verdict import Verdict, best_cells, verdict
@@ -27,7 +27,8 @@ def _table(result: TableResult, runs: Mapping[str, RunResult]) -> Html:
     caption = caption_of(_direction(result), f" Quoted from: {result.source}" if result.source else None)
     drawn = tag("table", caption, tag("thead", head), tag("tbody", *body), class_="paper")
     notes = tag("ul", *(tag("li", note) for note in result.notes), class_="notes") if result.notes else None
-    return section(f"table-{identifier(result.name)}", result.title, scroll(result.title, drawn), notes)
+    name, beside = f"table-{identifier(result.name)}", _side_by_side(result, runs)
+    return section(name, result.title, scroll(result.title, drawn), notes, beside)
 
 
 def _direction(result: TableResult) -> str:
@@ -95,11 +96,58 @@ def _warning(cell: Cell, runs: Mapping[str, RunResult], digits: int) -> Html | N
     found = [each for key in cell.runs if key in runs and (each := look_up(runs[key]))]
     if not found or cell.ours is None:
         return None
-    mean = math.fsum(each.lookup for each in found) / len(found)
-    text = f"look-up {fixed(mean * _scale(cell.ours, found), digits)}"
+    text = f"look-up {fixed(_looked_up(cell, runs), digits)}"
     if not any(each.close for each in found):
         return tag("div", text, class_="small")
     return tag("div", tag("span", f"⚠ {text}, close", class_="badge warning"))
+
+
+# What `_side_by_side` shows of a row in each column of the table.
+_SIDES = ("quoted", "re-run", "look-up", "over look-up")
+
+
+def _side_by_side(result: TableResult, runs: Mapping[str, RunResult]) -> Html | None:
+    """Quoted, re-run and looked-up scores of every row, where the runs of a table have been compared with a look-up.
+
+    A look-up reads the edges that the model reads: of an undirected graph it is another number.
+    """
+    columns = [name for name in result.columns if any(_looked_up(cell, runs) for cell in _column(result, name))]
+    if not columns:
+        return None
+    cells = {(cell.row, cell.column): cell for name in columns for cell in _column(result, name)}
+    rows = [
+        [row, *(text for name in columns for text in _sides(cells.get((row, name)), runs, result.digits))]
+        for row in dict.fromkeys(row for row, _ in cells)
+    ]
+    head = ["", *(f"{name}, {side}" for name in columns for side in _SIDES)]
+    caption = f"{result.title}: quoted, re-run, and what copying a training node with the same edges scores."
+    drawn = table(caption, head, rows, numbers=range(1, len(head)))
+    return tag("details", tag("summary", "Quoted, re-run and look-up side by side"), drawn)
+
+
+def _column(result: TableResult, name: str) -> list[Cell]:
+    """Cells of a column with a run or a quoted number: no rows of baselines, which have neither."""
+    return [cell for cell in result.cells if cell.column == name and (cell.runs or cell.paper is not None)]
+
+
+def _looked_up(cell: Cell, runs: Mapping[str, RunResult]) -> float | None:
+    """Mean look-up of the runs behind a cell, in the unit of its score; None where none has one."""
+    found = [each for key in cell.runs if key in runs and (each := look_up(runs[key]))]
+    if not found or cell.ours is None:
+        return None
+    return math.fsum(each.lookup for each in found) / len(found) * _scale(cell.ours, found)
+
+
+def _sides(cell: Cell | None, runs: Mapping[str, RunResult], digits: int) -> list[str]:
+    if cell is None:
+        return ["—"] * len(_SIDES)
+    lookup = _looked_up(cell, runs)
+    scores = [
+        "—" if score is None else score_text(score.mean, score.deviation, digits) for score in (cell.paper, cell.ours)
+    ]
+    if lookup is None or cell.ours is None:
+        return [*scores, "—", "—"]
+    return [*scores, fixed(lookup, digits), signed(cell.ours.mean - lookup, digits)]
 
 
 def _scale(ours: Score, found: Sequence[LookUp]) -> float:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.nn import GNN
+from graphprism.nn import BASELINES, GNN, RemedyGNN
 from graphprism.nn.models.fit_width import fit_width
+from graphprism.nn.models.remedies import WITHOUT_MATRICES
 from graphprism.training.checkpoint import load_weights
 from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
@@ -20,9 +24,14 @@ from graphprism.training.run_splits import relations_of
 # Columns of OGB's atoms, of which a data set may have fewer.
 _ATOM_TYPES = DATASETS["peptides-func"].node_types
 
+# A width is found once for a data set, however many networks are made for it: with 128 layers that takes seconds.
+_WIDTHS: WeakKeyDictionary[PackedDataset, dict[Run, int]] = WeakKeyDictionary()
 
-def build_model(run: Run, dataset: PackedDataset) -> GNN:
+
+def build_model(run: Run, dataset: PackedDataset) -> Any:
     """The network with its first weights, on the CPU in float32; drawn from the seed of the run and nothing else.
+
+    It is a `GNN`, or another network where the model of the run is one of `graphprism.nn.BASELINES`.
 
     >>> from graphprism.datasets import molecules
     >>> sum(weight.numel() for weight in build_model(Run(model="gcn", layers=8), molecules(10)).parameters())
@@ -33,12 +42,23 @@ def build_model(run: Run, dataset: PackedDataset) -> GNN:
     width = width_of(run, dataset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        return make_network(run, dataset, width)
+        return _baseline(run, dataset, width) if run.model in BASELINES else make_network(run, dataset, width)
 
 
 def width_of(run: Run, dataset: PackedDataset) -> int:
     """Channels of a hidden layer: what the run says, or the most that its budget allows."""
-    return run.width or fit_width(run.budget, lambda width: parameters_of(run, dataset, width), smallest=run.pe + 1)
+    if run.width is None and run.model in BASELINES:
+        raise ValueError(f"`width` must be given for {run.model}, which is no stack of convolutions, got None")
+    if run.width is not None:
+        return run.width
+    # layers without matrices get the width of those with them
+    remedy = None if run.remedy in WITHOUT_MATRICES else run.remedy
+    counted = replace(run, remedy=remedy, seed=0, fold=0, lr=1.0)
+    known = _WIDTHS.setdefault(dataset, {})
+    if counted not in known:
+        least = run.pe + 1
+        known[counted] = fit_width(run.budget, lambda width: parameters_of(counted, dataset, width), smallest=least)
+    return known[counted]
 
 
 def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:
@@ -58,8 +78,9 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
     as Dir-GNN does.
     """
     on_graphs = dataset.level == "graph"
-    return (FusedGNN if on_graphs else GNN)(
-        run.model,
+    make: Any = RemedyGNN if run.remedy else FusedGNN if on_graphs else GNN
+    network: GNN = make(
+        run.remedy or run.model,
         width,
         dataset.num_outputs,
         run.layers,
@@ -72,7 +93,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         walk_steps=run.walk_steps,
         edge_walks=run.edge_walks,
         type_start="glorot" if run.node_encoder == "atoms" else "normal",
-        encode=on_graphs,
+        encode=on_graphs or run.encode,
         residual=run.residual,
         edge_residual=run.edge_residual,
         edge_dropout=run.edge_dropout,
@@ -94,6 +115,29 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         head=run.head,
         head_activation=run.head_activation,
     )
+    return network
+
+
+def _baseline(run: Run, dataset: PackedDataset, width: int) -> torch.nn.Module:
+    if dataset.level != "node":
+        raise ValueError(f"`model` must be a convolution for targets of graphs, got {run.model}")
+    baseline, relations = BASELINES[run.model], relations_of(run, dataset)
+    if not isinstance(relations, int):
+        raise ValueError(f"`split` must be one for all layers of {run.model}, got {run.split!r}")
+    if run.learned_split or run.neighbors is not None:
+        must = "`learned_split` must be False and `neighbors` None"
+        raise ValueError(f"{must} for {run.model}, got {run.learned_split} and {run.neighbors}")
+    return baseline.make(
+        dataset.x.size(1),
+        width,
+        dataset.num_outputs,
+        run.layers,
+        num_nodes=dataset.x.size(0),
+        dropout=run.dropout,
+        num_relations=relations,
+        fields={name: getattr(run, name) for name in baseline.fields},
+        **run.model_options,
+    )
 
 
 def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
@@ -112,7 +156,7 @@ def readout_of(dataset: PackedDataset) -> str:
     return DATASETS[dataset.name].readout if dataset.name in DATASETS else "sum"
 
 
-def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:
+def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> Any:
     """The network with the weights of the best validation score so far, on the CPU, ready to predict.
 
     Args:

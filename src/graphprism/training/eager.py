@@ -16,7 +16,7 @@ from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.engine import RunState, TrainedEpoch
 from graphprism.training.node_data import input_dropout
-from graphprism.training.optim import epoch_order, load_moments, make_optimizer, mixed_seed, moments
+from graphprism.training.optim import epoch_order, load_moments, make_optimizer, mixed_seed, moments, set_learning_rate
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
@@ -156,8 +156,7 @@ class EagerEngine:
     def _begin(self, epoch: int) -> None:
         self._of_nodes = None
         self.model.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.run, epoch)
+        set_learning_rate(self.optimizer, learning_rate(self.run, epoch))
         # dropout follows from seed, epoch and process alone: a resumed run needs no stored random state
         seed = mixed_seed("dropout", self.run.seed, epoch, self.fabric.global_rank)
         torch.default_generator.manual_seed(seed)

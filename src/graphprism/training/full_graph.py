@@ -11,12 +11,19 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.engine import RunState, TrainedEpoch
 from graphprism.training.lockstep.captured import recording
 from graphprism.training.node_data import NodeData, input_dropout
-from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, moments
+from graphprism.training.optim import (
+    load_moments,
+    make_optimizer,
+    mixed_seed,
+    moments,
+    names_of,
+    parameter_groups,
+    set_learning_rate,
+)
 from graphprism.training.run import Run
 from graphprism.training.schedule import learning_rate
 
@@ -151,19 +158,20 @@ class FullGraphStep:
         data: Its graph, on the device to train on.
     """
 
-    def __init__(self, run: Run, model: GNN, data: NodeData) -> None:
+    def __init__(self, run: Run, model: torch.nn.Module, data: NodeData) -> None:
         device = data.x.device
         self.run, self.data = run, data
         self.model = model.to(device, data.x.dtype)
         self.masks = data.masks[:, :, run.fold].contiguous()  # (3, N)
         self.totals: list[int] = self.masks.sum(1).tolist()
         self.share = self.masks[0].to(data.x.dtype) / max(1, self.totals[0])  # of each node in the loss
-        self.optimizer = make_optimizer(run, self.model.parameters(), capturable=device.type == "cuda")
+        self.optimizer = make_optimizer(run, parameter_groups(run, self.model), capturable=device.type == "cuda")
         # a captured step reads a learning rate that changes from the device; a constant one has more digits
-        self._lr: Tensor | None = None
+        self._rates: list[Tensor] = []
         if device.type == "cuda" and (run.schedule != "constant" or run.warmup):
-            self._lr = torch.zeros((), device=device)
-            self.optimizer.param_groups[0]["lr"] = self._lr
+            self._rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
+            for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+                group["lr"] = rate
         self.generator = torch.Generator(device)
         self.log = torch.zeros(_EPOCHS_AHEAD, 5, dtype=torch.float64, device=device)
         self.slot = torch.zeros(1, dtype=torch.long, device=device)
@@ -182,10 +190,10 @@ class FullGraphStep:
         """Makes the next step the one of this epoch."""
         self.generator.manual_seed(mixed_seed("dropout", self.run.seed, epoch + 1))
         rate = learning_rate(self.run, epoch)
-        if self._lr is not None:
-            self._lr.fill_(rate)
-        elif self.data.x.device.type == "cpu":
-            self.optimizer.param_groups[0]["lr"] = rate
+        for group, own in zip(self.optimizer.param_groups, self._rates, strict=bool(self._rates)):
+            own.fill_(rate * group.get("lr_factor", 1.0))
+        if self.data.x.device.type == "cpu":
+            set_learning_rate(self.optimizer, rate)
 
     def step(self) -> None:
         """All that is to be done on the device: the same operations on the same memory in every epoch."""
@@ -247,7 +255,7 @@ class FullGraphStep:
         """Goes on from a checkpoint; writes in place, since a captured step has the addresses of what is there."""
         self.model.load_state_dict(state["model"])
         if existing := self.optimizer.state_dict()["state"]:
-            names = [name for name, _ in self.model.named_parameters()]
+            names = names_of(self.model, self.optimizer)
             for number, parts in existing.items():
                 parts["step"].fill_(state["steps"])
                 parts["exp_avg"].copy_(state["first"][names[number]])
@@ -268,7 +276,7 @@ class CapturedFullGraphStep(FullGraphStep):
     be in flight at once: each has its own memory, and they share only what none of them writes.
     """
 
-    def __init__(self, run: Run, model: GNN, data: NodeData) -> None:
+    def __init__(self, run: Run, model: torch.nn.Module, data: NodeData) -> None:
         super().__init__(run, model, data)
         self.stream = torch.cuda.Stream(data.x.device)
         self.graph = torch.cuda.CUDAGraph()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset, row_normalise
-from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn.models import BASELINES, MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.dropout import dropout
 from graphprism.ops.sparse_features import sparse_with_values
@@ -34,21 +35,22 @@ class NodeData:
     Attributes:
         x: (N, F) features, in the precision of the run.
         y: (N,) classes.
-        adj: The edges with their relations, sorted; a list where layers have splits of their own, None for a network
-            without edges.
+        adj: What the network takes beside them: the edges with their relations, sorted; a list where layers have splits
+            of their own, what a baseline prepares, or None for a network without edges.
         masks: (3, N, S) nodes of training, validation and test in every official fold.
     """
 
     x: Tensor
     y: Tensor
-    adj: RelationalAdj | list[RelationalAdj] | None
+    adj: Any
     masks: Tensor
 
     @staticmethod
     def key(run: Run) -> tuple[object, ...]:
         """Equal for runs on one data set that take the same data."""
-        conv = CONVOLUTIONS[run.model]
-        return conv.takes_graph, conv.relational, conv.takes_sparse, *(getattr(run, name) for name in _FIELDS)
+        conv = MODELS[run.model]
+        own = (run.model, run.options) if run.model in BASELINES else ()
+        return conv.takes_graph, conv.relational, conv.takes_sparse, *own, *(getattr(run, name) for name in _FIELDS)
 
     @staticmethod
     def prepare(run: Run, dataset: PackedDataset, device: torch.device) -> NodeData:
@@ -60,14 +62,12 @@ class NodeData:
         check_node_run(run, dataset)
         dtype = DTYPES[run.precision]
         x = row_normalise(dataset.x) if run.row_normalise else dataset.x
-        x, conv = x.to(device, dtype), CONVOLUTIONS[run.model]
+        x, conv = x.to(device, dtype), MODELS[run.model]
         masks = [dataset.train_mask, dataset.val_mask, dataset.test_mask]
         return NodeData(
             x=_sparse_if_that_pays(x) if conv.takes_sparse else x,
             y=dataset.y.to(device, torch.long),
-            adj=one_or_all([each.to(device).prepare() for each in edges_of_run(run, dataset)])
-            if conv.takes_graph
-            else None,
+            adj=_graph(run, dataset, x) if conv.takes_graph else None,
             masks=torch.stack([mask for mask in masks if mask is not None]).to(device),
         )
 
@@ -97,10 +97,20 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
     Task.of(dataset).check(run)
 
 
+def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:
+    """What the network of a run takes beside the features, on their device."""
+    adjs = edges_of_run(run, dataset)
+    if run.model not in BASELINES:
+        return one_or_all([each.to(x.device).prepare() for each in adjs])
+    adj = adjs[0].to(x.device)
+    split: dict[str, Any] = {"edge_type": adj.edge_type, "num_relations": adj.num_relations}
+    return BASELINES[run.model].prepare(x, adj.edge_index.long(), x.dtype, **split, **run.model_options)
+
+
 def edges_of_run(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
     """The graph of every split of the run, one where all layers share it."""
     num_nodes = dataset.x.size(0)
-    if not CONVOLUTIONS[run.model].relational:
+    if not MODELS[run.model].relational:
         return [RelationalAdj(_narrow(run_edges(run, dataset), num_nodes), num_nodes=num_nodes)]
     graph, found = split_input(run, dataset), []
     for split in run_splits(run, dataset):

@@ -19,20 +19,34 @@ IS_DECOUPLED = {"adamw": True, "adam": False}
 
 
 def make_optimizer(
-    run: Run, parameters: Iterable[torch.nn.Parameter], capturable: bool = False
+    run: Run, parameters: Iterable[torch.nn.Parameter] | list[dict[str, Any]], capturable: bool = False
 ) -> torch.optim.Optimizer:
     """AdamW or Adam with one fused kernel a step, which CPUs and GPUs both have.
 
     Args:
         run: Which optimiser, with its learning rate and weight decay.
-        parameters: What it moves.
+        parameters: What it moves, or `parameter_groups`.
         capturable: Whether a CUDA graph may capture its step.
     """
     make: Any = _CLASSES[run.optimizer]
     optimizer: torch.optim.Optimizer = make(
         parameters, lr=run.lr, weight_decay=run.weight_decay, fused=True, capturable=capturable
     )
+    set_learning_rate(optimizer, run.lr)
     return optimizer
+
+
+def parameter_groups(run: Run, network: torch.nn.Module) -> list[dict[str, Any]]:
+    """The parameters of a network, in groups where it has some with a weight decay or learning rate of their own."""
+    find: Any = getattr(network, "parameter_groups", None)
+    groups: list[dict[str, Any]] = [{"params": [*network.parameters()]}] if find is None else find(run.weight_decay)
+    return groups
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Gives every group of parameters this rate, times the factor of the group."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("lr_factor", 1.0)
 
 
 def moments(
@@ -40,7 +54,7 @@ def moments(
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], int]:
     """Copies of both moments by the name of the parameter, on the CPU, and the number of steps taken."""
     states = optimizer.state_dict()["state"]
-    names = {number: name for number, (name, _) in enumerate(network.named_parameters())}
+    names = names_of(network, optimizer)
     first, second = (
         {names[number]: parts[key].detach().to("cpu", copy=True) for number, parts in states.items()}
         for key in ("exp_avg", "exp_avg_sq")
@@ -48,9 +62,15 @@ def moments(
     return first, second, max((int(parts["step"]) for parts in states.values()), default=0)
 
 
+def names_of(network: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:
+    """Names of the parameters in the order of the optimiser, which has them by group."""
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    return [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def load_moments(network: torch.nn.Module, optimizer: torch.optim.Optimizer, state: RunState) -> None:
     """Gives the optimiser what `moments` gave; its settings stay those of the run and of this device."""
-    names = [name for name, _ in network.named_parameters()]
+    names = names_of(network, optimizer)
     step = torch.tensor(float(state["steps"]))
     states = {
         number: {"step": step.clone(), "exp_avg": state["first"][name], "exp_avg_sq": state["second"][name]}

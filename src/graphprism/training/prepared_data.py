@@ -14,7 +14,7 @@ from torch_geometric.nn import MeanAggregation, SumAggregation
 
 from graphprism._checks import check_type
 from graphprism.datasets import PackedDataset
-from graphprism.nn import CONVOLUTIONS, GNN
+from graphprism.nn import GNN, MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batches import Batches, BlockDiagonal
@@ -71,13 +71,13 @@ _POSITIONS_AT_ONCE = 64
 
 def edge_needs(run: Run, dataset: PackedDataset) -> tuple[str, bool]:
     """The coefficients that the convolution of a run wants prepared, and whether it takes types of edges."""
-    convolution = CONVOLUTIONS[run.model]
+    convolution = MODELS[run.model]
     return convolution.edge_norm or "none", convolution.takes_edge_attr and bool(dataset.edge_types)
 
 
 def split_graphs(run: Run, dataset: PackedDataset, whole: Batch) -> list[RelationalAdj]:
     """All graphs as one, for every split of the run (one where all layers share it), sorted, without weights."""
-    relational = CONVOLUTIONS[run.model].relational
+    relational = MODELS[run.model].relational
     found = []
     for split in run_splits(run, dataset) if relational else (None,):
         edge_type, relations = (None, 1) if split is None else (split(whole), split.num_relations or 1)
@@ -200,7 +200,7 @@ def _table(
 
     Measured on an H200, 32 molecules a step: see `benchmarks/README.md`, training.
     """
-    is_stack = CONVOLUTIONS[run.model].fusable and run.norm is None and not run.dropout and not run.normalize
+    is_stack = MODELS[run.model].fusable and not (run.remedy or run.norm or run.dropout or run.normalize)
     is_stack = is_stack and not run.ffn and run.activation == "relu" and run.split_layers == "all"
     is_stack = is_stack and not run.learned_split
     if device.type != "cuda" or not is_stack:

@@ -14,7 +14,7 @@ from torch import Tensor
 from graphprism._checks import check_positive
 from graphprism._extras import needs_extra
 from graphprism.datasets import PackedDataset
-from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn.models import MODELS
 from graphprism.results import ACCELERATORS
 from graphprism.training.run import Run
 
@@ -39,7 +39,7 @@ def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
     strategy: Any = "auto"
     if devices * nodes > 1:
         # the edge features that the last layer of a gated network computes are unused
-        strategy = DDPStrategy(find_unused_parameters=CONVOLUTIONS[run.model].takes_edge_attr)
+        strategy = DDPStrategy(find_unused_parameters=MODELS[run.model].takes_edge_attr)
     fabric = Fabric(
         accelerator=accelerator,
         strategy=strategy,
@@ -156,7 +156,7 @@ def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
     graphs = dataset.subset("train").numel() if on_graphs else int(dataset.train_mask[:, run.fold].sum())  # type: ignore[index]
     batch = run.batch_size or graphs
     smallest = min(batch, graphs, graphs % batch or batch)
-    if (run.norm is not None or CONVOLUTIONS[run.model].has_batch_norm) and smallest < count:
+    if (run.norm is not None or MODELS[run.model].has_batch_norm) and smallest < count:
         raise ValueError(
             f"`batch_size` must leave each of {count} devices a {'graph' if on_graphs else 'node'} of every batch with "
             f"batch normalisation, got {run.batch_size} for {graphs} {'graphs' if on_graphs else 'nodes'}, whose "

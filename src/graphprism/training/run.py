@@ -17,7 +17,7 @@ from graphprism._checks import (
     check_whole,
 )
 from graphprism.nn.conv.relational_weight import DECAY, DEVIATIONS, STARTS
-from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn.models import BASELINES, MODELS, REMEDIES
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
 from graphprism.nn.models.gnn import PE_ENCODERS, SPLIT_LAYERS
 from graphprism.splitting import parse_splits
@@ -40,7 +40,7 @@ class Run:
 
     Attributes:
         dataset: What `graphprism.datasets.load` takes; it decides whether graphs or nodes have targets.
-        model: A name of `graphprism.nn.models.CONVOLUTIONS`.
+        model: A name of `graphprism.nn.models.MODELS`.
         split: A split as text, such as ``"degree"`` or ``"degree, ppr * attr(edge_attr)"``, or one for each layer
             between semicolons (see `graphprism.splitting.expression`); unused by models of one relation. Relations that
             do not occur in the data set are left out, but for a split by order alone, which has three.
@@ -99,6 +99,11 @@ class Run:
         learned_split: Whether scores of relations are trained with the network, from ``split``; MRS models only.
         neighbors: Neighbours that are sampled of every node in each layer, -1 for all of them, in batches of
             ``batch_size`` nodes; None trains on the whole graph at once; nodes only.
+        options: Hyper-parameters of a network of `graphprism.nn.models.BASELINES` alone, as ``name=value`` between
+            commas, in the order of their names; empty for convolutions.
+        encode: Whether a linear map comes before the first convolution and another after the last; nodes only, graphs
+            always have them.
+        remedy: None, or a name of `graphprism.nn.models.REMEDIES` that changes every layer of the model ``"gcn"``.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
@@ -151,10 +156,13 @@ class Run:
     head_activation: str = _field("relu", origin="relu")
     split_layers: str = _field("all", origin="all")
     neighbors: int | None = _field(None, origin=None)
+    options: str = _field("", origin="")
+    encode: bool = _field(False, origin=False)
+    remedy: str | None = _field(None, origin=None)
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("model", tuple(CONVOLUTIONS)),
+            ("model", tuple(MODELS)),
             ("jk", (None, "cat", "max", "lstm")),
             ("pe_encoder", PE_ENCODERS),
             ("activation", tuple(ACTIVATIONS)),
@@ -162,6 +170,7 @@ class Run:
             ("head_activation", tuple(ACTIVATIONS)),
             ("split_layers", SPLIT_LAYERS),
             ("weight_init", (None, "glorot")),
+            ("remedy", (None, *REMEDIES)),
             ("node_encoder", ("types", "atoms")),
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
@@ -170,7 +179,8 @@ class Run:
             ("deviation", DEVIATIONS),
         ):
             check_choice(name, getattr(self, name), allowed)
-        check_type("dataset", self.dataset, str, "a name")
+        for name in ("dataset", "options"):
+            check_type(name, getattr(self, name), str, "a name")
         parse_splits(self.split)
         if self.norm is not None:
             check_type("norm", self.norm, str, "None or a name")
@@ -192,10 +202,20 @@ class Run:
         check_finite_number("lr", self.lr)
         if self.lr <= 0:
             raise ValueError(f"`lr` must be above 0, got {self.lr!r}")
-        if self.learned_split and not CONVOLUTIONS[self.model].relational:
+        if self.learned_split and not MODELS[self.model].relational:
             raise ValueError(f"`learned_split` must be False for a model without relations, got True with {self.model}")
         check_share("alpha", self.alpha)
         check_share("dropout", self.dropout, below_one=True)
+        _check_options(self.model, self.options)
+
+    @property
+    def model_options(self) -> dict[str, Any]:
+        """What ``options`` says, by name.
+
+        >>> Run(model="gpr-gnn", batch_size=None, options="alpha=0.5,steps=10").model_options
+        {'alpha': 0.5, 'steps': 10}
+        """
+        return _parsed(self.options)
 
     @property
     def key(self) -> str:
@@ -211,10 +231,12 @@ class Run:
         >>> Run("chameleon", "dir-gcn", layers=5, width=128, batch_size=None, dropout=0.2, fold=2).title
         'dir-gcn, 5 layers, dropout 0.2, lr 0.001, fold 2, seed 0, chameleon'
         """
-        split = f" by {self.split}" if CONVOLUTIONS[self.model].relational else ""
+        split = f" by {self.split}" if MODELS[self.model].relational else ""
         dropout = f"dropout {self.dropout:g}{', of features too' * self.input_dropout}"
         more = (
+            (self.remedy or "", self.remedy),
             ("res", self.residual),
+            (f"{self.norm} norm", self.norm),
             ("ffn", self.ffn),
             (f"split {self.split_layers}", self.split_layers != "all"),
             (f"jk {self.jk}", self.jk),
@@ -243,6 +265,31 @@ class Run:
         if unknown:
             raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
         return cls(**{**ORIGIN, **values})
+
+
+def _parsed(options: str) -> dict[str, Any]:
+    """Numbers, true, false and words by name."""
+    pairs = (each.partition("=") for each in options.split(",") if each)
+    return {name: _value(text) for name, _, text in pairs}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _check_options(model: str, options: str) -> None:
+    found = _parsed(options)
+    # one spelling for one meaning: equal runs have equal keys
+    if [each.partition("=")[0] for each in options.split(",") if options] != sorted(found) or " " in options:
+        must = "name=value between commas, without spaces, in the order of names, each once"
+        raise ValueError(f"`options` must be {must}, got {options!r}")
+    if model in BASELINES:
+        BASELINES[model].check(found)
+    elif options:
+        raise ValueError(f"`options` must be empty for {model}, which is a convolution, got {options!r}")
 
 
 # The value that runs had before a field existed. It never changes, whatever the default of the field becomes.

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.utils import add_remaining_self_loops, to_undirected
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import CONVOLUTIONS
+from graphprism.nn import MODELS
 from graphprism.splitting import Graph, GraphLike, Split, parse_splits
 from graphprism.splitting.ranks import factors_of
 from graphprism.splitting.split import Only
@@ -50,7 +50,7 @@ def is_soft(split: Split) -> bool:
 
 def relations_of(run: Run, dataset: PackedDataset) -> int | tuple[int, ...]:
     """Relations of the graph that the model of a run takes; one number for each split of layers with their own."""
-    if not CONVOLUTIONS[run.model].relational:
+    if not MODELS[run.model].relational:
         return 1
     counts = tuple(split.num_relations or 1 for split in run_splits(run, dataset))
     return counts[0] if len(counts) == 1 else counts

@@ -18,7 +18,7 @@ from graphprism.training.run import ORIGIN, Run
 LEVELS = ("graph", "node")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
 _UNUSED = {
-    "graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise", "neighbors"),
+    "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise", "neighbors"),
     "node": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation"),
 }
 
@@ -84,6 +84,22 @@ def _label_score(name: str, output: Tensor, target: Tensor) -> float:
     # torchmetrics takes a sigmoid of logits, which makes large ones equal; only their order counts
     rank = torch.unique(output, return_inverse=True)[1].double()
     return float(getattr(classification, name)(rank / rank.max().clamp(min=1), target))
+
+
+def _check_remedy(run: Run, level: str) -> None:
+    """Raises unless a remedy stands alone on plain graph convolutions between an encoder and a head."""
+    wanted = {
+        "model": "gcn",
+        "residual": False,
+        "norm": None,
+        "normalize": False,
+        "ffn": False,
+        "jk": None,
+        "encode": level == "node",
+    }
+    for name, value in wanted.items():
+        if getattr(run, name) != value:
+            raise ValueError(f"`{name}` must be {value!r} with the remedy {run.remedy}, got {getattr(run, name)!r}")
 
 
 @dataclass(frozen=True)
@@ -160,6 +176,8 @@ class Task:
                 )
         if run.pe_encoder is not None and not run.pe:
             raise ValueError(f"`pe_encoder` must be None where `pe` is 0, got {run.pe_encoder!r}")
+        if run.remedy is not None:
+            _check_remedy(run, self.level)
         if (run.walk_steps > 0) != (run.pe_encoder == "walk"):
             must = "at least 1" if run.pe_encoder == "walk" else '0 without pe_encoder="walk"'
             raise ValueError(f"`walk_steps` must be {must}, got {run.walk_steps}")

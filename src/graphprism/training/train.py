@@ -14,7 +14,7 @@ import torch
 
 from graphprism._checks import check_function, check_positive, check_type
 from graphprism.datasets import PackedDataset, leak_audit
-from graphprism.nn import CONVOLUTIONS
+from graphprism.nn import MODELS
 from graphprism.results import RunResult
 from graphprism.training.checkpoint import Checkpoint, RunFolder
 from graphprism.training.eager import EagerEngine
@@ -195,7 +195,9 @@ def train_lockstep(
 
 def _takes_padded_graphs(run: Run, dataset: PackedDataset) -> bool:
     """Whether a network can run on tables of neighbours that are filled up to one size, with one type per edge."""
-    conv = CONVOLUTIONS[run.model]
+    conv = MODELS[run.model]
+    if run.remedy is not None:
+        return False
     fits = conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
     fits = fits and run.jk != "lstm"  # an LSTM has no form for many runs or a padded width
     if not fits or not conv.relational:

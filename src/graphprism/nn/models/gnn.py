@@ -470,7 +470,7 @@ class GNN(torch.nn.Module):
         check_tensor("x", x)
         if isinstance(self.encoder, Linear):
             _check_rows("x", x)
-            check_features(x, self.encoder, leading=True)
+            check_features(x, self.encoder, leading=True, sparse=True)
         h = x if self.encoder is None else self.encoder(x)
         if pe is not None:
             check_tensor("pe", pe)

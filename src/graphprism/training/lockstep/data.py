@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import CONVOLUTIONS
+from graphprism.nn import MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batched.pair_products import MOST_RELATIONS, TILE
@@ -93,10 +93,10 @@ class TableDataset:
             self._edge_pe = _one_more(_by_entry(adj, edge_pe.to(dtype), table)).to(device)
         self._base = table.base.to(device)
         # rows with the same relations stand together where products can leave out what no row of a tile sends
-        sends = _sends(adj) if CONVOLUTIONS[run.model].fusable else None
+        sends = _sends(adj) if MODELS[run.model].fusable else None
         self._sends = None if sends is None else _one_more(sends).to(device)
         # batch norms must know which rows are nodes
-        has_norm = run.ffn or run.pe_encoder == "walk" or CONVOLUTIONS[run.model].has_batch_norm
+        has_norm = run.ffn or run.pe_encoder == "walk" or MODELS[run.model].has_batch_norm
         self._tells_nodes = run.norm is not None or has_norm
         self.ptr = whole.ptr.to(device)
         self.sizes = torch.cat([whole.ptr.diff(), torch.zeros(1, dtype=torch.long)]).to(device)

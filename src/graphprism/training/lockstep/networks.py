@@ -73,7 +73,8 @@ class Networks:
 
     def __init__(self, runs: Sequence[Run], dataset: PackedDataset, data: TableDataset, device: torch.device) -> None:
         networks = [build_model(run, dataset) for run in runs]
-        run, self.width = runs[0], networks[0].hidden_channels
+        run = runs[0]
+        self.width: int = networks[0].hidden_channels
         wide = -(-self.width // _CHANNELS) * _CHANNELS
         if run.precision == "float64":
             networks = [network.double() for network in networks]
@@ -83,7 +84,7 @@ class Networks:
         self._readout = template.readout = OwnerReadout(readout_is_mean(template))
         self._template = template.to(device, next(networks[0].parameters()).dtype)
         low = torch.bfloat16 if run.precision == "bf16" else None
-        self.count = sum(parameter.numel() for parameter in networks[0].parameters())
+        self.count: int = sum(parameter.numel() for parameter in networks[0].parameters())
         self.parameters = StackedParameters(
             networks, self._template, run.pe, device, low, summed_last=data.leaves_out_pairs, held=held
         )

@@ -1,0 +1,106 @@
+"""The table of remedies on tiny data, and the numbers of its states."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from graphprism.datasets import molecules, save
+from graphprism.experiments.tables import remedies
+from graphprism.experiments.tables.remedies import (
+    COLUMNS,
+    LAYERS,
+    REMEDIES_TABLE,
+    measure_states,
+    plot_remedies,
+    remedies_spec,
+)
+from graphprism.results import TableResult
+from graphprism.training import Run, build_model
+from graphprism.training.build_model import parameters_of, width_of
+from graphprism.training.task import Task
+from tests.training.node_sets import small_set
+
+NAMES = [
+    "none", "residual", "residual + BN", "GCNII", "PairNorm", "DropEdge", "JK", "FAGCN", "A-DGN", "G2", "LMGC",
+    "MRS", "MRS + residual + BN",
+]  # fmt: skip
+
+
+class Silent:
+    def advance(self, title): ...
+    def epoch(self, report): ...
+    def say(self, line): ...
+
+
+def options(**changes):
+    return {**{each.name: each.default for each in REMEDIES_TABLE.options}, **changes}
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_table_has_all_remedies_and_depths(level):
+    spec = remedies_spec("zinc12k" if level == "graph" else "cora", level)
+    assert list(spec.rows) == [f"{n} {k}" for n in NAMES for k in LAYERS]
+    assert spec.columns == tuple(COLUMNS)
+    assert {cell.best.epochs for cell in spec.cells} == {80 if level == "graph" else 200}
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_rows_have_the_same_number_of_parameters(level):
+    dataset = molecules(20) if level == "graph" else small_set()
+    spec = remedies_spec(dataset.name, level)
+    for cell in spec.cells[:: len(COLUMNS)]:
+        run = cell.best
+        if run.layers > 2:
+            continue
+        Task.of(dataset).check(run)
+        width = width_of(run, dataset)
+        if run.remedy == "fagcn":
+            assert width == width_of(replace(run, remedy=None), dataset)
+            continue
+        assert parameters_of(run, dataset, width) <= 500_000 < parameters_of(run, dataset, width + 1)
+
+
+@pytest.mark.parametrize(("dataset", "metric"), [("zinc12k", "mae"), ("cora", "accuracy")])
+def test_every_remedy_is_trained_and_measured(tmp_path, monkeypatch, dataset, metric):
+    for name in ("_ON_GRAPHS", "_ON_NODES"):  # as small as the data
+        monkeypatch.setattr(remedies, name, replace(getattr(remedies, name), budget=1000))
+    data = molecules(40) if dataset == "zinc12k" else small_set()
+    save(replace(data, name=dataset), tmp_path / f"{dataset}.npz")
+    # on graphs a run has its own Fabric, a second each: those that other tables do not train
+    names = NAMES if dataset == "cora" else ["GCNII", "PairNorm", "DropEdge", "FAGCN", "A-DGN", "G2", "LMGC", "MRS"]
+    rows = [f"{name} 2" for name in names]
+    chosen = options(dataset=dataset, rows=",".join(rows), seeds=1, epochs=2)
+    job = REMEDIES_TABLE.prepare(chosen, tmp_path, tmp_path / "out")
+    output = job.run(Silent())
+    table = TableResult.from_json((tmp_path / "out" / "tables" / f"remedies-{dataset}-2-epochs.json").read_text())
+    for row in rows:
+        values = {column: table.cell(row, column).ours.mean for column in COLUMNS}
+        assert all(map(math.isfinite, values.values())), (row, values)
+        assert values["effective rank"] >= 1
+        assert 0 <= values["rank-one distance"] < 2
+    assert [path.suffix for path in output.files] == [".json", ".png", ".svg"]
+    ledger = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
+    assert len(ledger) == len(rows)
+    assert {line["metric"] for line in ledger} == {metric}
+
+
+def test_states_are_those_after_the_last_layer():
+    dataset = small_set()
+    run = Run("small", "gcn", layers=2, width=4, encode=True, jk="cat", batch_size=None, precision="float64")
+    network = build_model(run, dataset).double()
+    torch.nn.init.zeros_(network.convs[1].lin.weight)
+    with torch.no_grad():  # every node gets the same row, that of the bias
+        network.convs[1].bias.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    found = measure_states(network, run, dataset)
+    assert found["effective_rank"] == pytest.approx(1)
+    assert found["rank_one_distance"] == pytest.approx(0, abs=1e-9)
+    assert found["gradient_last"] > 0
+
+
+def test_picture_of_an_empty_table_can_be_drawn():
+    spec = remedies_spec("cora", "node")
+    table = TableResult("remedies-cora", spec.title, "", spec.rows, spec.columns, ())
+    assert len(plot_remedies(table, {}).axes) == 4

@@ -1,0 +1,96 @@
+"""Laws that all baselines keep, and what they refuse."""
+
+import pytest
+import torch
+
+from graphprism.nn import BASELINES, CONVOLUTIONS, MODELS
+from graphprism.nn.models.baselines.matrices import dense_if_that_pays, norm_matrix, spread, two_hops
+
+NODES, FEATURES = 12, 6
+FABER = {"alpha": 0.5, "jk": "max", "normalize": True, "start": "shared", "decay": 0.0}
+
+
+def made(name, dropout=0.0):
+    torch.manual_seed(0)
+    baseline = BASELINES[name]
+    edges = torch.randint(NODES, (2, 40))
+    edges = torch.unique(torch.cat([edges, edges.flip(0)], dim=1), dim=1)
+    types = torch.arange(edges.size(1)) % 3 if baseline.relational else None
+    relations = 3 if baseline.relational else 1
+    fields = {name: FABER[name] for name in baseline.fields}
+    sizes = {"num_nodes": NODES, "num_relations": relations, "dropout": dropout}
+    network = baseline.make(FEATURES, 8, 3, 2, fields=fields, **sizes).double()
+    x = torch.rand(NODES, FEATURES, dtype=torch.float64)
+    return network, x, baseline.prepare(x, edges, x.dtype, edge_type=types, num_relations=relations)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_parameter_gets_a_gradient(name):
+    network, x, graph = made(name)
+    network(x, graph).square().sum().backward()
+    assert [key for key, each in network.named_parameters() if each.grad is None or not each.grad.any()] == []
+
+
+@pytest.mark.parametrize("name", [name for name, entry in BASELINES.items() if entry.takes_sparse])
+def test_sparse_features_give_the_same(name):
+    network, x, graph = made(name)
+    x = x * (x > 0.8)
+    expected = network.eval()(x, graph)
+    expected.sum().backward()
+    grads = [parameter.grad.clone() for parameter in network.parameters()]
+    network.zero_grad()
+    found = network(x.to_sparse_csr(), graph)
+    torch.testing.assert_close(found, expected)
+    found.sum().backward()
+    torch.testing.assert_close([parameter.grad for parameter in network.parameters()], grads)
+
+
+@pytest.mark.parametrize("name", ["fsgnn", "fabernet"])
+def test_groups_hold_every_parameter_once(name):
+    network, _, _ = made(name)
+    grouped = [parameter for group in network.parameter_groups(0.1) for parameter in group["params"]]
+    assert sorted(map(id, grouped)) == sorted(map(id, network.parameters()))
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_dropout_follows_the_generator(name):
+    network, x, graph = made(name, dropout=0.5)
+    one, two = (network.train()(x, graph, torch.Generator().manual_seed(5)) for _ in range(2))
+    torch.testing.assert_close(one, two)
+
+
+def test_models_are_convolutions_and_baselines():
+    assert set(MODELS) == {*CONVOLUTIONS, *BASELINES}
+    assert len(MODELS) == len(CONVOLUTIONS) + len(BASELINES)
+
+
+def test_unknown_option_is_named():
+    with pytest.raises(ValueError, match="`options` of h2gcn must be among none, got steps"):
+        BASELINES["h2gcn"].check({"steps": 3})
+    with pytest.raises(ValueError, match="must be among steps, alpha, late_dropout, got hops"):
+        BASELINES["gpr-gnn"].make(2, 2, 2, 2, num_nodes=3, hops=3)
+
+
+def test_acm_gcn_has_two_layers():
+    with pytest.raises(ValueError, match="`num_layers` must be 2 for ACM-GCN, got 3"):
+        BASELINES["acm-gcn"].make(2, 2, 2, 3, num_nodes=3)
+
+
+def test_fabernet_rejects_what_it_does_not_know():
+    with pytest.raises(ValueError, match="`activation` \"abs\" or \"relu\", got 'max' and 'tanh'"):
+        BASELINES["fabernet"].make(2, 2, 2, 2, num_nodes=3, fields={"jk": "max"}, activation="tanh")
+
+
+def test_two_hops_leave_out_neighbours_and_loops():
+    square = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0, 0, 2], [1, 2, 3, 0, 0, 1, 2, 3, 2, 0]])  # with one diagonal
+    assert sorted(zip(*two_hops(square, 4).tolist(), strict=True)) == [(1, 3), (3, 1)]
+
+
+def test_dense_and_sparse_matrices_give_the_same_product():
+    edges, h = torch.randint(6, (2, 30)), torch.randn(6, 2, dtype=torch.float64)
+    sparse = norm_matrix(edges, 6, "sym", torch.float64)
+    dense = dense_if_that_pays(sparse)
+    assert isinstance(dense, torch.Tensor)
+    torch.testing.assert_close(spread(dense, h), spread(sparse, h))
+    assert dense_if_that_pays(norm_matrix(edges, 60, "sym", torch.float64)) is not None
+    assert not isinstance(dense_if_that_pays(norm_matrix(edges[:, :4], 60, "sym", torch.float64)), torch.Tensor)

@@ -1,0 +1,104 @@
+"""Every remedy equals a computation with dense matrices, written from its formula alone."""
+
+import math
+
+import pytest
+import torch
+
+from graphprism.nn import REMEDIES, RemedyGNN
+
+NODES, FEATURES, WIDTH, LAYERS = 7, 5, 4, 3
+EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0, 4, 0, 5, 6], [1, 0, 2, 1, 3, 2, 0, 3, 0, 4, 6, 5]])  # two graphs
+BATCH = torch.tensor([0, 0, 0, 0, 0, 1, 1])
+
+
+def made(remedy, **options):
+    torch.manual_seed(0)
+    model = RemedyGNN(remedy, WIDTH, 2, LAYERS, in_channels=FEATURES, **options).double().eval()
+    for parameter in model.parameters():  # biases start at zero, where they would hide a mistake
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model, torch.randn(NODES, FEATURES, dtype=torch.float64)
+
+
+def dense(edges):
+    matrix = torch.zeros(NODES, NODES, dtype=torch.float64)
+    matrix[edges[1], edges[0]] = 1
+    return matrix
+
+
+def normalised(matrix):
+    root = torch.diag(matrix.sum(1).clamp(min=1) ** -0.5)
+    return root @ matrix @ root
+
+
+def pair_norm(h):
+    h = h - h.mean(0)
+    return h / (1e-5 + h.square().sum(1).mean()).sqrt()
+
+
+def step(remedy, conv, layer, h, first):
+    a = normalised(dense(EDGES))
+    if remedy == "gcnii":
+        beta = math.log(0.5 / layer + 1)
+        mixed = 0.9 * a @ h + 0.1 * first
+        return ((1 - beta) * mixed + beta * mixed @ conv.weight1).relu()
+    if remedy == "fagcn":
+        scores = (h @ conv.att_l.weight.t() + (h @ conv.att_r.weight.t()).t()).tanh()
+        return 0.3 * first + (a * scores.t()) @ h
+    if remedy == "a-dgn":
+        own = conv.W - conv.W.t() - 0.1 * torch.eye(WIDTH)
+        return h + 0.1 * (h @ own.t() + a @ h @ conv.phi.lin.weight.t() + conv.bias).tanh()
+    new = a @ h @ conv.lin()[0] + conv.bias
+    if remedy == "pairnorm":
+        return torch.cat([pair_norm(new[graph == BATCH]) for graph in (0, 1)]).relu()
+    if remedy == "g2":
+        new, matrix = new.relu(), dense(EDGES)
+        apart = (new[:, None] - new[None]) ** 2
+        gate = ((matrix[..., None] * apart).sum(1) / matrix.sum(1)[:, None]).tanh()
+        return (1 - gate) * h + gate * new
+    return new.relu()
+
+
+@pytest.mark.parametrize("remedy", REMEDIES)
+def test_remedy_by_dense_matrices(remedy):
+    model, x = made(remedy)
+    first = h = x @ model.encoder.weight.t() + model.encoder.bias
+    for layer, conv in enumerate(model.convs, 1):
+        h = step(remedy, conv, layer, h, first)
+    expected = h @ model.head.weight.t() + model.head.bias
+    torch.testing.assert_close(model(x, EDGES, batch=BATCH), expected)
+
+
+@pytest.mark.parametrize("remedy", REMEDIES)
+def test_every_parameter_gets_a_gradient(remedy):
+    model, x = made(remedy)
+    model.train()(x, EDGES).square().sum().backward()
+    assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
+
+
+def test_dropedge_gives_the_edges_that_stay_their_own_degrees():
+    model, x = made("dropedge")
+    model.train()
+    seen = []
+    model.convs[0].register_forward_pre_hook(lambda module, args: seen.append(args[1]))
+    for seed in (1, 1, 2):
+        model(x, EDGES, generator=torch.Generator().manual_seed(seed))
+    weights = [adj.edge_weight for adj in seen]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    for weight in weights:
+        kept = dense(EDGES[:, weight > 0])
+        root = torch.diag(kept.sum(1).clamp(min=1) ** -0.5)
+        found = torch.zeros_like(kept).index_put((EDGES[1], EDGES[0]), weight)
+        # a node that hears nobody any more sends to nobody, as in a graph without its edges
+        torch.testing.assert_close(found, root @ (kept * (kept.sum(1) > 0)) @ root)
+    model.eval()
+    model(x, EDGES)
+    torch.testing.assert_close(
+        torch.zeros_like(kept).index_put((EDGES[1], EDGES[0]), seen[-1].edge_weight), normalised(dense(EDGES))
+    )
+
+
+def test_unknown_remedy_is_named():
+    with pytest.raises(ValueError, match="`remedy` must be one of"):
+        RemedyGNN("hope", 4, 2, 3)
