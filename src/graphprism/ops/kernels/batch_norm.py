@@ -62,8 +62,9 @@ def _normalise_kernel(
         there = (row < num_rows)[:, None] & inside[None, :]
         address = row[:, None] * channels + channel[None, :]
         entry = tl.load(x + address, mask=there, other=0.0).to(SUM)
-        new = (entry - mean[None, :]) * factor[None, :] + shift[None, :]
-        tl.store(out + address, new.to(out.dtype.element_ty), mask=there)
+        # another name than above: what a loop assigns keeps one shape
+        normal = (entry - mean[None, :]) * factor[None, :] + shift[None, :]
+        tl.store(out + address, normal.to(out.dtype.element_ty), mask=there)
 
 
 @triton.jit
