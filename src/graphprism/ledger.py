@@ -90,19 +90,19 @@ class Ledger:
 # Fields of `graphprism.training.Run` by their type, for reading without torch; a test holds the two together.
 _NAMES = (
     *("dataset", "model", "split", "split_layers", "node_encoder", "activation", "head", "head_activation"),
-    *("optimizer", "schedule", "precision", "start", "deviation"),
+    *("optimizer", "schedule", "precision", "start", "deviation", "options"),
 )
 _WHOLE = ("layers", "budget", "pe", "walk_steps", "head_layers", "warmup", "epochs", "seed", "fold")
 _FLAGS = (
     *("residual", "edge_residual", "normalize", "ffn", "edge_dropout", "edge_walks"),
-    *("input_dropout", "undirected", "self_loops", "row_normalise"),
+    *("input_dropout", "undirected", "self_loops", "row_normalise", "learned_split", "encode"),
 )
 RUN_TYPES: Mapping[str, Any] = {
     **dict.fromkeys(_NAMES, str),
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(_FLAGS, bool),
-    **dict.fromkeys(("width", "batch_size", "patience"), int | None),
-    **dict.fromkeys(("jk", "pe_encoder", "norm", "weight_init"), str | None),
+    **dict.fromkeys(("width", "batch_size", "patience", "neighbors"), int | None),
+    **dict.fromkeys(("jk", "pe_encoder", "norm", "weight_init", "remedy"), str | None),
     **dict.fromkeys(("dropout", "lr", "weight_decay", "clip", "alpha", "decay"), float),
 }
 

@@ -69,7 +69,7 @@ def test_peptides_tables_of_types_start_with_glorot():
 
 def test_directed_grid_has_jumping_knowledge():
     for cell in DIRECTED.cells:
-        if cell.best is not None:
+        if cell.best is not None and cell.row in ("MLP", "GCN", "Dir-GNN", "MRS-Dir-GNN"):
             assert cell.grid["jk"] == ("cat", "max")
             assert len(cell.configurations("full")) == 4 * 3 * 2 * 4
     assert any("jk" in note for note in DIRECTED.notes)

@@ -72,7 +72,8 @@ const certificate = (() => {
     const independent = pairs(counted) - sizes.reduce((sum, size) => sum + pairs(size), 0), total = pairs(graph.numNodes);
     const rank = Math.min(width, Math.max(first.length ? rankOf(first) : 0, Math.min(2, first.length)));
     const sentence = independent === 0
-      ? "MRSGCNConv: no two nodes are structurally independent on this graph; nothing is proven to keep the output from rank one."
+      ? "MRSGCNConv: no two nodes are structurally independent on this graph; nothing is proven to keep the output from rank one. "
+        + "It says nothing about accuracy."
       : `MRSGCNConv has, for generic weights and input (almost all, not all), rank at least ${rank}; ${percent(independent, total)} of node `
         + "pairs are distinguished (mapped to linearly independent vectors), on one relation 0 %. Proven for an injective activation, such "
         + "as tanh, or none; sufficient, not necessary. It says nothing about accuracy.";
