@@ -34,7 +34,8 @@ ARROWS = {
     "analysis": {"packed", "io", "plotting", "splitting", "ops"},
     # Both make molecule-like graphs, with one generator.
     "testing": {"datasets", "splitting", "ops"},
-    "datasets": {"packed"},
+    # Tables and GraphML are read by `io`, and become sets with targets and folds here.
+    "datasets": {"packed", "io"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
     "training": {"results", "nn", "transforms", "datasets", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.

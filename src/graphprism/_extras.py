@@ -13,6 +13,7 @@ EXTRAS = {
     "lightning": "experiments",
     "scipy": "experiments",
     "torchmetrics": "experiments",
+    "pyarrow": "parquet",
     "tensorboard": "full",
 }
 
