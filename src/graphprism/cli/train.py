@@ -38,6 +38,8 @@ def train(
     seeds: option.Seeds = "0",
     folds: option.Folds = "0",
     precision: option.Precision = None,
+    metric: option.Metric = None,
+    class_weights: option.ClassWeights = None,
     data: Data = None,
     out: option.Out = Path("outputs"),
     accelerator: option.Accelerator = "auto",

@@ -174,6 +174,18 @@ Folds = Annotated[
     str,
     typer.Option(metavar="NUMBERS", help="A run for each official fold: 0, or 0..9.", rich_help_panel="Training"),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="What validation compares: mae, rmse, auroc, ap, accuracy, f1, hits@50.",
+        show_default="of the data set",
+        rich_help_panel="Training",
+    ),
+]
+ClassWeights = Annotated[
+    str | None,
+    typer.Option(metavar="balanced", help="Rare classes count as much as others.", rich_help_panel="Training"),
+]
 Precision = Annotated[str | None, _training("precision", "Of the numbers.", "float32|bf16|float64")]
 Seeds = Annotated[
     str,

@@ -9,7 +9,10 @@ from graphprism.results import Cell, CellStatus, Score, TableResult
 
 # Whether larger is better, by the word in brackets of a column: the metrics of `graphprism.training.task.METRICS`,
 # which a page without torch cannot import (a test holds the two together), and others of published tables.
-METRICS = {"ap": True, "accuracy": True, "mae": False, "ce": False, "ms": False}
+METRICS = {
+    **dict.fromkeys(("ap", "auroc", "accuracy", "f1", "hits@10", "hits@20", "hits@50", "hits@100"), True),
+    **dict.fromkeys(("mae", "rmse", "ce", "ms"), False),
+}
 
 
 def larger_is_better(table: TableResult, column: str) -> bool | None:

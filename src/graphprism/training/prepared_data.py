@@ -21,6 +21,7 @@ from graphprism.ops.batches import Batches, BlockDiagonal
 from graphprism.ops.csr import trusted_csr_sum
 from graphprism.splitting import resolve_split
 from graphprism.training.build_model import relations_of
+from graphprism.training.optim import epoch_order
 from graphprism.training.run import Run
 from graphprism.transforms import LaplacianPE, LaplacianSpectrum
 
@@ -61,6 +62,10 @@ class GraphBatch:
             "batch": self.owner,
             "pe": self.pe,
         }
+
+    def read(self, output: Tensor) -> Tensor:
+        """The outputs of its graphs: what the network gives."""
+        return output
 
 
 # Graphs whose positions are computed at once: the transform looks at all edges for each of its graphs.
@@ -118,7 +123,7 @@ class PreparedDataset:
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device | str = "cpu") -> None:
         check_type("run", run, Run, "a Run")
         check_type("dataset", dataset, PackedDataset, "a PackedDataset")
-        self.dataset = dataset
+        self.dataset, self._seed = dataset, run.seed
         dtype = torch.float64 if run.precision == "float64" else torch.float32
         whole = dataset.batch(torch.arange(len(dataset)))
         edge_norm, takes_edge_attr = edge_needs(run, dataset)
@@ -136,6 +141,11 @@ class PreparedDataset:
     def subset(self, name: str) -> Tensor:
         """Numbers of the graphs of ``"train"``, ``"val"`` or ``"test"``, on the CPU."""
         return self.dataset.subset(name).cpu()
+
+    def training_rows(self, epoch: int) -> Tensor:
+        """The training graphs in the order of an epoch, on the CPU."""
+        graphs = self.subset("train")
+        return graphs[epoch_order(self._seed, epoch, graphs.numel())]
 
     def targets(self, graphs: Tensor) -> Tensor:
         """Targets of these graphs, on the device."""

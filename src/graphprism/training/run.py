@@ -77,6 +77,8 @@ class Run:
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
+        metric: A name of `graphprism.training.METRICS`; None takes that of the data set.
+        class_weights: None, or ``"balanced"``: every class counts the same in the loss, however rare it is.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
@@ -117,6 +119,8 @@ class Run:
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
     row_normalise: bool = _field(False, origin=False)
+    metric: str | None = _field(None, origin=None)
+    class_weights: str | None = _field(None, origin=None)
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -124,6 +128,7 @@ class Run:
             ("jk", (None, "cat", "max")),
             ("pe_encoder", (None, "deepset")),
             ("weight_init", (None, "glorot")),
+            ("class_weights", (None, "balanced")),
             ("node_encoder", ("types", "atoms")),
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
@@ -133,8 +138,9 @@ class Run:
             check_choice(name, getattr(self, name), allowed)
         for name in ("dataset", "split"):
             check_type(name, getattr(self, name), str, "a name")
-        if self.norm is not None:
-            check_type("norm", self.norm, str, "None or a name")
+        for name in ("norm", "metric"):
+            if getattr(self, name) is not None:
+                check_type(name, getattr(self, name), str, "None or a name")
         for each in fields(self):
             if isinstance(each.default, bool):
                 check_type(each.name, getattr(self, each.name), bool, "True or False")

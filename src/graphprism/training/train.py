@@ -22,7 +22,7 @@ from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
-from graphprism.training.node_data import NodeData
+from graphprism.training.node_data import NodeData, check_node_run
 from graphprism.training.processes import broadcast_from_rank0, check_processes, device_type, make_fabric
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
@@ -63,7 +63,7 @@ def train(
 
     Args:
         run: What to train.
-        dataset: Graphs or nodes with targets and folds.
+        dataset: Graphs, nodes or links with targets and folds.
         folder: Where to keep checkpoints, in a folder named by ``run.key``; None keeps none.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
@@ -80,14 +80,16 @@ def train(
     >>> result.status, len(result.history["val"])
     ('finished', 3)
     """
-    task = Task.of(dataset)
+    task = Task.of(dataset, run)
     task.check(run)
     check_positive("devices", devices)
     check_positive("nodes", nodes)
     _check_outputs(folder, on_epoch)
-    if task.level == "node":
+    if task.level != "graph":
         if devices * nodes != 1:
-            raise ValueError(f"`devices` must be 1 for targets of nodes, got {devices * nodes}")
+            raise ValueError(f"`devices` must be 1 for targets of {task.level}s, got {devices * nodes}")
+        check_node_run(run, dataset)
+    if task.level != "graph" and not why_not_lockstep(run, dataset):
         device = torch.device(device_type(accelerator, devices, nodes))
         with restore_torch_state(device):
             (result,) = _finish(FullGraphEngine([run], dataset, device), dataset, folder, on_epoch)
@@ -138,8 +140,7 @@ def train_lockstep(
     On a GPU a step of all runs on graphs is one captured graph of kernels, and each run on nodes is one of its own; the
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
     diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
-    that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with a norm other than batch
-    norm, with a directed convolution or one of PyG.
+    that lockstep cannot take are trained one by one, by `train`; `why_not_lockstep` has the reasons.
 
     Args:
         runs: What to train.
@@ -163,16 +164,16 @@ def train_lockstep(
     check_type("runs", runs, Sequence, "a list of Runs")
     for run in runs:
         check_type("runs", run, Run, "a list of Runs")
-        task.check(run)
+        Task.of(dataset, run).check(run)
     has_hubs = task.level == "graph" and most_neighbours(dataset) > _MOST_SLOTS
     found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}
     for run in dict.fromkeys(runs):  # a run that is given twice is trained once
-        if task.level == "graph" and (has_hubs or not _takes_padded_graphs(run)):
+        if why_not_lockstep(run, dataset, has_hubs):
             found[run.key] = _train_alone(run, dataset, folder, device, on_epoch)
         else:
-            groups.setdefault(lockstep_key(run) if task.level == "node" else _graph_key(run), []).append(run)
-    train_group = _train_nodes if task.level == "node" else _train_graphs
+            groups.setdefault(_graph_key(run) if task.level == "graph" else lockstep_key(run), []).append(run)
+    train_group = _train_graphs if task.level == "graph" else _train_nodes
     with restore_torch_state(device):
         for group in groups.values():
             results = train_group(group, dataset, device, folder, at_once, on_epoch)
@@ -180,10 +181,30 @@ def train_lockstep(
     return [found[run.key] for run in runs]
 
 
-def _takes_padded_graphs(run: Run) -> bool:
-    """Whether a network can run on tables of neighbours that are filled up to one size."""
+def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = None) -> str:
+    """Why a run cannot be trained beside others, in a few words; empty where it can.
+
+    Args:
+        run: The run.
+        dataset: What it trains on.
+        has_hubs: Whether a node has more neighbours than a padded table takes; found out where it is None.
+    """
+    task = Task.of(dataset, run)
+    if task.level == "link":
+        return "links are trained one by one"
+    if task.level == "node":
+        classes = (task.target, task.metric) == ("multiclass", "accuracy")
+        return (
+            "" if classes else f"on nodes lockstep knows accuracy of classes alone, not {task.target} by {task.metric}"
+        )
     conv = CONVOLUTIONS[run.model]
-    return conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
+    if not conv.takes_graph or conv.directed or conv.edge_norm is None:
+        return f"lockstep has no {run.model} on graphs"
+    if run.norm not in _NORMS:
+        return f"lockstep knows batch norm alone, not {run.norm}"
+    if most_neighbours(dataset) > _MOST_SLOTS if has_hubs is None else has_hubs:
+        return f"a node has more than {_MOST_SLOTS} neighbours"
+    return ""
 
 
 def forget(folder: str | Path, runs: Iterable[Run]) -> None:
@@ -221,13 +242,13 @@ def _finish(
             return [each.load() for each in folders]
 
         checkpoints = open_and_load() if fabric is None else broadcast_from_rank0(fabric, open_and_load)
-        session = Session(engine, Task.of(dataset), data, folders or None, checkpoints, extra)
+        session = Session(engine, Task.of(dataset, engine.runs[0]), data, folders or None, checkpoints, extra)
         return session.finish(on_epoch if fabric is None or fabric.is_global_zero else None)
 
 
 def _baselines(runs: Sequence[Run], dataset: PackedDataset) -> list[dict[str, Any]]:
     """Accuracies in percent of two guesses without parameters, to put beside those of runs on nodes."""
-    if dataset.level != "node":
+    if (dataset.level, dataset.task) != ("node", "multiclass"):
         return [{} for _ in runs]
     # runs that differ in seed or model share an audit: it sorts all edges, seconds on a graph of millions
     kinds = [(run.fold, run.undirected, run.self_loops) for run in runs]
