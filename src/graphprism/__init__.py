@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
     from graphprism.splitting import check_split
+    from graphprism.training import load
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
 _PACKAGES = (
@@ -59,6 +60,7 @@ _NAMES = {
         ),
         "analysis",
     ),
+    "load": "training",
     "read_graph": "io",
     "to_mrs": "convert",
 }
@@ -83,6 +85,7 @@ __all__ = [
     "experiments",
     "explain",
     "inspect_graph",
+    "load",
     "nn",
     "ops",
     "rank_one_distance",

@@ -75,6 +75,14 @@ def train() -> Any:
 
 
 @app.command()
+def predict() -> Any:
+    """Predict new graphs, nodes or links with a trained run, and write a CSV file."""
+    from graphprism.cli.predict import predict
+
+    return predict
+
+
+@app.command()
 def reproduce() -> Any:
     """Compute a figure or table of the paper."""
     from graphprism.cli.reproduce import app

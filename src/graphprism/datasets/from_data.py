@@ -69,12 +69,14 @@ def from_data(
     if not graphs:
         raise ValueError("`data` must be at least one graph, got none")
     if isinstance(data, Data | Dataset) and len(graphs) == 1 and (task == "link" or _is_per_node(graphs[0])):
-        whole = _pack(name, graphs, "link" if task == "link" else "node", directed)
+        whole = pack_inputs(name, graphs, "link" if task == "link" else "node", directed)
         if task == "link":
             return with_links(whole, metric, shares, seed)
         return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed)
     target = encode_target(_target_columns([graph.y for graph in graphs], graphs), task, "`y`")
-    whole = _pack(name, [graph for graph, known in zip(graphs, target.known, strict=True) if known], "graph", directed)
+    whole = pack_inputs(
+        name, [graph for graph, known in zip(graphs, target.known, strict=True) if known], "graph", directed
+    )
     y = target.y[target.known]
     split = draw_folds(strata_of(y, target.task), shares, seed)
     return with_target(whole, replace(target, y=y), metric, split=torch.from_numpy(split))
@@ -162,7 +164,7 @@ def _target_columns(targets: Sequence[Any], graphs: Sequence[Data]) -> list[np.n
     return list(torch.cat(rows).detach().cpu().numpy().T)
 
 
-def _pack(name: str, graphs: Sequence[Data], level: str, directed: bool | None) -> PackedDataset:
+def pack_inputs(name: str, graphs: Sequence[Data], level: str, directed: bool | None) -> PackedDataset:
     """Graphs one after another, without targets."""
     sizes = torch.tensor([graph.num_nodes for graph in graphs])
     edges = torch.tensor([graph.num_edges for graph in graphs])

@@ -3,6 +3,7 @@
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.training.build_model import build_model, load_best
 from graphprism.training.checkpoint import CheckpointError
+from graphprism.training.predictor import Predictions, Predictor, load
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
 from graphprism.training.session import Diverged, EpochReport
@@ -15,12 +16,15 @@ __all__ = [
     "Diverged",
     "EpochReport",
     "Metric",
+    "Predictions",
+    "Predictor",
     "Run",
     "Task",
     "build_model",
     "data_identity",
     "fit_width",
     "forget",
+    "load",
     "load_best",
     "train",
     "train_lockstep",

@@ -17,6 +17,7 @@ from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult
 from graphprism.training.checkpoint import Checkpoint, RunFolder
+from graphprism.training.data_form import form_of
 from graphprism.training.eager import EagerEngine
 from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
@@ -237,7 +238,7 @@ def _finish(
 
         def open_and_load() -> list[Checkpoint | None]:
             for run in engine.runs if folder is not None else ():
-                folders.append(RunFolder(Path(folder or ""), run, data))
+                folders.append(RunFolder(Path(folder or ""), run, data, form_of(dataset)))
                 at_end.callback(folders[-1].close)
             return [each.load() for each in folders]
 
