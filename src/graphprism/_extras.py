@@ -9,6 +9,7 @@ from contextlib import contextmanager
 EXTRAS = {
     "matplotlib": "demo",
     "rich": "demo",
+    "tomli": "demo",
     "typer": "demo",
     "lightning": "experiments",
     "scipy": "experiments",

@@ -15,7 +15,8 @@ OTHER = {
     "clip": 0.0, "schedule": "constant", "warmup": 0, "batch_size": None, "epochs": 5, "seed": 2,
     "precision": "float64", "patience": 3, "fold": 1, "alpha": 1.0, "normalize": True, "input_dropout": True,
     "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True,
-    "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot",
+    "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot", "metric": "f1",
+    "class_weights": "balanced",
 }  # fmt: skip
 
 

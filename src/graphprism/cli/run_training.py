@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,9 @@ from rich.console import Console
 
 from graphprism._text import counted
 from graphprism.cli.arguments import suggest
+from graphprism.cli.epoch_log import EpochLog
 from graphprism.cli.progress import EpochProgress
+from graphprism.cli.run_file import NONE, write_run_file
 from graphprism.cli.train_options import DATASET_DEFAULTS, DIRECTED_PROTOCOL, MODELS, NODE_PROTOCOL
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
@@ -25,7 +27,7 @@ from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.runner import Listener, finished_results, run_missing
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
-from graphprism.training import Diverged, Run, Task, build_model, data_identity, forget, train
+from graphprism.training import Diverged, EpochReport, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
 from graphprism.training.node_data import check_node_run
 from graphprism.training.train import why_not_lockstep
@@ -100,6 +102,8 @@ def _training(runs: Sequence[Run]) -> str:
 _NUMBERS = re.compile(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?")
 # More would take years; each is an object in memory before the first one starts.
 _MOST_RUNS = 100_000
+# Fields that a run file, or an option, can set to none.
+_MAY_BE_NONE = {each.name for each in fields(Run) if "None" in str(each.type)}
 # Options with one or several values, and the fields of a run that they become.
 _SEVERAL = ("model", "lr", "seeds", "folds", "seed", "fold")
 
@@ -122,6 +126,7 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     """
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
     given = {name: value for name, value in options.items() if name in known and value is not None}
+    given |= {name: None for name, value in given.items() if value == NONE and name in _MAY_BE_NONE}
     shared = {**_protocol(given.get("dataset", "molecules"), dataset), **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
@@ -256,6 +261,7 @@ def train_all(
     placement: Placement,
     progress: EpochProgress,
     fresh: bool = False,
+    log: EpochLog | None = None,
 ) -> list[RunResult]:
     """Trains the runs that the ledger does not have, and returns the results of all.
 
@@ -266,6 +272,7 @@ def train_all(
         placement: The devices and the engine.
         progress: Shows epochs, and runs that are in the ledger.
         fresh: Whether to ignore results and checkpoints of earlier calls.
+        log: Gets every epoch as well.
     """
     ledger = Ledger(out / "ledger.jsonl", fresh=fresh)
     if fresh and placement.is_rank0:
@@ -273,12 +280,18 @@ def train_all(
     known = finished_results(runs, {runs[0].dataset: data_identity(dataset)}, ledger)
     for result in known.values():
         progress.say(_found_message(result, ledger))
+
+    def on_epoch(report: EpochReport) -> None:
+        progress(report)
+        if log is not None:
+            log(report)
+
     if placement.processes > 1:
-        return [known.get(run.key) or _train_shared(run, dataset, out, placement, ledger, progress) for run in runs]
+        return [known.get(run.key) or _train_shared(run, dataset, out, placement, ledger, on_epoch) for run in runs]
     found: dict[str, RunResult] = {}
     listener = Listener(
         lambda result: found.update({result.key: result}),
-        progress,
+        on_epoch,
         lambda count: progress.say(f"waiting for {counted(count, 'run')} of other processes"),
     )
     trainer = trainer_for(runs, placement.engine, placement.accelerator)
@@ -291,7 +304,12 @@ def train_all(
 
 
 def _train_shared(
-    run: Run, dataset: PackedDataset, out: Path, placement: Placement, ledger: Ledger, progress: EpochProgress
+    run: Run,
+    dataset: PackedDataset,
+    out: Path,
+    placement: Placement,
+    ledger: Ledger,
+    on_epoch: Callable[[EpochReport], None],
 ) -> RunResult:
     """One run on several devices: all processes come here, so that no claim can choose one of them."""
     devices: dict[str, Any] = {
@@ -300,7 +318,7 @@ def _train_shared(
         "nodes": placement.nodes,
     }
     try:
-        result = train(run, dataset, folder=out / "checkpoints", on_epoch=progress, **devices)
+        result = train(run, dataset, folder=out / "checkpoints", on_epoch=on_epoch, **devices)
     except Diverged as error:
         result = error.result
     if placement.is_rank0:
@@ -327,10 +345,16 @@ def run_training(options: Mapping[str, Any]) -> None:
         runs = train_runs(options, dataset)
         plan = train_plan(runs, dataset)
         _check_writable(out)
+        log = EpochLog(options["log"], out / "logs") if options.get("log") else None
         if placement.is_rank0:
             typer.echo("\n".join(plan))
+            if options.get("save"):
+                write_run_file(options["save"], runs)
+                typer.echo(f"The settings are in {options['save']}.")
         with progress:
-            results = train_all(runs, dataset, out, placement, progress, options["fresh"])
+            results = train_all(runs, dataset, out, placement, progress, options["fresh"], log)
+        if log is not None:
+            log.close()
     except KeyboardInterrupt:
         if progress.last is None:
             raise

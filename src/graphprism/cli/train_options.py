@@ -196,6 +196,18 @@ Seeds = Annotated[
     ),
 ]
 
+RunFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[RUN.toml]", help="A file with options, as --save writes it; options here come before it."),
+]
+Log = Annotated[
+    str | None,
+    typer.Option(metavar="csv|tensorboard", help="Every epoch, in FOLDER/logs.", rich_help_panel=_WHERE),
+]
+Save = Annotated[
+    Path | None, typer.Option(metavar="RUN.toml", help="Write all settings to a run file.", rich_help_panel=_WHERE)
+]
+
 Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="Gets ledger.jsonl and the checkpoints.", rich_help_panel=_WHERE)
 ]

@@ -85,7 +85,7 @@ def _sparse_if_that_pays(x: Tensor) -> Tensor:
 
 def check_node_run(run: Run, dataset: PackedDataset) -> None:
     """Raises `ValueError` unless a run can be trained on the nodes of a data set."""
-    if dataset.level == "node":
+    if dataset.level != "link":
         if dataset.train_mask is None or dataset.val_mask is None or dataset.test_mask is None:
             raise ValueError(f"`dataset` must have masks for training, validation and test, got {dataset!r} without")
         folds = dataset.train_mask.size(1)

@@ -224,7 +224,7 @@ def test_bad_input():
         train_lockstep(RUNS, DATASET, accelerator="cpu", at_once=-1)
     with pytest.raises(ValueError, match=r"`dataset.metric` must be one of"):
         train_lockstep(RUNS, replace(DATASET, metric="msle"), accelerator="cpu")
-    with pytest.raises(ValueError, match=r"`dataset` must have classes of nodes and their accuracy"):
+    with pytest.raises(ValueError, match=r"`batch_size` must be None \(the whole graph\) for targets of nodes"):
         train_lockstep(RUNS, replace(DATASET, level="node"), accelerator="cpu")
 
 
