@@ -16,6 +16,7 @@ EXTRAS = {
     "torchmetrics": "experiments",
     "pyarrow": "parquet",
     "tensorboard": "full",
+    "optuna": "tune",
 }
 
 

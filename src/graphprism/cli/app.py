@@ -75,6 +75,14 @@ def train() -> Any:
 
 
 @app.command()
+def tune() -> Any:
+    """Search for good settings with Optuna: trials that fall behind on validation are stopped early."""
+    from graphprism.cli.tune import tune
+
+    return tune
+
+
+@app.command()
 def predict() -> Any:
     """Predict new graphs, nodes or links with a trained run, and write a CSV file."""
     from graphprism.cli.predict import predict

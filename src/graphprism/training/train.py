@@ -33,7 +33,7 @@ from graphprism.training.task import Task
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-OnEpoch = Callable[[EpochReport], None]
+OnEpoch = Callable[[EpochReport], object]
 
 # Neighbours of a node from which on a padded table of them is mostly empty: such runs are trained one by one.
 _MOST_SLOTS = 16
@@ -69,7 +69,7 @@ def train(
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
         nodes: Machines; with more than one start the script by torchrun.
-        on_epoch: Called after every epoch, in the first process only.
+        on_epoch: Called after every epoch, in the first process only; where it returns True the run stops.
 
     Raises:
         Diverged: The loss was not a finite number.
@@ -149,7 +149,7 @@ def train_lockstep(
         folder: Where to keep checkpoints; None keeps none.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         at_once: Runs trained together at most; as many as fit into memory without it.
-        on_epoch: Called for every run after every epoch.
+        on_epoch: Called for every run after every epoch; where it returns True that run stops.
 
     Returns:
         A result for every run, in their order; those that diverged say so.
