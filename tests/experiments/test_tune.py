@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("optuna")
+optuna = pytest.importorskip("optuna")
 
 from graphprism.datasets import molecules
 from graphprism.experiments import Ledger
@@ -21,8 +21,6 @@ def tuner(out, space=SPACE, base=BASE, dataset=None, **options):
 
 @pytest.fixture(autouse=True)
 def quiet():
-    import optuna
-
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     yield

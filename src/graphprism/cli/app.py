@@ -75,6 +75,14 @@ def train() -> Any:
 
 
 @app.command()
+def estimate() -> Any:
+    """Say how much memory and time runs will take, by timing a few of their steps."""
+    from graphprism.cli.estimate import estimate
+
+    return estimate
+
+
+@app.command()
 def tune() -> Any:
     """Search for good settings with Optuna: trials that fall behind on validation are stopped early."""
     from graphprism.cli.tune import tune

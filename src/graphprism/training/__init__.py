@@ -3,6 +3,7 @@
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.training.build_model import build_model, load_best
 from graphprism.training.checkpoint import CheckpointError
+from graphprism.training.estimate import Estimate, estimate
 from graphprism.training.predictor import Predictions, Predictor, load
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
@@ -15,6 +16,7 @@ __all__ = [
     "CheckpointError",
     "Diverged",
     "EpochReport",
+    "Estimate",
     "Metric",
     "Predictions",
     "Predictor",
@@ -22,6 +24,7 @@ __all__ = [
     "Task",
     "build_model",
     "data_identity",
+    "estimate",
     "fit_width",
     "forget",
     "load",
