@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-optuna = pytest.importorskip("optuna")
-
 from graphprism.datasets import molecules
 from graphprism.experiments import Ledger
 from graphprism.experiments.tune import Choice, Tuner, parse_choice
 from graphprism.training import Run, train
 from graphprism.training.train import lockstep_key
 from tests.training.test_targets import WHOLE, ring
+
+optuna = pytest.importorskip("optuna")
 
 BASE = Run(dataset="ring", **{**WHOLE, "epochs": 6})
 SPACE = {"lr": Choice(low=1e-4, high=1e-1), "dropout": Choice(values=(0.0, 0.5))}

@@ -15,7 +15,10 @@ from graphprism.io.graphml import read_graphml_columns
 # Names of files and of columns, without regard to case, spaces and punctuation; the first that is there is taken.
 _FILES = {
     "nodes": ("nodes", "node", "vertices", "vertex", "entities", "atoms", "points", "papers", "users", "items"),
-    "edges": ("edges", "edge", "links", "link", "edgelist", "arcs", "bonds", "relations", "connections", "cites"),
+    "edges": (
+        *("edges", "edge", "links", "link", "edgelist", "arcs", "bonds", "relations", "connections"),
+        *("citations", "cites", "interactions", "follows", "adjacency"),
+    ),
     "graphs": ("graphs", "graph", "molecules", "samples"),
 }
 _COLUMNS = {
