@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
-from itertools import cycle
+from dataclasses import replace
+from itertools import cycle, product
 from pathlib import Path
 
 import measure
@@ -29,12 +30,13 @@ from graphprism.nn import GNN
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batches import select_graphs
 from graphprism.splitting import by_order
-from graphprism.training import Run, Task, build_model
+from graphprism.training import Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
 from graphprism.training.optim import epoch_order, make_optimizer
 from graphprism.training.prepared_data import PreparedDataset
 from graphprism.training.schedule import learning_rate
+from graphprism.training.task import Task
 
 LAYERS, BATCH, STEPS, BATCHES = 8, 32, 300, 20
 LR = 3e-4
@@ -46,6 +48,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--runs", default="1,9,27", help="runs in lockstep; empty for none")
     parser.add_argument("--models", default="mrs-gcn,gcn", help="of the runs in lockstep")
+    parser.add_argument("--starts", default="independent,shared", help="of relations of the runs in lockstep")
     parser.add_argument("--precisions", default="float32,bf16", help="of the runs in lockstep")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
@@ -60,12 +63,13 @@ def main() -> None:
     contenders = steps(networks(dataset, device), dataset, device)
     counts = dict.fromkeys(contenders, 1)
     at_once = [int(count) for count in args.runs.split(",") if count]
-    for model in args.models.split(",") if at_once else []:
-        for precision in args.precisions.split(","):
-            check_lockstep(model, precision, dataset, device)
-            for count in at_once:
-                words = f"lockstep {model}, {count} at once, {precision}"
-                contenders[words], counts[words] = lockstep(model, precision, count, dataset, device), count
+    models, starts = args.models.split(","), args.starts.split(",")
+    kinds = [(m, s) for m in models for s in starts if m != "gcn" or s == starts[0]]  # one relation has one start
+    for (model, start), precision in product(kinds if at_once else [], args.precisions.split(",")):
+        check_lockstep(runs_of(model, precision, 2, start), dataset, device)
+        for count in at_once:
+            words = f"lockstep {model}, {count} at once, {precision}{', shared start' * (start == 'shared')}"
+            contenders[words], counts[words] = lockstep(runs_of(model, precision, count, start), dataset, device), count
     times = measure.seconds(contenders, args.repeats, device)
     base = statistics.median(times[OURS])
     rows = [
@@ -162,27 +166,12 @@ def check_networks(dataset: PackedDataset, device: torch.device) -> None:
     print("outputs of all networks agree in float64, at first and after three steps", flush=True)
 
 
-def runs_of(model: str, precision: str, count: int) -> list[Run]:
-    return [
-        Run(
-            "zinc12k",
-            model,
-            layers=LAYERS,
-            lr=LR,
-            seed=seed,
-            precision=precision,
-            batch_size=BATCH,
-            warmup=0,
-            start="independent",
-        )
-        for seed in range(count)
-    ]
+def runs_of(model: str, precision: str, count: int, start: str = "independent") -> list[Run]:
+    run = Run("zinc12k", model, layers=LAYERS, lr=LR, precision=precision, batch_size=BATCH, warmup=0, start=start)
+    return [replace(run, seed=seed) for seed in range(count)]
 
 
-def lockstep(
-    model: str, precision: str, count: int, dataset: PackedDataset, device: torch.device
-) -> Callable[[], object]:
-    runs = runs_of(model, precision, count)
+def lockstep(runs: list[Run], dataset: PackedDataset, device: torch.device) -> Callable[[], object]:
     data = TableDataset(runs[0], dataset, device, torch.float32)
     group = LockstepEngine(runs, dataset, data, device)
     graphs = group.graphs(0)[:STEPS]
@@ -199,10 +188,9 @@ def lockstep(
     return run
 
 
-def check_lockstep(model: str, precision: str, dataset: PackedDataset, device: torch.device) -> None:
+def check_lockstep(runs: list[Run], dataset: PackedDataset, device: torch.device) -> None:
     """Two runs after three steps against the eager engine's, weight by weight."""
     torch.set_float32_matmul_precision("highest")
-    runs = runs_of(model, precision, 2)
     data = TableDataset(runs[0], dataset, device, torch.float32)
     group = LockstepEngine(runs, dataset, data, device)
     group.begin(0)
@@ -228,10 +216,11 @@ def check_lockstep(model: str, precision: str, dataset: PackedDataset, device: t
     torch.set_float32_matmul_precision("high")
     share = float(gap.norm() / moved.norm())
     # TF32 in the fused kernels; Adam's first steps follow signs, which rounding can turn
-    limit = 1.0 if precision == "bf16" else 0.3
-    print(f"{model}, {precision}: after three steps {share:.1e} of the way apart from the eager engine", flush=True)
+    limit = 1.0 if run.precision == "bf16" else 0.3
+    words = f"{run.model}, {run.start}, {run.precision}"
+    print(f"{words}: after three steps {share:.1e} of the way apart from the eager engine", flush=True)
     if not share < limit:
-        raise SystemExit(f"{model}, {precision}: lockstep differs from the eager engine by {share:.2g} of the way")
+        raise SystemExit(f"{words}: lockstep differs from the eager engine by {share:.2g} of the way")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ ARROWS = {
     "nn.conv": {"ops"},
     "nn.models": {"nn.conv", "ops"},
     "transforms": {"splitting", "ops"},
-    "io": {"packed", "splitting"},
+    # Splits of files: the definitions are those of `splitting`, packed files are one of the formats.
+    "streaming": {"packed", "splitting"},
+    "io": {"packed", "splitting", "streaming"},
     "plotting": {"splitting"},
     # Replaces layers of PyG by those of `nn`, and splits what the converted model is called with.
     "convert": {"nn", "splitting", "ops"},
@@ -53,7 +55,7 @@ ARROWS = {
         "testing",
     },
     "report": {"results"},
-    "cli": {"experiments", "report", "training", "nn", "analysis", "plotting", "datasets", "results"},
+    "cli": {"experiments", "report", "training", "nn", "analysis", "plotting", "datasets", "results", "streaming"},
     "__main__": {"cli"},
 }
 # Packages that a part may load when it is imported; anything else waits inside the function that needs it.
@@ -72,6 +74,7 @@ AT_IMPORT = {
     "nn.conv": CORE,
     "nn.models": CORE,
     "transforms": CORE,
+    "streaming": TENSORS,
     "io": CORE,
     "plotting": CORE,
     "convert": CORE,
@@ -83,7 +86,7 @@ AT_IMPORT = {
 AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}
 # Packages that only the named parts may import at all, inside functions too.
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
-WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "report"}
+WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "report", "streaming"}
 WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "report"}
 ONLY_IN = {
     "torch": set(ARROWS) - WITHOUT_TORCH,

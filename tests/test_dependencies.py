@@ -87,10 +87,13 @@ def test_every_extra_is_known():
 
 
 def test_dev_has_what_tests_examples_and_benchmarks_import():
-    have = {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["dev"]}
+    have = {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["parquet"], *OPTIONAL["dev"]}
     want = set(imports_below("tests", "examples", "benchmarks")) - WITH_TORCH - WITH_PYTEST
     assert want <= have
-    assert set(OPTIONAL["dev"]) == want - {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"]} | TOOLS
+    assert (
+        set(OPTIONAL["dev"])
+        == want - {*CORE, *OPTIONAL["demo"], *OPTIONAL["experiments"], *OPTIONAL["parquet"]} | TOOLS
+    )
 
 
 def test_optional_imports_are_guarded():
@@ -110,7 +113,13 @@ def test_constraints_pin_every_requirement_to_a_version_that_it_allows():
     pins: dict[str, list[str]] = {}
     for each in (Requirement(line) for line in lines if line):
         pins.setdefault(canonicalize_name(each.name), []).append(re.sub(r"^==", "", str(each.specifier)))
-    for name, requirement in {**CORE, **OPTIONAL["demo"], **OPTIONAL["experiments"], **OPTIONAL["dev"]}.items():
+    for name, requirement in {
+        **CORE,
+        **OPTIONAL["demo"],
+        **OPTIONAL["experiments"],
+        **OPTIONAL["parquet"],
+        **OPTIONAL["dev"],
+    }.items():
         assert name in pins, f"{name} must be in constraints.txt"
         assert all(requirement.specifier.contains(version) for version in pins[name]), f"{requirement}: {pins[name]}"
 

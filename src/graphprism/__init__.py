@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from graphprism import analysis, convert, datasets, experiments, nn, ops, splitting, testing, training, transforms
+    from graphprism import (
+        analysis,
+        convert,
+        datasets,
+        experiments,
+        nn,
+        ops,
+        splitting,
+        streaming,
+        testing,
+        training,
+        transforms,
+    )
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
     from graphprism.io import read_graph
     from graphprism.ops import RelationalAdj
     from graphprism.splitting import check_split
+    from graphprism.streaming import open_split, split_file
     from graphprism.training import load
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
@@ -36,6 +49,7 @@ _PACKAGES = (
     "nn",
     "ops",
     "splitting",
+    "streaming",
     "testing",
     "training",
     "transforms",
@@ -63,6 +77,7 @@ _NAMES = {
     "load": "training",
     "read_graph": "io",
     "to_mrs": "convert",
+    **dict.fromkeys(("open_split", "split_file"), "streaming"),
 }
 
 __all__ = [
@@ -87,10 +102,13 @@ __all__ = [
     "inspect_graph",
     "load",
     "nn",
+    "open_split",
     "ops",
     "rank_one_distance",
     "read_graph",
+    "split_file",
     "splitting",
+    "streaming",
     "testing",
     "to_mrs",
     "training",

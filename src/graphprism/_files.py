@@ -55,7 +55,7 @@ def whole_file(path: Path, what: str = "checkpoints") -> Iterator[IO[bytes]]:
             if os.name == "nt":  # an open file cannot be renamed there
                 file.close()
             Path(file.name).replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise not_writable(path.parent, error, what) from error
 
@@ -209,8 +209,8 @@ def _escaped(name: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
-def _sync_folder(folder: Path) -> None:
-    # the new name is on the disk only after this; not every system lets a folder be opened
+def sync_folder(folder: Path) -> None:
+    """Makes a new name in ``folder`` durable; a no-op on systems that do not let a folder be opened."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -110,9 +110,17 @@ class RunResult:
         values = [value for value in self.history.get(column, []) if value is not None]
         return min(values, default=None)
 
-    def to_json(self) -> str:
-        """One line; numbers that are not finite become null."""
-        return json.dumps(finite(asdict(self)), separators=(",", ":"), allow_nan=False)
+    def to_json(self, thin: bool = False) -> str:
+        """One line; numbers that are not finite become null.
+
+        Args:
+            thin: whether to keep about a hundred epochs, with the best and those of the best training, at six digits:
+                as much as tables and pictures show. Read back, the other epochs are None.
+        """
+        values = asdict(self)
+        if thin:
+            values["history"] = _thinned(self)
+        return json.dumps(finite(values), separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_json(cls, line: str) -> RunResult:
@@ -124,11 +132,60 @@ class RunResult:
         values = parse_json(line)
         if not isinstance(values, dict):
             raise ValueError(f"a line of the ledger must be an object, got {type(values).__name__}")
+        if isinstance(values.get("history"), dict) and "epoch" in values["history"]:
+            values["history"] = _spread(values["history"])
         result = _checked(cls, values)
         best, lengths = result.best_epoch, [len(values) for values in result.history.values() if values]
         if best is not None and not 1 <= best <= min(lengths, default=best):
             raise ValueError(f"`best_epoch` must be one of the {min(lengths, default=0)} epochs, got {best}")
         return result
+
+
+# Epochs that a thinned history keeps at most, beside the chosen few: every k-th, k a power of two, so that runs of
+# different lengths have epochs in common.
+_KEPT_EPOCHS = 128
+# Far more than anyone trains: a line of a ledger cannot make a reader fill the memory.
+_MOST_EPOCHS = 1_000_000
+
+
+def _thinned(result: RunResult) -> dict[str, list[Any]]:
+    """The columns at few epochs, and these epochs as column ``epoch``, counted from 1; the last is always there."""
+    columns = {name: values for name, values in result.history.items() if values}
+    last = max(map(len, columns.values()), default=0)
+    step = 1
+    while last > step * _KEPT_EPOCHS:
+        step *= 2
+    chosen = {*range(step, last + 1, step), 1, last, result.best_epoch}
+    for name, best in (("train_loss", min), ("train", max if result.larger_is_better else min)):
+        known = [(value, at + 1) for at, value in enumerate(columns.get(name, [])) if value is not None]
+        chosen |= {best(known)[1]} if known else set()
+    epochs = sorted(epoch for epoch in chosen if epoch is not None and 1 <= epoch <= last)
+    return {
+        "epoch": epochs,
+        **{
+            name: [None if (value := _at(values, epoch)) is None else float(f"{value:.6g}") for epoch in epochs]
+            for name, values in columns.items()
+        },
+    }
+
+
+def _at(values: list[float | None], epoch: int) -> float | None:
+    return values[epoch - 1] if epoch <= len(values) else None
+
+
+def _spread(history: dict[str, Any]) -> dict[str, Any]:
+    """A history that `_thinned` made, with None at the epochs that it left out."""
+    columns = dict(history)
+    epochs = columns.pop("epoch")
+    if not isinstance(epochs, list) or not all(isinstance(each, int) and 1 <= each <= _MOST_EPOCHS for each in epochs):
+        raise ValueError(f"`epoch` must hold whole numbers in [1, {_MOST_EPOCHS}], got {str(epochs)[:80]}")
+    for name, values in columns.items():
+        if not isinstance(values, list) or len(values) != len(epochs):
+            raise ValueError(f"`{name}` must hold a number for each of the {len(epochs)} epochs that were kept")
+        columns[name] = spread = [None] * max(epochs, default=0)
+        for epoch, value in zip(epochs, values, strict=True):
+            spread[epoch - 1] = value
+    return columns
 
 
 def latest(results: Iterable[RunResult]) -> dict[str, RunResult]:

@@ -105,10 +105,14 @@ CASES = {
 }
 
 
+KEPT = []  # pinned memory that a copy used: freed after the context died, it would end the process with it
+
+
 def verdict(make, *arguments):
     """What a bad call ends in, and whether anything that the stream was given after it still ran."""
     call = make(*arguments)
     flag, one = torch.zeros(1, pin_memory=True), torch.ones(1, device="cuda")
+    KEPT.append(flag)
     torch.cuda.synchronize()
     try:
         call()

@@ -34,7 +34,6 @@ def test_own_file_and_split(tmp_path):
     ("arguments", "words"),
     [
         (["nowhere.csv", "--out", "a.gif"], "must end in .png or .svg, got 'a.gif'"),
-        (["molecule", "--split", "degre"], "got 'degre'"),
         (["nowhere.csv"], "nowhere.csv: there is no such file"),
     ],
 )
@@ -52,3 +51,17 @@ def test_too_many_nodes(tmp_path):
     run = split(tmp_path / "big.txt", "--out", tmp_path / "big.png")
     assert run.exit_code == 2
     assert "must have 1 to 2000 nodes, got 2001" in run.stderr
+
+
+def test_wrong_split_is_pointed_at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = split("molecule", "--split", "core * degre")
+    assert run.exit_code == 2
+    first, *shown = run.stderr.splitlines()
+    assert first.endswith("got 'degre'; did you mean degree?")
+    assert shown == ["  core * degre", "         ^~~~~"]
+
+
+def test_product_of_splits_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert split("molecule", "--split", "degree * similarity").exit_code == 0

@@ -58,7 +58,7 @@ def test_steps_equal_the_reference(decoupled, clip, dtype, grad_dtype, device):
             count = torch.tensor(step, device=device)
             grads = pieces_of(step * begin[:, 20:-20].cos(), grad_dtype, device)
             adam_step(inner[0], grads, *inner[1:], begins=BEGINS, count=count, **more, impl=impl,
-                      low=None if low is None else low[:, 20:-20])  # fmt: skip
+                      used=None if low is None else low[:, 20:-20])  # fmt: skip
         kept = torch.ones(WIDTH + 40, dtype=torch.bool)
         for first, size in zip(BEGINS, SIZES, strict=True):
             kept[20 + first : 20 + first + size] = False

@@ -77,7 +77,7 @@ def test_gradients_of_other_types_and_a_copy_of_the_weights():
     rate, grad = torch.ones(COUNT, dtype=torch.float64), make(1)
     pieces = [grad[:, :5].to(torch.bfloat16), grad[:, 5:18].float()]
     before, low = weight.clone(), torch.zeros_like(weight, dtype=torch.bfloat16)
-    adam_step(weight, pieces, first, second, begins=(0, 5), lr=rate, decay=rate, count=torch.tensor(1), low=low)
+    adam_step(weight, pieces, first, second, begins=(0, 5), lr=rate, decay=rate, count=torch.tensor(1), used=low)
     torch.testing.assert_close(first[:, :18], 0.1 * torch.cat([piece.double() for piece in pieces], dim=1))
     assert low[:, :18].equal(weight[:, :18].to(torch.bfloat16))
     assert not low[:, 18:].any()
@@ -92,7 +92,7 @@ def test_bad_input():
         with pytest.raises(ValueError, match=text):
             adam_step(whole, grads, first, second, begins=begins, **rates, **more)
 
-    for name in ("first", "second", "low"):
+    for name in ("first", "second", "used"):
         message(rf"`{name}` must have shape \[3, 21\], got \[3, 20\]", **{name: whole[:, 1:]})
         turned = whole.t().contiguous().t()
         message(rf"`{name}` must have the strides \(21, 1\), got \(1, 3\)", **{name: turned})

@@ -45,7 +45,7 @@ class Case:
         self.back[~there] = NOTHING  # what is not active must not count
 
 
-@pytest.mark.parametrize(("channels", "relations"), [(64, 2), (144, 3), (176, 5)])
+@pytest.mark.parametrize(("channels", "relations"), [(64, 2), (144, 3), (176, 5), (64, 30)])
 @pytest.mark.parametrize(("runs", "rows"), [(2, 40), (3, 150)])
 @pytest.mark.parametrize("apart", [False, True], ids=["in one tensor", "first apart"])
 def test_gradients_of_matrices(apart, runs, rows, channels, relations, impl):

@@ -50,7 +50,7 @@ class Case:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("channels", "relations"), [(16, 2), (48, 3), (144, 3), (32, 5), (272, 2)])
+@pytest.mark.parametrize(("channels", "relations"), [(16, 2), (48, 3), (144, 3), (32, 5), (272, 2), (32, 9)])
 @pytest.mark.parametrize(("runs", "rows"), SIZES)
 def test_products_of_active_pairs(runs, rows, channels, relations, dtype, impl, device):
     case = Case(runs, rows, channels, relations, dtype, device)
@@ -62,7 +62,7 @@ def test_products_of_active_pairs(runs, rows, channels, relations, dtype, impl, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("channels", "relations"), [(16, 2), (48, 3), (144, 3), (32, 5), (272, 2)])
+@pytest.mark.parametrize(("channels", "relations"), [(16, 2), (48, 3), (144, 3), (32, 5), (272, 2), (32, 9)])
 @pytest.mark.parametrize(("runs", "rows"), SIZES)
 @pytest.mark.parametrize("gated", [True, False])
 def test_the_way_back(gated, runs, rows, channels, relations, dtype, impl, device):

@@ -12,9 +12,12 @@ from graphprism.splitting import (
     ORDERINGS,
     Graph,
     by_attribute,
+    by_community,
+    by_curvature,
     by_direction,
     by_function,
     by_order,
+    by_similarity,
     by_soft_order,
     order_values,
     orderings,
@@ -50,8 +53,12 @@ EVERY_SPLIT = {
     "product": by_order("degree") * by_direction() * by_attribute("edge_attr"),
     "soft": by_soft_order("ppr", temperature=0.1),
     "soft product": by_soft_order("features") * by_direction(),
+    "similarity": by_similarity(),
+    "curvature": by_curvature(),
+    "community": by_community(),
 }
-NUMBERING_INDEPENDENT = {name: split for name, split in EVERY_SPLIT.items() if "random" not in name}
+BY_NUMBERS = ("random", "community")  # where equal nodes are told apart by their numbers
+NUMBERING_INDEPENDENT = {n: split for n, split in EVERY_SPLIT.items() if not any(each in n for each in BY_NUMBERS)}
 ORDER_SPLITS = {name: split for name, split in EVERY_SPLIT.items() if split.names == ("up", "down", "tie")}
 few = settings(max_examples=30, deadline=None, derandomize=True)
 

@@ -38,7 +38,14 @@ def test_nodes_equal_the_process(tmp_path, task, model):
     assert torch.equal(output[dataset.test_mask[:, 0]], in_process(run, dataset, tmp_path))
 
 
-@pytest.mark.parametrize("run", [Run(**GRAPHS), Run(**GRAPHS, model="mrs-gated-gcn", norm="batch", pe=2, split="ppr")])
+@pytest.mark.parametrize(
+    "run",
+    [
+        Run(**GRAPHS),
+        Run(**GRAPHS, model="mrs-gated-gcn", norm="batch", pe=2, split="ppr"),
+        Run(**GRAPHS, split="degree * attr(edge_attr)"),
+    ],
+)
 def test_graphs_equal_the_process(tmp_path, run):
     dataset = molecules(60)
     train(run, dataset, folder=tmp_path, accelerator="cpu")
@@ -157,7 +164,7 @@ def test_wrong_weights_are_one_sentence(tmp_path):
     from graphprism.training.checkpoint import RunFolder
     from graphprism.training.data_form import form_of
 
-    folder = RunFolder(tmp_path, Run(**GRAPHS), "data", form_of(molecules(20)))
+    folder = RunFolder(tmp_path, Run(**GRAPHS), "data", form_of(molecules(20), Run(**GRAPHS)))
     folder.write_best(1, {"weight": torch.zeros(3)})
     folder.close()
     with pytest.raises(CheckpointError, match="the weights do not fit the network of the run"):
@@ -179,3 +186,14 @@ def test_class_names_of_tensors_are_their_numbers(tmp_path):
     found = gp.load(tmp_path).predict(data)
     assert found.names == ("0", "1", "2")
     assert found.scores.sum(-1).tolist() == pytest.approx([1.0] * 30)
+
+
+def test_relations_keep_their_numbers_on_a_graph_that_lacks_some(tmp_path):
+    dataset, run = molecules(60), Run(**GRAPHS, split="attr(edge_attr)")
+    train(run, dataset, folder=tmp_path, accelerator="cpu")
+    predictor = gp.load(tmp_path)
+    alike = [number for number in range(60) if dataset.graph(number).edge_attr.unique().numel() < 3][:3]
+    assert alike
+    together = predictor([dataset.graph(number) for number in range(60)])
+    for number in alike:
+        torch.testing.assert_close(predictor(dataset.graph(number)), together[number : number + 1])

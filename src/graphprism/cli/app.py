@@ -67,6 +67,14 @@ def inspect() -> Any:
 
 
 @app.command()
+def split() -> Any:
+    """Split the edges of a file that does not fit into memory into relations."""
+    from graphprism.cli.split import split
+
+    return split
+
+
+@app.command()
 def train() -> Any:
     """Train models on graphs or on the nodes of one graph, and compare each MRS model with its plain partner."""
     from graphprism.cli.train import train

@@ -22,7 +22,7 @@ def figure() -> None:
 @app.command()
 def split(
     graph: GraphName,
-    split: Annotated[str, typer.Option(help="The ordering to split by, such as degree or degree,ppr.")] = "degree",
+    split: Annotated[str, typer.Option(help="The split, such as degree or degree, ppr * direction.")] = "degree",
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .png or .svg.")] = Path("split.png"),
     undirected: Undirected = False,
     labels: Labels = False,

@@ -18,7 +18,8 @@ from graphprism.nn import CONVOLUTIONS
 def inspect(
     graph: GraphName,
     split: Annotated[
-        str | None, typer.Option(help="An ordering, such as degree or degree,ppr; all of them without it.")
+        str | None,
+        typer.Option(help="A split, such as degree or degree, ppr * direction; all orderings without it."),
     ] = None,
     layer: Annotated[
         str | None,

@@ -133,7 +133,15 @@ Models = Annotated[
     ),
 ]
 
-Split = Annotated[str | None, _network("split", "What MRS models order nodes by, such as degree or degree,ppr.")]
+Split = Annotated[
+    str | None,
+    _network(
+        "split",
+        "How MRS models split edges: degree; degree, ppr (PageRank decides ties); degree * attr(edge_attr) (product); "
+        "one for each layer between semicolons.",
+        "SPLIT",
+    ),
+]
 Layers = Annotated[int | None, _network("layers", "Number of convolutions.")]
 Width = Annotated[int | None, _network("width", "Channels of a layer; without it the most that --budget allows.")]
 Budget = Annotated[int | None, _network("budget", "Parameters at most, which makes models comparable.")]

@@ -19,7 +19,8 @@ from graphprism._files import Gunzip
 class FileGraph:
     """One graph, or several as one batch; what the file does not hold is None.
 
-    Shapes: ``edge_index`` (2, E), ``x`` (N, F), ``edge_attr`` (E, D), ``edge_weight`` (E,), ``batch`` (N,)
+    Shapes: ``edge_index`` (2, E), ``x`` (N, F), ``edge_attr`` (E, D), ``edge_weight`` and ``edge_type`` (E,),
+    ``batch`` (N,)
 
     Attributes:
         edge_index: Source and target of each edge.
@@ -27,6 +28,7 @@ class FileGraph:
         x: Features of the nodes.
         edge_attr: Features of the edges.
         edge_weight: Weight of each edge.
+        edge_type: Relation of each edge, where the file is one that `graphprism split` wrote.
         batch: Number of the graph of each node, where the file holds several.
         labels: Name of each node in the file, where nodes are not numbered there.
         name: Name of the graph.
@@ -40,6 +42,7 @@ class FileGraph:
     batch: Tensor | None = None
     labels: tuple[str, ...] | None = None
     name: str = ""
+    edge_type: Tensor | None = None
 
 
 class GraphFileError(ValueError):

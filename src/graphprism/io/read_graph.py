@@ -14,13 +14,16 @@ from graphprism.io.edge_list import read_edge_list
 from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
 from graphprism.io.graphml import read_graphml
 from graphprism.io.packed_npz import read_packed
+from graphprism.streaming import open_split
 
-_ZIP = b"PK"
+_ZIP, _PARQUET = b"PK", b"PAR1"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected: bool = False) -> FileGraph:
-    r"""Reads an edge list, a GraphML file or a packed ``.npz``: the first bytes say which. The first two may be gz.
+    r"""Reads an edge list, GraphML or a packed ``.npz``: the first bytes say which. The first two may be gz.
+
+    Reads Parquet that `graphprism split` wrote as well, with ``edge_type``, and compares it with its checksums.
 
     Args:
         path: The file.
@@ -49,6 +52,8 @@ def _read(file: Path, labels: bool, undirected: bool) -> FileGraph:
     start = _first_bytes(file)
     if not start:
         raise GraphFileError(file, "is empty")
+    if start.startswith(_PARQUET):
+        return _read_parquet(file, undirected)
     if start.startswith(_ZIP):
         graph = read_packed(file)
     elif start.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<") or ".graphml" in file.suffixes:
@@ -56,6 +61,15 @@ def _read(file: Path, labels: bool, undirected: bool) -> FileGraph:
     else:
         graph = read_edge_list(file, labels=labels)
     return _both_ways(graph) if undirected else graph
+
+
+def _read_parquet(file: Path, undirected: bool) -> FileGraph:
+    if undirected:
+        raise GraphFileError(file, "`undirected` must be given when the edges are split, got edges with types")
+    found = open_split(file).read()
+    keys = ("edge_index", "num_nodes", "edge_type", "edge_weight")
+    labels = tuple(map(str, found["node_id"].tolist())) if "node_id" in found else None
+    return FileGraph(**{key: found[key] for key in keys if key in found}, labels=labels, name=file.name)
 
 
 def _first_bytes(path: Path) -> bytes:

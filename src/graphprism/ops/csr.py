@@ -43,9 +43,8 @@ def embedding_bag(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tens
     """
     if dense.size(0) == 0 or dense.size(1) == 0:  # the kernel refuses an empty table
         return dense.new_zeros(rowptr.numel() - 1, dense.size(1))
-    return torch.nn.functional.embedding_bag(
-        col, dense.contiguous(), rowptr, mode="sum", per_sample_weights=value, include_last_offset=True
-    )
+    # what `torch.nn.functional.embedding_bag` calls after checks that cost as much as the sums of a small graph
+    return torch.embedding_bag(dense.contiguous(), col, rowptr, False, 0, False, value, True, None)[0]
 
 
 BACKENDS = Backends(
@@ -107,8 +106,10 @@ def span_sum(
         out: Tensor = BACKENDS.kernels.csr_sum(cache["segments", key], col, value, dense, rowptr.numel() - 1)
         return out
     first, last = span
+    if last - first == col.numel():
+        return embedding_bag(rowptr, col, value, dense)
     part = None if value is None else value[first:last]
-    return trusted_csr_sum(rowptr - first if first else rowptr, col[first:last], part, dense)
+    return embedding_bag(rowptr - first if first else rowptr, col[first:last], part, dense)
 
 
 def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
@@ -225,6 +226,10 @@ class Csr:
         budget = _GPU_BLOCK_BYTES if dense.is_cuda else _CPU_BLOCK_BYTES
         step = budget // max(1, self.num_relations * dense.size(1) * dense.element_size())
         return min(max(1, step), max(1, self.num_rows))
+
+    def is_one_block(self, dense: Tensor) -> bool:
+        """Whether the sums over rows of ``dense`` need no blocks."""
+        return self.nodes_per_block(dense) >= self.num_rows
 
     def blocks(self, step: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Blocks of ``step`` nodes: ((first node, first entry), (last node + 1, last entry + 1))."""

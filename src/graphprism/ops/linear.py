@@ -78,9 +78,10 @@ def dispatch_linear(x: Tensor, adj: RelationalAdj, weight: Tensor, impl: str | N
     """`relational_linear` on a `RelationalAdj`; under autocast in the lower precision."""
     if x.dim() == 3:
         return torch.stack([dispatch_linear(signal, adj, weight, impl) for signal in x])
-    check_shape("weight", weight, [adj.num_relations, "F_in", "F_out"])
-    check_shape("x", x, [adj.size[0], weight.size(1)])
     # compared here before a check is called: this is the hot path of every layer
+    if weight.dim() != 3 or weight.size(0) != adj.num_relations or x.shape != (adj.size[0], weight.size(1)):
+        check_shape("weight", weight, [adj.num_relations, "F_in", "F_out"])
+        check_shape("x", x, [adj.size[0], weight.size(1)])
     if x.dtype != weight.dtype or x.dtype not in FLOATS:
         check_floating("x", x)
         check_dtype("x", x, weight.dtype, "`weight`")

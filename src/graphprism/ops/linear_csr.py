@@ -159,10 +159,12 @@ def all_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, ad
 
     Few channels, or few empty pairs: a product with zeros is cheaper than skipping them.
     """
-    csr = adj.incoming
+    csr, stacked = adj.incoming, weight.flatten(0, 1)
+    value = adj.values(csr.order, entry_weight, x.dtype)
+    if csr.is_one_block(x):
+        return csr.sum_pairs(csr.col, value, x).view(adj.size[1], stacked.size(0)) @ stacked
     out = x.new_empty(adj.size[1], weight.size(2))
-    stacked = weight.flatten(0, 1)
-    for nodes, h in csr.sums_by_block(adj.values(csr.order, entry_weight, x.dtype), x):
+    for nodes, h in csr.sums_by_block(value, x):
         torch.mm(h, stacked, out=out[nodes])
     return out
 
@@ -179,17 +181,26 @@ def all_pairs_backward(
     """Gradients of ``x`` and ``weight`` from one pass over the reversed edges."""
     num_relations, in_channels, out_channels = weight.shape
     csr = adj.outgoing
-    stacked = weight.transpose(1, 2).flatten(0, 1)
+    stacked = weight.transpose(1, 2).flatten(0, 1) if need_x else None
+    value = adj.values(csr.order, entry_weight, grad.dtype)
+    if csr.is_one_block(grad):
+        h = csr.sum_pairs(csr.col, value, grad).view(x.size(0), num_relations * out_channels)
+        grad_x = None if stacked is None else h @ stacked
+        return grad_x, _by_relation(x.t() @ h, weight) if need_weight else None
     grad_x = torch.empty_like(x) if need_x else None
     total = wide_zeros(x, in_channels, num_relations * out_channels)
-    for nodes, h in csr.sums_by_block(adj.values(csr.order, entry_weight, grad.dtype), grad):
-        if grad_x is not None:
+    for nodes, h in csr.sums_by_block(value, grad):
+        if grad_x is not None and stacked is not None:
             torch.mm(h, stacked, out=grad_x[nodes])
         if need_weight:
             add_product(total, x[nodes].t(), h)
-    if not need_weight:
-        return grad_x, None
-    return grad_x, total.to(weight.dtype).view(in_channels, num_relations, out_channels).transpose(0, 1).contiguous()
+    return grad_x, _by_relation(total.to(weight.dtype), weight) if need_weight else None
+
+
+def _by_relation(side_by_side: Tensor, weight: Tensor) -> Tensor:
+    """(F_in, R * F_out) in the shape of ``weight``, (R, F_in, F_out)."""
+    num_relations, in_channels, out_channels = weight.shape
+    return side_by_side.view(in_channels, num_relations, out_channels).transpose(0, 1).contiguous()
 
 
 def active_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
@@ -273,7 +284,24 @@ BACKWARD = Backends(
 
 
 def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
-    """The cheapest backend of the forward pass."""
+    """The cheapest backend of the forward pass; chosen once for each graph and kind of call."""
+    cache, key = adj.incoming.cache, ("forward", weight.shape, x.dtype, weight.dtype, adj.one_pass)
+    if key not in cache:
+        cache[key] = _choose_forward(x, weight, adj)
+    name: str = cache[key]
+    return name
+
+
+def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
+    """The cheapest backend of the backward pass; chosen once for each graph and kind of call."""
+    cache, key = adj.outgoing.cache, ("backward", weight.shape, grad.dtype, weight.dtype, adj.one_pass)
+    if key not in cache:
+        cache[key] = _choose_backward(grad, weight, adj)
+    name: str = cache[key]
+    return name
+
+
+def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
     # a graph for one pass takes no backend that has to ask the device about the graph first
     fused = not adj.one_pass and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
@@ -286,8 +314,7 @@ def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     return "weights_first" if before else "all_pairs"
 
 
-def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
-    """The cheapest backend of the backward pass."""
+def _choose_backward(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     if not adj.one_pass and BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
         return "triton"
     skips = not adj.one_pass and skip_empty_pairs(adj.outgoing, *weight.shape[1:])

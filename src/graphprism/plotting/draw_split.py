@@ -96,7 +96,7 @@ def draw_split(graph: GraphLike, split: str | Split = "degree", title: str = "")
 
     Args:
         graph: At most 2000 nodes; legible up to some 200.
-        split: A split into relations (not into scores), or the name of an ordering.
+        split: A split into relations (not into scores), or its text.
         title: Words above the panels.
     """
     resolved = resolve_split(split)

@@ -38,7 +38,9 @@ def mean_curve(histories: Sequence[Sequence[float | None]], points: int) -> Mean
     >>> mean_curve([[1.0, None, 3.0], [3.0]], points=9)
     MeanCurve(epochs=(1, 3), means=(2.0, 3.0), deviations=(1.4142135623730951, 0.0), total=2)
     """
-    epochs = [at for at, values in enumerate(zip_longest(*histories)) if any(value is not None for value in values)]
+    # an epoch that one run kept, its best, would make a jag in the mean: the others must have it while they lasted
+    lasted = [history[: _length(history)] for history in histories]
+    epochs = [at for at, values in enumerate(zip_longest(*lasted, fillvalue=0.0)) if None not in values]
     kept = thinned(epochs, points)
     scores = {at + 1: score for at in kept if (score := Score.of(_numbers(histories, at)))}
     if not scores:
@@ -47,6 +49,11 @@ def mean_curve(histories: Sequence[Sequence[float | None]], points: int) -> Mean
     deviations = tuple(score.deviation or 0.0 for score in scores.values())
     has_two = any(score.deviation is not None for score in scores.values())
     return MeanCurve(tuple(scores), means, deviations if has_two else None, len(epochs))
+
+
+def _length(history: Sequence[float | None]) -> int:
+    """Epochs up to the last that has a number."""
+    return max((at + 1 for at, value in enumerate(history) if value is not None), default=0)
 
 
 def thinned(items: Sequence[int], count: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -67,19 +67,19 @@ def random(graph: GraphLike, seed: int = 0) -> Tensor:
     local = parts.local()
     key = _graph_keys(edges_of(graph), parts, local, seed).index_select(0, parts.number)
     # For one key this is a bijection of the node number, so no two nodes of a graph have the same value.
-    return parts.rank(_mix(key ^ _mix(local)))
+    return parts.rank(mix(key ^ mix(local)))
 
 
 def _graph_keys(edge_index: Tensor, parts: Parts, local: Tensor, seed: int) -> Tensor:
     """One key per graph, (count,): edges are summed, so that their order does not matter."""
     edges = edge_index.new_zeros(parts.count)
     for source, target in edge_chunks(edge_index):
-        edges.index_add_(0, parts.number[source], _mix(_mix(local[source]) + local[target]))
+        edges.index_add_(0, parts.number[source], mix(mix(local[source]) + local[target]))
     size = torch.bincount(parts.number, minlength=parts.count)
-    return _mix(edges + _mix(size + _mix(size.new_tensor(_signed(seed)))))
+    return mix(edges + mix(size + mix(size.new_tensor(_signed(seed)))))
 
 
-def _mix(x: Tensor) -> Tensor:
+def mix(x: Tensor) -> Tensor:
     """A bijection of the 64-bit numbers that spreads every bit over all (the splitmix64 finaliser); products wrap."""
     x = x + _signed(0x9E3779B97F4A7C15)
     x = (x ^ _shift(x, 30)) * _signed(0xBF58476D1CE4E5B9)
@@ -220,7 +220,7 @@ def triangles(graph: GraphLike) -> Tensor:
     a dense matrix product counts them, where it takes less time. Shapes: (N,) long
     """
     num_nodes = num_nodes_of(graph)
-    edges = _pointing_up(simple_edges(edges_of(graph), num_nodes), num_nodes)
+    edges = pointing_up(simple_edges(edges_of(graph), num_nodes), num_nodes)
     adjacency = Adjacency.from_edges(edges, num_nodes)
     pairs = (edges[0] * num_nodes + edges[1]).sort().values
     top = _dense_nodes(edges, adjacency)
@@ -228,7 +228,7 @@ def triangles(graph: GraphLike) -> Tensor:
     is_top = torch.zeros_like(count, dtype=torch.bool).index_fill_(0, top, True)
     # No edge leaves the top, so a triangle is in it iff its smallest node `a` is.
     from_top = is_top[edges[0]]
-    for part in _chunks_by_paths(edges[:, ~from_top], adjacency):
+    for part in chunks_by_paths(edges[:, ~from_top], adjacency):
         edge, c = adjacency.lists(part[1])
         a, b = part[0][edge], part[1][edge]
         closed = _contains(pairs, a * num_nodes + c)
@@ -260,14 +260,15 @@ def _dense_triangles(edges: Tensor, nodes: Tensor, num_nodes: int) -> Tensor:
     return torch.cat(counts).long() // 2
 
 
-def _pointing_up(edges: Tensor, num_nodes: int) -> Tensor:
+def pointing_up(edges: Tensor, num_nodes: int) -> Tensor:
+    """Simple edges, each turned to point from the smaller to the larger (degree, number)."""
     degree = torch.bincount(edges.flatten(), minlength=num_nodes)
     # The smaller number comes first already, so only a strictly larger degree turns an edge.
     turn = degree[edges[0]] > degree[edges[1]]
     return torch.where(turn, edges.flip(0), edges)
 
 
-def _chunks_by_paths(edges: Tensor, adjacency: Adjacency) -> Iterator[Tensor]:
+def chunks_by_paths(edges: Tensor, adjacency: Adjacency) -> Iterator[Tensor]:
     """Runs of edges with about ``_PATHS_PER_CHUNK`` continuations each."""
     paths = adjacency.start.diff()[edges[1]].cumsum(0)
     total = int(paths[-1]) if paths.numel() else 0
@@ -371,6 +372,25 @@ ORDERINGS: dict[str, Callable[..., Tensor]] = {
     "eigenvector": eigenvector,
     "bfs": bfs,
 }
+
+
+@dataclass(frozen=True)
+class NamedOrdering:
+    """An ordering of ``ORDERINGS`` with options, which has a text: ``ppr(restart=0.2)``.
+
+    >>> NamedOrdering("degree", (("kind", "in"),))
+    degree(kind='in')
+    """
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """Values of the nodes, (N,)."""
+        return ORDERINGS[self.name](graph, **dict(self.options))
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.options)})"
 
 
 @dataclass(frozen=True, eq=False)

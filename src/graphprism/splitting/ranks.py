@@ -182,7 +182,7 @@ def _order_part(
 
 
 def _described(split: Split) -> Factor:
-    if isinstance(split, ByAttribute):
+    if isinstance(split, ByAttribute) and split.column is None:
         return Factor("attribute", split.num_relations, split.attribute)
     kind = "direction" if isinstance(split, ByDirection) else "other"
     return Factor(kind, split.num_relations, None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_range
+from graphprism._checks import check_integer, check_range, check_type, check_whole
 from graphprism.splitting.graph import GraphLike
 
 
@@ -43,6 +44,30 @@ class Split(ABC):
         count = None if other.num_relations is None else self.num_relations * other.num_relations
         return Product(count, _product_names(self, other), self, other)
 
+    def fitted(self, graph: GraphLike) -> Split:
+        """The same split with the relations that occur in ``graph`` and no others; their number is then known.
+
+        Fitted once, to the batch of all graphs of a data set, it numbers relations alike in every graph and fold, and
+        none of them is empty. A graph with a relation that did not occur raises. Its text is ``only(...)``.
+
+        >>> import torch
+        >>> from graphprism.splitting import Graph, by_attribute
+        >>> bonds = Graph(torch.tensor([[0, 1], [1, 2]]), num_nodes=3, edge_attr=torch.tensor([3, 1]))
+        >>> fitted = by_attribute("edge_attr").fitted(bonds)
+        >>> fitted, fitted(bonds).tolist()
+        (only(by_attribute('edge_attr', num_relations=4), [1, 3]), [1, 0])
+        """
+        known = self.counted(graph)
+        found = known(graph)
+        occurs = (found != 0).any(0).nonzero().view(-1) if found.dim() == 2 else torch.unique(found)
+        if known.num_relations is not None and occurs.numel() in (0, known.num_relations):
+            return known
+        return only(known, occurs.tolist() or [0])
+
+    def counted(self, graph: GraphLike) -> Split:
+        """The same split with its number of relations, where it is open, taken from ``graph``."""
+        return self
+
 
 @dataclass(frozen=True, repr=False)
 class Product(Split):
@@ -61,9 +86,75 @@ class Product(Split):
         scores = right.unsqueeze(2) * left.unsqueeze(1)  # (E, R_right, R_left)
         return scores.reshape(left.size(0), right.size(1) * left.size(1))
 
+    def counted(self, graph: GraphLike) -> Split:
+        """The product of the factors, the last of which may be open."""
+        return self.left * self.right.counted(graph)
+
     def __repr__(self) -> str:
         right = f"({self.right!r})" if isinstance(self.right, Product) else repr(self.right)
         return f"{self.left!r} * {right}"
+
+
+def only(split: Split, relations: Sequence[int]) -> Split:
+    """The ``relations`` of a split, numbered anew from 0; a graph that has an edge of another one raises.
+
+    Shapes: (E,) long, or (E, R) floating of a soft split
+
+    >>> import torch
+    >>> from graphprism.splitting import Graph, by_attribute
+    >>> bonds = Graph(torch.tensor([[0, 1], [1, 2]]), num_nodes=3, edge_attr=torch.tensor([3, 1]))
+    >>> only(by_attribute("edge_attr"), [1, 3])(bonds).tolist()
+    [1, 0]
+    """
+    check_type("split", split, Split, "a Split")
+    check_type("relations", relations, (list, tuple, range), "a list of numbers of relations")
+    for relation in relations:
+        check_whole("relations", relation)
+    kept = tuple(map(int, relations))
+    if not kept or list(kept) != sorted({*kept}):
+        raise ValueError(f"`relations` must be one number at least, ascending, each once, got {list(kept)}")
+    if split.num_relations is not None and kept[-1] >= split.num_relations:
+        raise ValueError(f"`relations` must be below {split.num_relations}, the relations of {split!r}, got {kept[-1]}")
+    names = split.names or number_names(kept[-1] + 1)
+    return Only(len(kept), None if names is None else tuple(names[relation] for relation in kept), split, kept)
+
+
+@dataclass(frozen=True, repr=False)
+class Only(Split):
+    """Some relations of a split; made by `only`."""
+
+    split: Split
+    kept: tuple[int, ...]
+
+    def __call__(self, graph: GraphLike) -> Tensor:
+        """Relations numbered by their place in ``kept``, or the columns of their scores."""
+        found = self.split(graph)
+        kept = torch.tensor(self.kept, device=found.device)
+        if found.dim() == 2:
+            rest = found.index_fill(1, kept[kept < found.size(1)], 0.0) != 0
+            if bool(rest.any()):
+                self._refuse(int(rest.any(0).nonzero()[0]), int(rest.any(1).sum()))
+            return found.index_select(1, kept)
+        place = torch.searchsorted(kept, found).clamp_(max=kept.numel() - 1)
+        other = kept[place] != found
+        if bool(other.any()):
+            self._refuse(int(found[other][0]), int(other.sum()))
+        return place
+
+    def _refuse(self, relation: int, count: int) -> None:
+        names = self.split.names or ()
+        name = f" ({names[relation]})" if relation < len(names) else ""
+        raise ValueError(
+            f"the graph must have edges of the relations {list(self.kept)} of {self.split!r} alone, got {count} of "
+            f"others, such as {relation}{name}: the split was fitted to graphs without them"
+        )
+
+    def fitted(self, graph: GraphLike) -> Split:
+        """Itself: its relations are chosen already, for graphs that lack some of them as well."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"only({self.split!r}, {list(self.kept)})"
 
 
 def _as_scores(relation: Tensor, split: Split, other: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphprism._checks import (
     check_number,
+    check_optional_whole,
     check_positive,
     check_same_device,
     check_shape,
@@ -189,11 +190,12 @@ class BySoftOrder(Split):
         return f"by_soft_order({describe(self.ordering)}, temperature={self.temperature})"
 
 
-def by_attribute(name: str, num_relations: int | None = None) -> Split:
+def by_attribute(name: str, num_relations: int | None = None, column: int | None = None) -> Split:
     """Splits by the edge attribute ``name``, such as a bond type: its value is the number of the relation.
 
-    The attribute holds whole numbers from 0 (of an integer or a floating type), as (E,) or (E, 1). With
-    ``num_relations`` they are checked to be below it; without, nothing is inferred. Shapes: (E,) long
+    The attribute holds whole numbers from 0 (of an integer or a floating type), as (E,) or (E, 1), or (E, D) of which
+    ``column`` is taken. With ``num_relations`` they are checked to be below it; without, nothing is inferred.
+    Shapes: (E,) long
 
     >>> import torch
     >>> from graphprism.splitting import Graph
@@ -202,10 +204,11 @@ def by_attribute(name: str, num_relations: int | None = None) -> Split:
     [2, 0]
     """
     check_type("name", name, str, "the name of an edge attribute")
+    check_optional_whole("column", column, least=0)
     if num_relations is None:
-        return ByAttribute(None, None, name)
+        return ByAttribute(None, None, name, column)
     check_positive("num_relations", num_relations)
-    return ByAttribute(num_relations, number_names(num_relations), name)
+    return ByAttribute(num_relations, number_names(num_relations), name, column)
 
 
 @dataclass(frozen=True, repr=False)
@@ -213,22 +216,38 @@ class ByAttribute(Split):
     """The split that `by_attribute` makes."""
 
     attribute: str
+    column: int | None = None
 
     def __call__(self, graph: GraphLike) -> Tensor:
         """Relation of every edge, (E,) long, in memory of its own."""
         values = attribute_of(graph, self.attribute, "one whole number per edge")
+        if self.column is not None:
+            check_shape(self.attribute, values, [edges_of(graph).size(1), "D"])
+            if self.column >= values.size(1):
+                raise ValueError(
+                    f"`column` must be below {values.size(1)}, those of `{self.attribute}`, got {self.column}"
+                )
+            values = values[:, self.column]
         if values.dim() == 2 and values.size(1) != 1:
             raise ValueError(
                 f"`{self.attribute}` must have one column to be a relation number, got {list(values.shape)}: "
-                "turn the columns into one number or into scores with `by_function`"
+                "name a `column`, or turn the columns into one number or into scores with `by_function`"
             )
         values = values.squeeze(1) if values.dim() == 2 else values
         check_shape(self.attribute, values, [edges_of(graph).size(1)])
         return checked_relations(self.attribute, values, self.num_relations)
 
+    def counted(self, graph: GraphLike) -> Split:
+        """One relation more than the largest value in ``graph``, where the number is open."""
+        if self.num_relations is not None:
+            return self
+        values = self(graph)
+        return by_attribute(self.attribute, int(values.max()) + 1 if values.numel() else 1, self.column)
+
     def __repr__(self) -> str:
         count = "" if self.num_relations is None else f", num_relations={self.num_relations}"
-        return f"by_attribute({self.attribute!r}{count})"
+        column = "" if self.column is None else f", column={self.column}"
+        return f"by_attribute({self.attribute!r}{count}{column})"
 
 
 def by_direction() -> Split:
@@ -324,26 +343,3 @@ class FixedRelations:
 
     def __repr__(self) -> str:
         return f"<relations of {self.values.size(0)} edges>"
-
-
-def resolve_split(split: str | Split | Tensor | Callable[[GraphLike], Tensor]) -> Split:
-    """The split for names of ``ORDERINGS`` (by that order), a tensor (E,) or (E, R), or any function of a graph.
-
-    Names between commas are orders of which each decides the ties of those before it.
-
-    >>> resolve_split("degree")
-    by_order('degree')
-    >>> resolve_split("degree, ppr")
-    by_order('degree', 'ppr')
-    """
-    if isinstance(split, Split):
-        return split
-    if isinstance(split, str):
-        return by_order(*(name.strip() for name in split.split(",")))
-    if isinstance(split, Tensor):
-        if split.dim() not in (1, 2):
-            raise ValueError(f"`split` must have shape [E] or [E, R] as a tensor, got {list(split.shape)}")
-        return by_function(FixedRelations(split), num_relations=split.size(1) if split.dim() == 2 else None)
-    if not callable(split):
-        raise TypeError(f"`split` must be a name, a Split, a tensor or a function, got {type(split).__name__}")
-    return by_function(split)

@@ -9,13 +9,13 @@ import torch
 
 from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.nn import CONVOLUTIONS, GNN
+from graphprism.nn import GNN
 from graphprism.nn.models.fit_width import fit_width
-from graphprism.splitting import resolve_split
 from graphprism.training.checkpoint import load_weights
 from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+from graphprism.training.run_splits import relations_of
 
 # Columns of OGB's atoms, of which a data set may have fewer.
 _ATOM_TYPES = DATASETS["peptides-func"].node_types
@@ -63,7 +63,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         width,
         width if dataset.level == "link" else dataset.num_outputs,  # links are scored by the states of their ends
         run.layers,
-        num_relations=relations_of(run),
+        num_relations=relations_of(run, dataset),
         in_channels=dataset.x.size(1),
         num_node_types=(node_types_of(run, dataset) or None) if on_graphs else None,
         num_edge_types=(dataset.edge_types or None) if on_graphs else None,
@@ -99,11 +99,6 @@ def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
 def readout_of(dataset: PackedDataset) -> str:
     """How the rows of a graph become one: what the paper says of a known data set, else a sum."""
     return DATASETS[dataset.name].readout if dataset.name in DATASETS else "sum"
-
-
-def relations_of(run: Run) -> int:
-    """Relations of the graph that the model of a run takes."""
-    return (resolve_split(run.split).num_relations or 3) if CONVOLUTIONS[run.model].relational else 1
 
 
 def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> GNN:

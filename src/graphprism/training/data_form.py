@@ -9,17 +9,23 @@ from typing import Any
 import torch
 
 from graphprism.datasets import PackedDataset
+from graphprism.nn import CONVOLUTIONS
+from graphprism.splitting import split_text
+from graphprism.splitting.split import Only, only
+from graphprism.splitting.splits import ByOrder
+from graphprism.training.run import Run
+from graphprism.training.run_splits import run_splits
 
 _NAMES = ("name", "level", "task", "metric", "node_types", "edge_types", "directed", "preprocessing")
 
 
-def form_of(dataset: PackedDataset) -> dict[str, Any]:
-    """Level, task, types, sizes and preprocessing of a data set, as plain values.
+def form_of(dataset: PackedDataset, run: Run) -> dict[str, Any]:
+    """Level, task, types, sizes and preprocessing of a data set, and the split that a run fits to it, as plain values.
 
     >>> from graphprism.datasets import molecules
-    >>> form = form_of(molecules(10))
-    >>> form["level"], form["node_types"], form["outputs"]
-    ('graph', [28], 1)
+    >>> form = form_of(molecules(50), Run(split="degree; attr(edge_attr)"))
+    >>> form["level"], form["node_types"], form["outputs"], form["split"]
+    ('graph', [28], 1, 'degree; only(attr(edge_attr, 4), 1..3)')
     """
     found = {name: getattr(dataset, name) for name in _NAMES}
     is_input = not dataset.node_types and dataset.x.numel() > 0
@@ -28,11 +34,23 @@ def form_of(dataset: PackedDataset) -> dict[str, Any]:
         "node_types": list(dataset.node_types),
         "edge_types": list(dataset.edge_types),
         "outputs": dataset.num_outputs,
+        "split": _fitted_split(dataset, run),
         "features": dataset.x.size(1),
         "edge_features": None if dataset.edge_attr is None else dataset.edge_attr.size(1),
         # what features are lifted by before their rows are normalised
         "lowest": min(0.0, float(dataset.x.min())) if is_input else 0.0,
     }
+
+
+def _fitted_split(dataset: PackedDataset, run: Run) -> str:
+    """The split with the relations of this data set: a new graph may lack some of them, and they keep their numbers."""
+    if not CONVOLUTIONS[run.model].relational:
+        return run.split
+    splits = [
+        each if isinstance(each, ByOrder | Only) else only(each, range(each.num_relations or 1))
+        for each in run_splits(run, dataset)
+    ]
+    return split_text(splits)
 
 
 def empty_dataset(form: Mapping[str, Any]) -> PackedDataset:

@@ -17,13 +17,14 @@ import torch
 
 from graphprism.datasets import PackedDataset
 from graphprism.nn.models import CONVOLUTIONS
-from graphprism.training.build_model import relations_of, width_of
+from graphprism.training.build_model import width_of
 from graphprism.training.eager import EagerEngine
 from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.node_data import check_node_run
 from graphprism.training.processes import device_type, make_fabric
 from graphprism.training.run import Run
+from graphprism.training.run_splits import relations_of
 from graphprism.training.session import restore_torch_state
 from graphprism.training.task import Task
 from graphprism.training.train import why_not_lockstep
@@ -173,10 +174,11 @@ def _guess(run: Run, dataset: PackedDataset, width: int) -> float:
     batch = min(graphs, run.batch_size or graphs) if dataset.level == "graph" else graphs
     share = batch / graphs
     nodes, edges = share * dataset.x.size(0), share * dataset.edge_index.size(1)
-    relations = relations_of(run)
+    found = relations_of(run, dataset)
+    relations = found if isinstance(found, int) else max(found)
     per_edge = width if CONVOLUTIONS[run.model].takes_edge_attr or CONVOLUTIONS[run.model].edge_norm is None else 4
     data = dataset.x.numel() * number + 64 * dataset.edge_index.size(1)
-    return data + run.layers * number * (nodes * width * (4 + relations) + 2 * edges * per_edge)
+    return float(data + run.layers * number * (nodes * width * (4 + relations) + 2 * edges * per_edge))
 
 
 def _parameter_bytes(run: Run, dataset: PackedDataset) -> float:

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import add_remaining_self_loops, to_undirected
 
 from graphprism.datasets import PackedDataset, row_normalise
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.dropout import dropout
 from graphprism.ops.sparse_features import sparse_with_values
-from graphprism.splitting import Graph, resolve_split
-from graphprism.training.build_model import relations_of
 from graphprism.training.run import Run
+from graphprism.training.run_splits import run_edges, run_splits, split_input
 from graphprism.training.task import Task
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
@@ -36,13 +34,14 @@ class NodeData:
     Attributes:
         x: (N, F) features, in the precision of the run.
         y: (N,) classes, or what else the targets are.
-        adj: The edges with their relations, sorted; None for a network without edges.
+        adj: The edges with their relations, sorted; a list where layers have splits of their own, None for a network
+            without edges.
         masks: (3, N, S) nodes of training, validation and test in every official fold; S is 0 for links.
     """
 
     x: Tensor
     y: Tensor
-    adj: RelationalAdj | None
+    adj: RelationalAdj | list[RelationalAdj] | None
     masks: Tensor
 
     @staticmethod
@@ -66,11 +65,15 @@ class NodeData:
         return NodeData(
             x=_sparse_if_that_pays(x) if conv.takes_sparse else x,
             y=dataset.y.to(device, torch.long) if dataset.task == "multiclass" else dataset.y.to(device, dtype),
-            adj=_edges(run, dataset).to(device).prepare() if conv.takes_graph else None,
+            adj=_one_or_all([each.to(device).prepare() for each in _edges(run, dataset)]) if conv.takes_graph else None,
             masks=torch.stack([x.new_zeros(x.size(0), 0).bool() if mask is None else mask for mask in masks]).to(
                 device
             ),
         )
+
+
+def _one_or_all(adjs: list[RelationalAdj]) -> RelationalAdj | list[RelationalAdj]:
+    return adjs[0] if len(adjs) == 1 else adjs
 
 
 def _sparse_if_that_pays(x: Tensor) -> Tensor:
@@ -94,19 +97,18 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
     Task.of(dataset, run).check(run)
 
 
-def _edges(run: Run, dataset: PackedDataset) -> RelationalAdj:
-    num_nodes, edge_index = dataset.x.size(0), dataset.edge_index.long()
-    if run.undirected:
-        edge_index = to_undirected(edge_index, num_nodes=num_nodes)
-    if run.self_loops:
-        edge_index, _ = add_remaining_self_loops(edge_index, num_nodes=num_nodes)
+def _edges(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
+    """The graph of every split of the run, one where all layers share it."""
+    num_nodes = dataset.x.size(0)
     if not CONVOLUTIONS[run.model].relational:
-        return RelationalAdj(_narrow(edge_index, num_nodes), num_nodes=num_nodes)
-    split = resolve_split(run.split)
-    edge_type = split(Graph(edge_index, num_nodes, dataset.x))
-    num_relations = relations_of(run)
-    edge_index, edge_type = (_narrow(each, num_nodes * num_relations) for each in (edge_index, edge_type))
-    return RelationalAdj(edge_index, edge_type, num_relations=num_relations, num_nodes=num_nodes)
+        return [RelationalAdj(_narrow(run_edges(run, dataset), num_nodes), num_nodes=num_nodes)]
+    graph, found = split_input(run, dataset), []
+    for split in run_splits(run, dataset):
+        num_relations = split.num_relations or 1
+        types = (graph.edge_index, split(graph))
+        edge_index, edge_type = (_narrow(each, num_nodes * num_relations) for each in types if each is not None)
+        found.append(RelationalAdj(edge_index, edge_type, num_relations=num_relations, num_nodes=num_nodes))
+    return found
 
 
 def _narrow(numbers: Tensor, stop: int) -> Tensor:

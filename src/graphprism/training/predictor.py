@@ -102,7 +102,9 @@ class Predictor:
         self.run, self.form, self.device = run, dict(form), torch.device(device)
         empty = empty_dataset(form)
         self.preprocessing = None if empty.preprocessing is None else Preprocessing.from_dict(empty.preprocessing)
-        network = build_model(run, empty)
+        # with the relations of the graphs of training, in their order
+        self._fitted = replace(run, split=str(form["split"]))
+        network = build_model(self._fitted, empty)
         network = network.double() if run.precision == "float64" else network
         network.load_state_dict(weights)
         self.network: GNN = network.eval().to(self.device)
@@ -182,7 +184,7 @@ class Predictor:
         return pack_inputs(str(self.form["name"]), listed, str(self.form["level"]), bool(self.form["directed"]))
 
     def _outputs(self, dataset: PackedDataset, pairs: Tensor | None) -> Tensor:
-        run = replace(self.run, fold=0)
+        run = replace(self._fitted, fold=0)
         if dataset.level == "link":
             if pairs is None:
                 raise ValueError("`pairs` must be given for links, got None")
@@ -256,7 +258,7 @@ def load(path: str | os.PathLike[str], accelerator: str = "cpu") -> Predictor:
     run, form, weights = read_best(file)
     try:
         return Predictor(run, form, weights, device_type(accelerator))
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, KeyError) as error:
         problem = str(error).splitlines()[0]
         raise CheckpointError(file, f"the weights do not fit the network of the run ({problem})") from error
 

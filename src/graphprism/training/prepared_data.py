@@ -19,10 +19,9 @@ from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batches import Batches, BlockDiagonal
 from graphprism.ops.csr import trusted_csr_sum
-from graphprism.splitting import resolve_split
-from graphprism.training.build_model import relations_of
 from graphprism.training.optim import epoch_order
 from graphprism.training.run import Run
+from graphprism.training.run_splits import run_splits
 from graphprism.transforms import LaplacianPE, LaplacianSpectrum
 
 
@@ -32,7 +31,7 @@ class GraphBatch:
 
     Attributes:
         x: (N, F) features or types of the nodes.
-        adj: The edges, with relations and coefficients.
+        adj: The edges, with relations and coefficients; a list where layers have splits of their own.
         owner: (N,) the graph of each node.
         ptr: (B + 1,) where the nodes of each graph begin.
         y: Targets, one row per graph.
@@ -43,7 +42,7 @@ class GraphBatch:
     """
 
     x: Tensor
-    adj: RelationalAdj | PaddedAdj
+    adj: RelationalAdj | PaddedAdj | list[RelationalAdj]
     owner: Tensor
     ptr: Tensor
     y: Tensor
@@ -78,11 +77,15 @@ def edge_needs(run: Run, dataset: PackedDataset) -> tuple[str, bool]:
     return convolution.edge_norm or "none", convolution.takes_edge_attr and bool(dataset.edge_types)
 
 
-def split_graph(run: Run, whole: Batch) -> RelationalAdj:
-    """All graphs as one, split as the run wants it and sorted, without weights."""
-    relations = relations_of(run)
-    edge_type = resolve_split(run.split)(whole) if relations > 1 else None
-    return RelationalAdj(whole.edge_index, edge_type, num_relations=relations, num_nodes=whole.num_nodes).prepare()
+def split_graphs(run: Run, dataset: PackedDataset, whole: Batch) -> list[RelationalAdj]:
+    """All graphs as one, for every split of the run (one where all layers share it), sorted, without weights."""
+    relational = CONVOLUTIONS[run.model].relational
+    found = []
+    for split in run_splits(run, dataset) if relational else (None,):
+        edge_type, relations = (None, 1) if split is None else (split(whole), split.num_relations or 1)
+        adj = RelationalAdj(whole.edge_index, edge_type, num_relations=relations, num_nodes=whole.num_nodes)
+        found.append(adj.prepare())
+    return found
 
 
 def positions(run: Run, dataset: PackedDataset) -> Tensor | None:
@@ -127,10 +130,10 @@ class PreparedDataset:
         dtype = torch.float64 if run.precision == "float64" else torch.float32
         whole = dataset.batch(torch.arange(len(dataset)))
         edge_norm, takes_edge_attr = edge_needs(run, dataset)
-        plain = split_graph(run, whole)
-        weighted = plain if edge_norm == "none" else plain.normalized(edge_norm, dtype)
-        self._blocks = BlockDiagonal(weighted.to(device), whole.ptr)
-        self._table = _table(run, plain, edge_norm, dtype, torch.device(device))
+        plain = split_graphs(run, dataset, whole)
+        weighted = [each if edge_norm == "none" else each.normalized(edge_norm, dtype) for each in plain]
+        self._blocks = [BlockDiagonal(each.to(device), whole.ptr) for each in weighted]
+        self._table = _table(run, plain[0], edge_norm, dtype, torch.device(device)) if len(plain) == 1 else None
         self._x = _in_precision(whole.x, dtype).to(device)
         self._y = _in_precision(whole.y, dtype).to(device)
         self._edge_attr = whole.edge_attr.to(device) if takes_edge_attr else None
@@ -162,14 +165,19 @@ class PreparedDataset:
             chosen = parts[first : first + at_once]
             numbers = torch.cat([graphs[rows] for rows, _ in chosen])
             lengths = [rows.stop - rows.start for rows, _ in chosen]
-            yield from self._to_batches(self._blocks.batches(numbers, lengths), numbers, chosen)
+            yield from self._to_batches([each.batches(numbers, lengths) for each in self._blocks], numbers, chosen)
 
-    def _to_batches(self, cut: Batches, numbers: Tensor, parts: list[tuple[slice, int]]) -> Iterator[GraphBatch]:
+    def _to_batches(self, cuts: list[Batches], numbers: Tensor, parts: list[tuple[slice, int]]) -> Iterator[GraphBatch]:
+        cut = cuts[0]  # nodes, edges and graphs are cut alike for all splits
         x, y = self._x[cut.nodes], self.targets(numbers)
         edge_attr = None if self._edge_attr is None else self._edge_attr[cut.edges]
         pe = None if self._pe is None else self._pe[cut.nodes]
         bounds = (map(_slice, pairwise(each)) for each in (cut.node_bounds, cut.edge_bounds, cut.ptr_bounds))
-        adjs: Sequence[RelationalAdj | PaddedAdj] = cut.adjs if self._table is None else _cut_table(self._table, cut)
+        adjs: Sequence[RelationalAdj | PaddedAdj | list[RelationalAdj]] = cut.adjs
+        if self._table is not None:
+            adjs = _cut_table(self._table, cut)
+        elif len(cuts) > 1:
+            adjs = [list(each) for each in zip(*(each.adjs for each in cuts), strict=True)]
         done = 0
         for adj, nodes, edges, ptr, (rows, total) in zip(adjs, *bounds, parts, strict=True):
             begin, done = done, done + rows.stop - rows.start

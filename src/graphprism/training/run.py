@@ -18,6 +18,7 @@ from graphprism._checks import (
 )
 from graphprism.nn.conv.relational_weight import DECAY, STARTS
 from graphprism.nn.models import CONVOLUTIONS
+from graphprism.splitting import parse_splits
 from graphprism.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("adamw", "adam")
@@ -38,7 +39,9 @@ class Run:
     Attributes:
         dataset: What `graphprism.datasets.load` takes; it decides whether graphs or nodes have targets.
         model: A name of `graphprism.nn.models.CONVOLUTIONS`.
-        split: An ordering, or several between commas; unused by models of one relation.
+        split: A split as text, such as ``"degree"`` or ``"degree, ppr * attr(edge_attr)"``, or one for each layer
+            between semicolons (see `graphprism.splitting.expression`); unused by models of one relation. Relations that
+            do not occur in the data set are left out, but for a split by order alone, which has three.
         layers: Number of convolutions.
         width: Channels of a hidden layer; None takes the largest that stays within ``budget``.
         budget: Parameters at most, counted as the paper's table does; unused where ``width`` is given.
@@ -136,8 +139,8 @@ class Run:
             ("start", STARTS),
         ):
             check_choice(name, getattr(self, name), allowed)
-        for name in ("dataset", "split"):
-            check_type(name, getattr(self, name), str, "a name")
+        check_type("dataset", self.dataset, str, "a name")
+        parse_splits(self.split)
         for name in ("norm", "metric"):
             if getattr(self, name) is not None:
                 check_type(name, getattr(self, name), str, "None or a name")

@@ -27,6 +27,7 @@ from graphprism.training.node_data import NodeData, check_node_run
 from graphprism.training.processes import broadcast_from_rank0, check_processes, device_type, make_fabric
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
+from graphprism.training.run_splits import is_soft, run_splits
 from graphprism.training.session import Diverged, EpochReport, Session, restore_torch_state
 from graphprism.training.task import Task
 
@@ -203,6 +204,10 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         return f"lockstep has no {run.model} on graphs"
     if run.norm not in _NORMS:
         return f"lockstep knows batch norm alone, not {run.norm}"
+    if conv.relational:
+        splits = run_splits(run, dataset)
+        if len(splits) != 1 or is_soft(splits[0]):
+            return "lockstep takes one type per edge, not scores or a split for each layer"
     if most_neighbours(dataset) > _MOST_SLOTS if has_hubs is None else has_hubs:
         return f"a node has more than {_MOST_SLOTS} neighbours"
     return ""
@@ -238,7 +243,7 @@ def _finish(
 
         def open_and_load() -> list[Checkpoint | None]:
             for run in engine.runs if folder is not None else ():
-                folders.append(RunFolder(Path(folder or ""), run, data, form_of(dataset)))
+                folders.append(RunFolder(Path(folder or ""), run, data, form_of(dataset, run)))
                 at_end.callback(folders[-1].close)
             return [each.load() for each in folders]
 

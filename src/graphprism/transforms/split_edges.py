@@ -60,9 +60,9 @@ class SplitEdges(BaseTransform):
     two of its nodes. Nodes of two types are not compared: edges between them are ties.
 
     Args:
-        split: name of an ordering (``"degree"``, ``"ppr"``, ...; see `graphprism.splitting.ORDERINGS`), several between
-            commas (each decides the ties of those before it), a `Split`, a tensor, or any function of a graph that
-            gives (E,) relations or (E, R) scores.
+        split: text, such as ``"degree"``, ``"degree, ppr"`` (the second decides ties of the first) or
+            ``"degree * attr(edge_attr)"`` (product; see `graphprism.splitting.expression`), a `Split`, a tensor, or any
+            function of a graph that gives (E,) relations or (E, R) scores.
         overwrite: whether to replace an ``edge_type`` that another than `SplitEdges` wrote, such as the relations of a
             knowledge graph; else it raises.
 
@@ -113,7 +113,7 @@ class SplitEdges(BaseTransform):
             if store.get(key) is not None and store.get("split_rule") is None and not self.overwrite:
                 raise ValueError(
                     f"`{name}.{key}` must not be there yet, got one that `SplitEdges` did not write: rename it, or "
-                    'combine it with the split (`by_order("degree") * by_attribute("NAME")`), or pass `overwrite=True`'
+                    'combine it with the split (`"degree * attr(NAME)"`), or pass `overwrite=True`'
                 )
 
     def __repr__(self) -> str:

@@ -64,9 +64,9 @@ def test_resolve_split():
     assert resolve_split(torch.tensor([4, 0, 1]))(GRAPH).tolist() == [4, 0, 1]
     assert resolve_split(torch.rand(3, 5)).num_relations == 5
     assert isinstance(resolve_split("core"), Split)
-    with pytest.raises(ValueError, match="`ordering` must be one of"):
+    with pytest.raises(ValueError, match="`split` must have one of the orderings"):
         resolve_split("edge_attr")
-    with pytest.raises(TypeError, match="`split` must be a name, a Split, a tensor or a function, got int"):
+    with pytest.raises(TypeError, match="`split` must be a text, a Split, a tensor or a function, got int"):
         resolve_split(3)
     with pytest.raises(ValueError, match=r"`split` must have shape \[E\] or \[E, R\] as a tensor, got \[\]"):
         resolve_split(torch.tensor(3))

@@ -62,7 +62,7 @@ def test_what_follows_the_weights_is_taken_back_with_them():
     # or the first step after a capture would read weights of low precision that the warm-up has moved
     engine = make_engine([replace(run, precision="bf16") for run in RUNS], DATASET)
     for captured in engine._captured.values():
-        assert any(each is engine.networks.parameters.low for each in captured._state)
+        assert any(each is engine.networks.parameters.used for each in captured._state)
 
 
 def test_evaluation_before_and_after_the_shape_grows(monkeypatch):

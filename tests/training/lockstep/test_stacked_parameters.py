@@ -108,13 +108,13 @@ def test_low_precision_of_all_but_the_head():
 
 def test_the_weights_of_low_precision_follow_the_others():
     networks, parameters = make(RUN, low=torch.bfloat16)
-    assert parameters.low.equal(parameters.flat.to(torch.bfloat16))
+    assert parameters.used.equal(parameters.flat.to(torch.bfloat16))
     parameters.load(0, networks[1].state_dict())
-    assert parameters.low.equal(parameters.flat.to(torch.bfloat16))
-    assert parameters.leaves()["encoder.weight"].data_ptr() == parameters.low.data_ptr()
+    assert parameters.used.equal(parameters.flat.to(torch.bfloat16))
+    assert parameters.leaves()["encoder.weight"].data_ptr() == parameters.used.data_ptr()
     parameters.flat.mul_(3)
     parameters.refresh()
-    assert parameters.low.equal(parameters.flat.to(torch.bfloat16))
+    assert parameters.used.equal(parameters.flat.to(torch.bfloat16))
 
 
 def test_other_tensors_of_the_same_layout():

@@ -82,14 +82,18 @@ def test_the_state_is_all_that_a_step_changes():
     assert changed >= {"weight", "first", "second", "count", "turn"}
     for name, tensor in step.state().items():  # taken back, the same step does the same
         tensor.copy_(before[name])
+    step._networks.parameters.refresh()
     step.step(120)
     assert all(tensor.equal(after[name]) for name, tensor in step.state().items())
 
 
-def test_weights_of_low_precision_are_those_of_the_last_step():
+@pytest.mark.parametrize(
+    "change", [{"start": "independent", "precision": "bf16"}, {"precision": "bf16"}, {"precision": "float32"}], ids=str
+)
+def test_used_weights_are_those_of_the_last_step(change):
     found = []
     for refreshed in (False, True):
-        step, _ = make(molecules(24), precision="bf16")
+        step, _ = make(molecules(24), **change)
         parameters = step._networks.parameters
         step.lr.fill_(1e-2)
         parameters.flat.mul_(0.9)  # as a checkpoint that is read
@@ -98,11 +102,14 @@ def test_weights_of_low_precision_are_those_of_the_last_step():
             if refreshed:
                 parameters.refresh()
             step.step(120)
-        assert step.derived()[0] is parameters.low
-        found.append((parameters.flat, parameters.low))
-    assert found[0][1].equal(found[0][0].to(torch.bfloat16))
+        assert step.derived()[0] is parameters.used
+        found.append((parameters.flat, parameters.used))
     assert all(ours.equal(theirs) for ours, theirs in zip(*found, strict=True))
-    assert make(molecules(24))[0].derived() == []
+    parameters.refresh()
+    assert parameters.used.equal(found[0][1])
+    is_copy = parameters.used.equal(parameters.flat.to(parameters.used.dtype))
+    assert is_copy == ("start" in change)
+    assert make(molecules(24), start="independent")[0].derived() == []
 
 
 def test_channels_that_fill_up_stay_zero():

@@ -35,11 +35,20 @@ def contrasts(num_relations: int) -> Tensor:
     >>> contrasts(3).sum(dim=0).abs().max() < 1e-15
     tensor(True)
     """
+    return _whole_contrasts(num_relations) / _norms(num_relations)
+
+
+def _whole_contrasts(num_relations: int) -> Tensor:
+    """The same in whole numbers: column k compares the k relations before the k-th with it."""
     columns = torch.zeros(num_relations, num_relations - 1, dtype=torch.float64)
     for k in range(1, num_relations):
         columns[:k, k - 1], columns[k, k - 1] = 1, -k
-        columns[:, k - 1] /= math.sqrt(k * (k + 1))
     return columns
+
+
+def _norms(num_relations: int) -> Tensor:
+    k = torch.arange(1, num_relations, dtype=torch.float64)
+    return (k * (k + 1)).sqrt()
 
 
 class Together(torch.nn.Module):
@@ -182,6 +191,22 @@ class RelationalParameter(torch.nn.Module):
         with torch.no_grad():
             for name, value in self._parts(tensors).items():
                 getattr(self, name).copy_(value)
+
+    def release(self) -> tuple[Tensor, Tensor]:
+        """Makes held relations free ones, whose values are not set.
+
+        Gives a matrix (R, R) of whole numbers and lengths (R,), in float64: the common tensor and the deviations, each
+        times its length, times the matrix are the tensors of the relations.
+        """
+        if self.together is None or self.is_waiting:
+            came = "free ones" if self.together is None else "some that wait for an input"
+            raise ValueError(f"relations must be held together and know their size to be released, got {came}")
+        free, one = self.common.new_empty(self.num_relations, *self.common.shape), torch.ones(1, dtype=torch.float64)
+        columns, lengths = _whole_contrasts(self.num_relations), self.together.scale / _norms(self.num_relations)
+        del self.common, self.deviation
+        self.weight = Parameter(free)
+        self.together, self.is_held = None, False
+        return torch.cat([one.expand(self.num_relations, 1), columns], dim=1), torch.cat([one, lengths])
 
     def forward(self) -> Tensor:
         """The tensor of each relation, (R, ...)."""

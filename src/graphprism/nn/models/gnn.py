@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import torch
@@ -66,7 +66,8 @@ class GNN(torch.nn.Module):
         out_channels: size of an output row.
         num_layers: number of convolutions.
         in_channels: size of a node feature, ``-1`` to take it from the first input; unused with ``num_node_types``.
-        num_relations: number of relations R, for relational convolutions.
+        num_relations: number of relations R, for relational convolutions; several numbers for layers with splits of
+            their own, over again where there are more layers.
         num_node_types: nodes carry a type in [0, ``num_node_types``) instead of features; several numbers for several
             columns of types, whose embeddings are added.
         num_edge_types: edges carry a type, or several, for convolutions with edge features (GatedGCN).
@@ -95,8 +96,9 @@ class GNN(torch.nn.Module):
 
     Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
     (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) or (N, M, 2) -> (G, F_out), or
-    (N, F_out) without readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. A ``generator``, where it is
-    given, decides what dropout drops, and the signs of eigenvectors.
+    (N, F_out) without readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. Where layers have splits of
+    their own, ``edge_type`` is a list of as many, or ``edge_index`` a list of `RelationalAdj`. A ``generator``, where
+    it is given, decides what dropout drops, and the signs of eigenvectors.
 
     Example:
         >>> model = GNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
@@ -116,7 +118,7 @@ class GNN(torch.nn.Module):
         num_layers: int,
         *,
         in_channels: int = -1,
-        num_relations: int = 3,
+        num_relations: int | Sequence[int] = 3,
         num_node_types: int | Sequence[int] | None = None,
         num_edge_types: int | Sequence[int] | None = None,
         pe_channels: int = 0,
@@ -164,19 +166,21 @@ class GNN(torch.nn.Module):
         widths = [hidden_channels if encode else in_channels, *[hidden_channels] * (num_layers - 1), last]
         known = _find(conv)
         options: dict[str, Any] = {
-            "num_relations": num_relations,
             "edge_dim": hidden_channels if num_edge_types else None,
             "alpha": alpha,
             "start": start,
             "decay": decay,
             "weight_init": weight_init,
         }
+        relations = [num_relations] if isinstance(num_relations, int) else list(num_relations)
         layers = [
-            known.make(i, o, **options) if isinstance(known, Convolution) else known(o) for i, o in pairwise(widths)
+            known.make(i, o, num_relations=count, **options) if isinstance(known, Convolution) else known(o)
+            for (i, o), count in zip(pairwise(widths), cycle(relations), strict=False)
         ]
         check_type("conv", layers[0], torch.nn.Module, "a function of the width that makes a layer")
         self.convs = torch.nn.ModuleList(layers)
-        self._describe(known, num_relations)
+        self._describe(known, relations)
+        self._has_splits = self.relational and not isinstance(num_relations, int)
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
         self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
         norms = (_resolved_norm(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
@@ -187,18 +191,20 @@ class GNN(torch.nn.Module):
         self.head = None if headless else self.make_head(joined, out_channels)
         self.pe_encoder = DeepSetPE(pe_channels) if pe_encoder else None
 
-    def _describe(self, known: Convolution | Callable[[int], torch.nn.Module], num_relations: int) -> None:
+    def _describe(self, known: Convolution | Callable[[int], torch.nn.Module], relations: list[int]) -> None:
         """Stores the properties that `forward` needs, without the factories of the table: models can be pickled."""
         first = self.convs[0]
         if isinstance(known, Convolution):
             self.conv, self.takes_graph = known.name, known.takes_graph
             self.takes_prepared, self.relational = known.edge_norm is not None, known.relational
-            self.num_relations = known.relations(num_relations)
+            self.num_relations = known.relations(relations[0])
+            self._relations = [known.relations(count) for count in relations]
         else:  # as our layers, one with relations takes a prepared graph
             own: Any = getattr(first, "num_relations", None)
             self.conv, self.takes_graph = type(first).__name__, True
             self.takes_prepared, self.relational = own is not None, own is not None
             self.num_relations = 1 if own is None else int(own)
+            self._relations = [self.num_relations]
         self.updates_edges = "return_edge_attr" in inspect.signature(first.forward).parameters
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
@@ -227,10 +233,14 @@ class GNN(torch.nn.Module):
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
         h = self._encode(x, pe, generator)
-        graph = self._graph(h, edge_index, edge_type, edge_weight)
+        if self._has_splits:
+            graph = self._graphs(h, edge_index, edge_type, edge_weight)
+        else:
+            graph = self._graph(h, edge_index, edge_type, edge_weight, self.num_relations)
         e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
-        if isinstance(graph, RelationalAdj) and e is not None and e.size(0) != graph.num_edges:
-            raise ValueError(f"`edge_attr` must have {graph.num_edges} rows, one for every edge, got {e.size(0)}")
+        first = graph[0] if isinstance(graph, list) else graph
+        if isinstance(first, RelationalAdj) and e is not None and e.size(0) != first.num_edges:
+            raise ValueError(f"`edge_attr` must have {first.num_edges} rows, one for every edge, got {e.size(0)}")
         if batch is not None and self.readout is not None:
             _check_batch(batch, h)
         h = self._join(self.run_layers(h, e, graph, generator))
@@ -247,11 +257,14 @@ class GNN(torch.nn.Module):
         """
         states: list[Tensor] = []
         largest: Tensor | None = None
-        for conv, norm in zip(self.convs, self.norms, strict=False):  # without a head the last layer has no norm
-            h, e, largest = self._layer(conv, norm, h, e, graph, largest, generator)
+        graphs = graph if isinstance(graph, list) else [graph]
+        # without a head the last layer has no norm
+        for conv, norm, own in zip(self.convs, self.norms, cycle(graphs), strict=False):
+            h, e, largest = self._layer(conv, norm, h, e, own, largest, generator)
             states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
         if self.head is None:
-            states = [self._convolve(self.convs[-1], h, e, graph)[0]]
+            last = graphs[(len(self.convs) - 1) % len(graphs)]
+            states = [self._convolve(self.convs[-1], h, e, last)[0]]
         return states
 
     def _layer(
@@ -332,22 +345,39 @@ class GNN(torch.nn.Module):
             check_shape("pe", pe, [*h.shape[:-1], self.pe_channels])
         return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
 
-    def _graph(self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None) -> Any:
+    def _graphs(self, h: Tensor, edge_index: Any, edge_type: Any, edge_weight: Tensor | None) -> list[Any]:
+        """`_graph` of every split, where layers have splits of their own."""
+        splits = edge_index if isinstance(edge_index, list | tuple) else edge_type
+        if not isinstance(splits, list | tuple) or len(splits) != len(self._relations):
+            came = f"{len(splits)}" if isinstance(splits, list | tuple) else type(splits).__name__
+            raise ValueError(
+                f"`edge_type` must be a list of {len(self._relations)}, the splits of the layers, or `edge_index` one "
+                f"of as many RelationalAdj, got {came}"
+            )
+        pairs = [(each, None) for each in splits] if splits is edge_index else [(edge_index, each) for each in splits]
+        return [
+            self._graph(h, edges, types, edge_weight, count)
+            for (edges, types), count in zip(pairs, self._relations, strict=True)
+        ]
+
+    def _graph(
+        self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None, num_relations: int
+    ) -> Any:
         """What the convolutions take beside their input: one `RelationalAdj` for all of them, or a tuple of tensors."""
         if not self.takes_graph:
             return ()
         if edge_index is None:
             raise ValueError(f"`edge_index` must be given with {self.conv}, got None")
         if not self.takes_prepared:
-            return self._tensors(h, edge_index, edge_type, edge_weight)
-        if self.num_relations == 1:  # a plain convolution ignores the split of a graph
+            return self._tensors(h, edge_index, edge_type, edge_weight, num_relations)
+        if num_relations == 1:  # a plain convolution ignores the split of a graph
             edge_type = None
             if getattr(edge_index, "num_relations", 1) > 1:
                 edge_index, edge_weight = edge_index.edge_index, edge_index.edge_weight
-        return to_adj(h, edge_index, edge_type, edge_weight, self.num_relations)
+        return to_adj(h, edge_index, edge_type, edge_weight, num_relations)
 
     def _tensors(
-        self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None
+        self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None, num_relations: int
     ) -> tuple[Any, ...]:
         """Arguments of a layer that takes no prepared graph: ``edge_index``, and ``edge_type`` if it has relations."""
         if isinstance(edge_index, RelationalAdj):
@@ -369,7 +399,7 @@ class GNN(torch.nn.Module):
             raise ValueError(f"`edge_type` must be given with {self.conv}, got None")
         check_shape("edge_type", edge_type, [edge_index.size(1)])
         check_integer("edge_type", edge_type)
-        guard_ranges({"edge_type": (edge_type, self.num_relations)})
+        guard_ranges({"edge_type": (edge_type, num_relations)})
         return edge_index, edge_type.long()
 
 
@@ -401,7 +431,11 @@ def _check_sizes(hidden: object, out: object, layers: object, in_channels: objec
     check_positive("out_channels", out)
     check_positive("num_layers", layers)
     check_in_channels(in_channels)
-    check_positive("num_relations", relations)
+    counts = relations if isinstance(relations, list | tuple) else [relations]
+    for count in counts:
+        check_positive("num_relations", count)
+    if not counts:
+        raise ValueError("`num_relations` must be one number at least, got none")
 
 
 def _check_types(name: str, types: object) -> None:

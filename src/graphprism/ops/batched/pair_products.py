@@ -18,8 +18,8 @@ from graphprism.ops.backends import Backends
 
 # Rows of a tile.
 TILE = 64
-# Relations at most: the kernels are written out for each of them.
-MOST_RELATIONS = 8
+# Relations at most: they are bits of one positive number, with room for one more.
+MOST_RELATIONS = 30
 
 
 def of_active(back: Tensor, num_relations: int, active: Tensor | None) -> Tensor:

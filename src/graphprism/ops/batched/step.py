@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -71,18 +72,69 @@ def absolute_loss(
     return found
 
 
+class Coordinates(NamedTuple):
+    r"""Says of a piece of weights (outer, R, inner) that its R rows are coordinates :math:`\mathbf{w}_c`.
+
+    What the network uses are other R rows, and what comes in is their gradient:
+
+    .. math:: \mathbf{u}_r = \sum_c A_{rc} l_c \mathbf{w}_c, \qquad
+        \nabla_{\mathbf{w}_c} = l_c \sum_r A_{rc} \nabla_{\mathbf{u}_r}
+
+    Attributes:
+        matrix: :math:`A`, R rows of R numbers. They should be whole: gradients that cancel then do so in any order of
+            rounding. Adam would make a full step of what rounding leaves.
+        lengths: :math:`l`, R numbers.
+        inner: numbers of a row.
+    """
+
+    matrix: tuple[tuple[float, ...], ...]
+    lengths: tuple[float, ...]
+    inner: int
+
+    def used(self, weights: Tensor) -> Tensor:
+        """What the network uses for coordinates (K, outer * R * inner), in the same shape.
+
+        >>> Coordinates(((1, 1), (1, -1)), (1.0, 0.5), inner=1).used(torch.tensor([[3.0, 2.0, 5.0, 0.0]]))
+        tensor([[4., 2., 5., 5.]])
+        """
+        rows = [length * row for length, row in zip(self.lengths, self._rows(weights), strict=True)]
+        return self._joined([_sum(line, rows) for line in self.matrix], weights)
+
+    def gradient(self, grads: Tensor) -> Tensor:
+        """The gradient of the coordinates, of the gradient of what the network uses."""
+        rows, columns = self._rows(grads), zip(*self.matrix, strict=True)
+        mixed = [length * _sum(column, rows) for length, column in zip(self.lengths, columns, strict=True)]
+        return self._joined(mixed, grads)
+
+    def _rows(self, piece: Tensor) -> Sequence[Tensor]:
+        return piece.view(piece.size(0), -1, len(self.matrix), self.inner).unbind(2)
+
+    def _joined(self, rows: list[Tensor], piece: Tensor) -> Tensor:
+        return torch.stack(rows, dim=2).view(piece.shape)
+
+
+def _sum(factors: Sequence[float], rows: Sequence[Tensor]) -> Tensor:
+    # no product of matrices: on a GPU training has those rounded to TF32
+    total = factors[0] * rows[0]
+    for factor, row in zip(factors[1:], rows[1:], strict=True):
+        total = total.add(row, alpha=factor)
+    return total
+
+
 def adam_step_reference(
-    weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int], first: Tensor, second: Tensor, low: Tensor | None,
-    lr: Tensor, decay: Tensor, count: Tensor, clip: float, betas: tuple[float, float], eps: float, decoupled: bool,
+    weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int], first: Tensor, second: Tensor, used: Tensor | None,
+    coordinates: Sequence[Coordinates | None], lr: Tensor, decay: Tensor, count: Tensor, clip: float,
+    betas: tuple[float, float], eps: float, decoupled: bool,
 ) -> None:  # fmt: skip
     """The definition, one operation and one piece at a time."""
     lr, decay, count = lr[:, None], decay[:, None], count.to(weight.dtype)
     grads = [grad.to(weight.dtype) for grad in grads]
+    grads = [grad if c is None else c.gradient(grad) for grad, c in zip(grads, coordinates, strict=True)]
     if clip:
         norm = torch.linalg.vector_norm(torch.cat(grads, dim=1), dim=1, keepdim=True)
         factor = (clip / (norm + 1e-6)).clamp(max=1.0)
         grads = [grad * factor for grad in grads]
-    for begin, grad in zip(begins, grads, strict=True):
+    for begin, grad, c in zip(begins, grads, coordinates, strict=True):
         w, m, v = (each[:, begin : begin + grad.size(1)] for each in (weight, first, second))
         if decoupled:
             w.mul_(1 - lr * decay)
@@ -92,8 +144,8 @@ def adam_step_reference(
         v.mul_(betas[1]).add_((1 - betas[1]) * grad * grad)
         mean = m / (1 - betas[0] ** count)
         w.sub_(lr * mean / ((v / (1 - betas[1] ** count)).sqrt() + eps))
-        if low is not None:
-            low[:, begin : begin + grad.size(1)] = w
+        if used is not None:
+            used[:, begin : begin + grad.size(1)] = w if c is None else c.used(w)
 
 
 ADAM_STEP = Backends(reference=adam_step_reference, triton="graphprism.ops.kernels.adam_step:adam_step")
@@ -113,7 +165,8 @@ def adam_step(
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     decoupled: bool = True,
-    low: Tensor | None = None,
+    used: Tensor | None = None,
+    coordinates: Sequence[Coordinates | None] | None = None,
     impl: str | None = None,
 ) -> None:
     r"""Changes weights and both moments in place as `torch.optim.AdamW` does, or `Adam` with ``decoupled=False``.
@@ -121,6 +174,8 @@ def adam_step(
     The gradient comes in pieces that stand anywhere; numbers of the weights that belong to none of them stay as they
     are. A gradient whose norm, all pieces together, is above ``clip`` is scaled down to it first, as
     `torch.nn.utils.clip_grad_norm_` does. Runs may be rows of a larger tensor. No host-device sync.
+
+    Pieces may be `Coordinates` of what the network uses: clipping and Adam then are about the coordinates.
 
     Args:
         weight: (K, P) the weights of K runs.
@@ -135,12 +190,15 @@ def adam_step(
         betas: Both rates of forgetting.
         eps: Keeps the division from zero.
         decoupled: Whether weight decay shrinks the weights (AdamW) or adds to the gradient (Adam).
-        low: (K, P) takes a copy of the new weights in its own type, laid out in memory as they are.
+        used: (K, P) takes the new weights as the network uses them, in its own type, laid out in memory as they are.
+        coordinates: for each piece, `None` where the network uses the weights themselves; without it, for all of them.
         impl: A name of `ADAM_STEP`.
     """
-    _check_pieces(weight, grads, begins, first=first, second=second, low=low)
+    _check_pieces(weight, grads, begins, first=first, second=second, used=used)
+    coordinates = [None] * len(grads) if coordinates is None else coordinates
+    _check_coordinates(grads, coordinates, used)
     step = ADAM_STEP.choose(impl, weight.device)
-    step(weight, grads, begins, first, second, low, lr, decay, count, clip, betas, eps, decoupled)
+    step(weight, grads, begins, first, second, used, coordinates, lr, decay, count, clip, betas, eps, decoupled)
 
 
 def _check_pieces(weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int], **others: Tensor | None) -> None:
@@ -155,3 +213,18 @@ def _check_pieces(weight: Tensor, grads: Sequence[Tensor], begins: Sequence[int]
         check_shape("grads", grad, [weight.size(0), "P'"])
         if not 0 <= begin <= weight.size(1) - grad.size(1):
             raise ValueError(f"`begins` must leave room for {grad.size(1)} of {weight.size(1)} columns, got {begin}")
+
+
+def _check_coordinates(grads: Sequence[Tensor], coordinates: Sequence[Coordinates | None], used: Tensor | None) -> None:
+    if len(coordinates) != len(grads):
+        raise ValueError(f"`coordinates` must be as many as `grads`, got {len(coordinates)} and {len(grads)}")
+    for grad, each in zip(grads, coordinates, strict=True):
+        if each is None:
+            continue
+        if used is None:
+            raise ValueError("`used` must be given with `coordinates`, got None")
+        rows = len(each.matrix)
+        if grad.size(1) % (rows * each.inner):
+            raise ValueError(
+                f"`coordinates` must be of pieces of {rows} x {each.inner} numbers or a multiple, got {grad.size(1)}"
+            )

@@ -27,6 +27,8 @@ _STAGES = 4
 # Rows of all runs from which on their number, and not the way of one of them, decides.
 _MANY = 4096
 _MOST_CHANNELS = 256
+# Relations that the way back is written out for: of more, one loop over them, or its code would grow with each.
+_WRITTEN_OUT = 8
 
 
 @triton.jit
@@ -60,7 +62,7 @@ def _back_kernel(
     back, matrix, active, gate, out, num_rows, num_tiles, matrix_run,
     IN: tl.constexpr, OUT: tl.constexpr, RELATION: tl.constexpr, CHANNELS: tl.constexpr, RELATIONS: tl.constexpr,
     HAS_GATE: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr,
-    WIDE: tl.constexpr, REST: tl.constexpr,
+    WIDE: tl.constexpr, REST: tl.constexpr, WRITTEN_OUT: tl.constexpr,
 ):  # fmt: skip
     tile, run = tl.program_id(0), tl.program_id(1).to(tl.int64)
     begin = tl.program_id(2) * WIDE
@@ -71,13 +73,22 @@ def _back_kernel(
     depth, wide, rest = tl.arange(0, DEPTH), begin + tl.arange(0, WIDE), WIDE + tl.arange(0, REST)
     total = tl.zeros((ROWS, WIDE), dtype=tl.float32)
     total_rest = tl.zeros((ROWS, REST), dtype=tl.float32)
-    for r in tl.static_range(RELATIONS):
-        if (bits >> r) & 1:
-            rows = back + (own * RELATIONS + r) * CHANNELS + depth[None, :]
-            weights = matrix + run * matrix_run + r * RELATION + depth[:, None] * OUT
-            total, total_rest = _multiply(
-                total, total_rest, rows, weights, wide, rest, there, OUT, IN, CHANNELS, PRECISION, DEPTH, REST
-            )
+    if RELATIONS <= WRITTEN_OUT:
+        for r in tl.static_range(RELATIONS):
+            if (bits >> r) & 1:
+                rows = back + (own * RELATIONS + r) * CHANNELS + depth[None, :]
+                weights = matrix + run * matrix_run + r * RELATION + depth[:, None] * OUT
+                total, total_rest = _multiply(
+                    total, total_rest, rows, weights, wide, rest, there, OUT, IN, CHANNELS, PRECISION, DEPTH, REST
+                )
+    else:
+        for r in range(RELATIONS):
+            if (bits >> r) & 1:
+                rows = back + (own * RELATIONS + r) * CHANNELS + depth[None, :]
+                weights = matrix + run * matrix_run + r * RELATION + depth[:, None] * OUT
+                total, total_rest = _multiply(
+                    total, total_rest, rows, weights, wide, rest, there, OUT, IN, CHANNELS, PRECISION, DEPTH, REST
+                )
     _finish(total, gate, out, own, wide, there, CHANNELS, HAS_GATE)
     if REST > 1:
         _finish(total_rest, gate, out, own, rest, there, CHANNELS, HAS_GATE)
@@ -164,7 +175,7 @@ def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor, gate: Tensor
     _back_kernel[(triton.cdiv(num_rows, TILE), num_runs, columns)](
         back, matrix, active, gate, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
         CHANNELS=channels, RELATIONS=back.size(2) // channels, HAS_GATE=gate is not None, PRECISION=dot_precision(),
-        ROWS=TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, num_warps=4, num_stages=_STAGES,
+        ROWS=TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, WRITTEN_OUT=_WRITTEN_OUT, num_warps=4, num_stages=_STAGES,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from graphprism.nn import CONVOLUTIONS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batched.pair_products import MOST_RELATIONS, TILE
-from graphprism.training.prepared_data import edge_needs, positions, split_graph
+from graphprism.training.prepared_data import edge_needs, positions, split_graphs
 from graphprism.training.run import Run
 
 
@@ -76,7 +76,7 @@ class TableDataset:
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device, dtype: torch.dtype) -> None:
         whole = dataset.batch(torch.arange(len(dataset)))
         norm, takes_edge_attr = edge_needs(run, dataset)
-        adj = split_graph(run, whole)
+        (adj,) = split_graphs(run, dataset, whole)
         table = PaddedAdj.build(adj, norm, dtype)
         self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
         # one more row: a node without edges, which fills up batches
@@ -139,7 +139,7 @@ class TableDataset:
             is_node=rows.owner >= 0 if self._tells_nodes else None,
             edge_attr=None if self._edge_attr is None else self._edge_attr[node],
             pe=None if self._pe is None else self._pe[node],
-            active=None if self._sends is None or rows.place is None else _tiles(self._sends[node]),
+            active=None if self._sends is None or rows.place is None else _tiles(self._sends[node], self.num_relations),
         )
 
     def adj(self, numbers: Tensor, weights: Tensor, is_node: Tensor | None, active: Tensor | None) -> PaddedAdj:
@@ -175,18 +175,18 @@ def _sends(adj: RelationalAdj) -> Tensor | None:
 
 def _gray_rank(bits: Tensor) -> Tensor:
     """The place of sets of relations in an order where neighbours differ in one relation only."""
-    for shift in (1, 2, 4):
+    for shift in (1, 2, 4, 8, 16):
         bits = bits ^ (bits >> shift)
     return bits
 
 
-def _tiles(bits: Tensor) -> Tensor:
+def _tiles(bits: Tensor, num_relations: int) -> Tensor:
     """Bits of nodes joined by tiles of rows: (K, N) -> (K, N / 64)."""
     tiles = torch.nn.functional.pad(bits, (0, -bits.size(-1) % TILE)).unflatten(-1, (-1, TILE))
-    relations = torch.arange(MOST_RELATIONS, device=bits.device)
-    there = (tiles[..., None] >> relations & 1).amax(-2)
-    joined: Tensor = (there << relations).sum(-1)
-    return joined.to(torch.int32)
+    joined = torch.zeros_like(tiles[..., 0])
+    for relation in range(num_relations):  # all at once would take a number for each row, relation and step
+        joined |= (tiles >> relation & 1).amax(-1) << relation
+    return joined
 
 
 def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: PaddedAdj) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
+from graphprism.nn.conv.relational_weight import RelationalParameter
 from graphprism.ops.batched.type_rows import type_sums
 from graphprism.training.build_model import build_model, make_network
 from graphprism.training.lockstep.data import Inputs, TableDataset
@@ -52,6 +53,8 @@ class OwnerReadout(torch.nn.Module):
         return total / nodes.clamp(min=1)
 
 
+# A kernel holds what all relations have at one place at once.
+_MOST_RELATIONS = 16
 # Channels are filled up to a multiple of this: below, matrix units are not used at all.
 _CHANNELS = 16
 
@@ -76,12 +79,13 @@ class Networks:
             networks = [network.double() for network in networks]
         with torch.random.fork_rng(devices=[]):
             template = make_network(run, dataset, wide)
+        held = _release(template)
         self._readout = template.readout = OwnerReadout(readout_is_mean(template))
         self._template = template.to(device, next(networks[0].parameters()).dtype)
         low = torch.bfloat16 if run.precision == "bf16" else None
         self.count = sum(parameter.numel() for parameter in networks[0].parameters())
         self.parameters = StackedParameters(
-            networks, self._template, run.pe, device, low, summed_last=data.leaves_out_pairs
+            networks, self._template, run.pe, device, low, summed_last=data.leaves_out_pairs, held=held
         )
         self._data = data
 
@@ -112,3 +116,16 @@ class Networks:
         adj = self._data.adj(numbers, weights, is_node, active)
         out: Tensor = torch.func.functional_call(self._template, (parameters, buffers), (x, adj), named)
         return out
+
+
+def _release(template: torch.nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
+    """Makes relations that are held together free ones, and gives for each what `RelationalParameter.release` gives.
+
+    Under `torch.vmap` the sum of a common tensor and deviations would be several kernels for each layer, and as many
+    in backward: 0.35 of 0.82 ms in a step of nine runs. What is not a `RelationalParameter`, as in GIN, stays held.
+    """
+    return {
+        f"{name}.weight": module.release()
+        for name, module in template.named_modules()
+        if isinstance(module, RelationalParameter) and module.is_held and module.num_relations <= _MOST_RELATIONS
+    }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from graphprism.nn import GNN
+from graphprism.ops.batched.step import Coordinates
 
 # Numbers from one parameter to the next are a multiple of this, so that all begin where matrix units like it.
 _ALIGNMENT = 64
@@ -16,13 +18,19 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a parameter stands: its columns, the shape of what is stored there, and which axes are swapped in it."""
+    """Where a parameter stands: its columns, the shape of what is stored there, and which axes are swapped in it.
+
+    Attributes:
+        reads_used: whether networks read it from ``used``.
+        coordinates: how ``used`` follows from what is stored, where relations are held together.
+    """
 
     begin: int
     end: int
     shape: tuple[int, ...]
     swapped: tuple[int, int]
-    low: bool
+    reads_used: bool
+    coordinates: Coordinates | None
 
 
 class StackedParameters:
@@ -34,6 +42,10 @@ class StackedParameters:
     A weight of one matrix per relation (R, F, F') is stored as (F, R, F'), or with ``summed_last`` as (R, F', F):
     either way the matrices are one product side by side.
 
+    Relations that are held together are trained as ``common`` and ``deviation``, which stand in ``flat`` where a
+    template with free relations has its ``weight``: the common tensor is the first of its R, deviations are the others.
+    The free relations are in ``used``, so that networks need not know.
+
     Args:
         networks: The networks with their first weights.
         template: A network of the padded width, whatever its weights.
@@ -41,11 +53,14 @@ class StackedParameters:
         device: Where the tensor will be.
         low: the type that the template computes in, head excluded; None for the type of the weights.
         summed_last: whether the channels that a product sums over stand side by side.
+        held: for each ``weight`` of the template that networks hold together, what `RelationalParameter.release` gave.
 
     Attributes:
         flat: (K, P) all weights.
-        low: the same in the type to compute in, where that is another; `refresh` brings it up to date.
+        used: the same as networks use them, in the type to compute in and with free relations; `None` where that is
+            ``flat``. `refresh` brings it up to date.
         begins: where each parameter begins in a row of ``flat``.
+        coordinates: for each parameter, how ``used`` follows from ``flat``; `None` for a copy.
     """
 
     def __init__(
@@ -56,24 +71,29 @@ class StackedParameters:
         device: torch.device,
         low: torch.dtype | None = None,
         summed_last: bool = False,
+        held: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> None:
+        held = held or {}
         self._own = {name: tensor.shape for name, tensor in networks[0].state_dict().items()}
         self._widths = networks[0].hidden_channels, template.hidden_channels
         self._pe = pe
         self._places: dict[str, _Place] = {}
         begin = 0
         for name, parameter in template.named_parameters():
-            low_here, swapped = low is not None and not name.startswith("head."), (0, 0)
+            is_low, swapped = low is not None and not name.startswith("head."), (0, 0)
             # deviations from a common matrix are summed before any product, as they are stored
             if parameter.dim() == 3 and parameter.size(0) > 1 and not name.endswith("deviation"):
                 swapped = (1, 2) if summed_last else (0, 1)
             shape = tuple(parameter.transpose(*swapped).shape)
-            self._places[name] = _Place(begin, begin + parameter.numel(), shape, swapped, low_here)
+            coordinates = _coordinates(*held[name], shape, swapped) if name in held else None
+            end, reads_used = begin + parameter.numel(), is_low or name in held
+            self._places[name] = _Place(begin, end, shape, swapped, reads_used, coordinates)
             begin += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
         dtype = next(networks[0].parameters()).dtype
         self.flat = torch.zeros(len(networks), begin, dtype=dtype, device=device)
-        self.low = None if low is None else self.flat.to(low)
+        self.used = self.flat.to(low or dtype, copy=True) if low or held else None
         self.begins = tuple(place.begin for place in self._places.values())
+        self.coordinates = tuple(place.coordinates for place in self._places.values())
         self.buffers: dict[str, Tensor] = {
             name: buffer.expand(len(networks), *buffer.shape).clone().to(device)
             for name, buffer in template.named_buffers()
@@ -113,15 +133,20 @@ class StackedParameters:
         return {name: stored[name][self._indices(name, stored[name])].cpu().clone() for name in self._own}
 
     def refresh(self) -> None:
-        """Brings ``low`` up to date after ``flat`` was written by others than `load` and the optimiser."""
-        if self.low is not None:
-            self.low.copy_(self.flat)
+        """Brings ``used`` up to date after ``flat`` was written by others than `load` and the optimiser."""
+        if self.used is None:
+            return
+        self.used.copy_(self.flat)
+        for place in self._places.values():
+            if place.coordinates is not None:
+                here = slice(place.begin, place.end)
+                self.used[:, here] = place.coordinates.used(self.flat[:, here])
 
     def leaves(self) -> dict[str, Tensor]:
         """Every parameter of all networks (K, ...) as a leaf that takes a gradient, in the type to compute in."""
-        low = self.flat if self.low is None else self.low
+        used = self.flat if self.used is None else self.used
         return {
-            name: _logical((low if place.low else self.flat)[:, place.begin : place.end], place)
+            name: _logical((used if place.reads_used else self.flat)[:, place.begin : place.end], place)
             .detach()
             .requires_grad_()
             for name, place in self._places.items()
@@ -137,10 +162,15 @@ class StackedParameters:
         return _swap(gradient, place).reshape(self.flat.size(0), -1)
 
     def _stored(self, flat: Tensor, buffers: dict[str, Tensor], number: int) -> dict[str, Tensor]:
-        found = {
-            name: _logical(flat[number : number + 1, place.begin : place.end], place)[0]
-            for name, place in self._places.items()
-        }
+        """Where the parameters and buffers of one network stand, by its own names."""
+        found = {}
+        for name, place in self._places.items():
+            here = _logical(flat[number : number + 1, place.begin : place.end], place)[0]
+            if place.coordinates is None:
+                found[name] = here
+            else:
+                prefix = name.removesuffix("weight")
+                found |= {f"{prefix}common": here[0], f"{prefix}deviation": here[1:]}
         return {**found, **{name: buffer[number] for name, buffer in buffers.items()}}
 
     def _indices(self, name: str, target: Tensor) -> tuple[Tensor, ...]:
@@ -161,6 +191,12 @@ class StackedParameters:
             raise RuntimeError(f"a size of {size} cannot be put into {room} with widths {width} and {padded}")
         first = torch.cat([torch.arange(width - self._pe), torch.arange(padded - self._pe, padded)])
         return (torch.arange(blocks)[:, None] * padded + first).flatten()
+
+
+def _coordinates(matrix: Tensor, lengths: Tensor, shape: tuple[int, ...], swapped: tuple[int, int]) -> Coordinates:
+    relations = 1 if swapped == (0, 1) else 0
+    rows = tuple(tuple(row) for row in matrix.tolist())
+    return Coordinates(rows, tuple(lengths.tolist()), inner=math.prod(shape[relations + 1 :]))
 
 
 def _logical(stored: Tensor, place: _Place) -> Tensor:

@@ -78,8 +78,8 @@ class LockstepStep:
 
     def derived(self) -> list[Tensor]:
         """What a step keeps up to date beside its `state`; `fill` makes it anew."""
-        low = self._networks.parameters.low
-        return [] if low is None else [low]
+        used = self._networks.parameters.used
+        return [] if used is None else [used]
 
     def fill(self, graphs: Tensor) -> None:
         """Lays the batches ready, (S, K, B) graphs, and begins with the first."""
@@ -115,7 +115,8 @@ class LockstepStep:
             count=self.count,
             clip=self._run.clip,
             decoupled=IS_DECOUPLED[self._run.optimizer],
-            low=parameters.low,
+            used=parameters.used,
+            coordinates=parameters.coordinates,
         )
 
     @torch.no_grad()

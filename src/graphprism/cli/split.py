@@ -1,0 +1,119 @@
+"""``graphprism split``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from graphprism._text import counted, percent
+from graphprism.cli.arguments import Undirected, exit_on_user_error
+from graphprism.streaming import TypedEdges, open_edges, split_file, split_sql
+
+
+def split(
+    edges: Annotated[
+        Path, typer.Argument(metavar="EDGES", help="Parquet, a folder of it, CSV (gz), .npy (2, E) or packed .npz.")
+    ],
+    by: Annotated[
+        str, typer.Option(help="degree, ppr, direction or attr(COLUMN); a comma decides ties, * multiplies.")
+    ] = "degree",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The Parquet file to write.")] = None,
+    source: Annotated[str | None, typer.Option(help="Column of the nodes that edges leave; guessed.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column of the nodes that edges enter; guessed.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes, if more than the largest id and one.")] = None,
+    undirected: Undirected = False,
+    sparse_ids: Annotated[
+        bool, typer.Option("--sparse-ids", help="Ids are any 64-bit integers, not numbers from 0; slower.")
+    ] = False,
+    sql: Annotated[
+        str | None, typer.Option(metavar="duckdb|spark", help="Print the split as SQL instead of running it.")
+    ] = None,
+) -> None:
+    """Split the edges of a file that does not fit into memory into relations.
+
+    The edges are read twice (for ppr 17 times, for direction three times); memory holds one value per node. The same
+    command goes on where a killed one stopped.
+    """
+    with exit_on_user_error():
+        if sql is not None:
+            typer.echo(_sql(edges, by, out, source, target, undirected, sql))
+            return
+        if out is None:
+            raise ValueError("-o must name the Parquet file to write, got none")
+        with EdgeProgress() as progress:
+            found = split_file(
+                edges,
+                out,
+                by,
+                source=source,
+                target=target,
+                num_nodes=nodes,
+                undirected=undirected,
+                sparse_ids=sparse_ids,
+                progress=progress,
+            )
+    _print(found)
+
+
+def _sql(
+    edges: Path, by: str, out: Path | None, source: str | None, target: str | None, undirected: bool, dialect: str
+) -> str:
+    if undirected:
+        raise ValueError("--undirected must not come with --sql: add the way back to the table")
+    found = open_edges(edges, source=source, target=target)
+    place = f"{edges}/" if edges.is_dir() else str(edges)
+    return split_sql(
+        by, place, None if out is None else str(out), dialect=dialect, source=found.source, target=found.target
+    )
+
+
+def _print(found: TypedEdges) -> None:
+    typer.echo(
+        f"{found.path} is written: {counted(found.num_edges, 'edge')} of {counted(found.num_nodes, 'node')} in "
+        f"{counted(found.num_relations, 'relation')}, checksummed."
+    )
+    if found.counts is None or found.num_edges == 0:
+        return
+    table = Table("relation", "name", "edges", "share")
+    names = found.names or [""] * found.num_relations
+    for number, (name, count) in enumerate(zip(names, found.counts, strict=True)):
+        table.add_row(str(number), name, f"{count:,}", percent(count, found.num_edges, 1))
+    Console().print(table)
+
+
+class EdgeProgress:
+    """Shows on stderr the pass that runs and how many edges it has read: a bar on a terminal, else a line per pass."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._has_bar = console.is_terminal
+        columns = (TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.percentage:>3.0f}%"))
+        self._bar = Progress(
+            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not self._has_bar
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._name = ""
+
+    def __enter__(self) -> EdgeProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def __call__(self, name: str, done: int, total: int | None) -> None:
+        """A chunk is done."""
+        if name != self._name:
+            self._name = name
+            self._bar.reset(self._task, description=name, total=total, completed=done)
+            if not self._has_bar:
+                place = f", from edge {done:,}" if done else ""
+                print(f"{name}{place}", file=sys.stderr, flush=True)
+        self._bar.update(self._task, completed=done, total=total)

@@ -1,0 +1,123 @@
+"""Edges that `graphprism split` wrote as PyG's remote backend: a graph store with an edge type per relation."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import EdgeAttr, FeatureStore, GraphStore, TensorAttr
+from torch_geometric.data.graph_store import EdgeLayout
+
+from graphprism.streaming import TypedEdges, open_split
+
+NODE = "node"
+
+
+class RelationStore(GraphStore):
+    """Relations of a split as edge types ``("node", NAME, "node")``, read from the file when they are asked for.
+
+    Other layouts than COO are there once they were put, as ``csc(store=True)`` does.
+
+    Args:
+        edges: The split.
+    """
+
+    def __init__(self, edges: TypedEdges) -> None:
+        super().__init__()
+        if edges.sparse_ids:
+            raise ValueError(f"{edges.path}: node ids of a graph store must be numbers from 0, got sparse ids")
+        names = edges.names or tuple(map(str, range(edges.num_relations)))
+        self.edges = edges
+        self.edge_types = [(NODE, name, NODE) for name in names]
+        self._put: dict[Any, tuple[Tensor, Tensor]] = {}
+
+    def get_all_edge_attrs(self) -> list[EdgeAttr]:
+        """An attribute for every relation as COO, and for what was put."""
+        size = (self.edges.num_nodes, self.edges.num_nodes)
+        there = [EdgeAttr(edge_type, "coo", size=size) for edge_type in self.edge_types]
+        return there + [EdgeAttr(edge_type, layout, size=size) for edge_type, layout in self._put]
+
+    def _get_edge_index(self, edge_attr: EdgeAttr) -> tuple[Tensor, Tensor] | None:
+        edge_type = tuple(edge_attr.edge_type)
+        put = self._put.get((edge_type, edge_attr.layout))
+        if put is not None or edge_attr.layout != EdgeLayout.COO or edge_type not in self.edge_types:
+            return put
+        source, target = self.edges.edge_index_of(self.edge_types.index(edge_type))
+        return source, target
+
+    def _put_edge_index(self, edge_index: tuple[Tensor, Tensor], edge_attr: EdgeAttr) -> bool:
+        if edge_attr.layout == EdgeLayout.COO:  # the file has those
+            return False
+        self._put[tuple(edge_attr.edge_type), edge_attr.layout] = edge_index
+        return True
+
+    def _remove_edge_index(self, edge_attr: EdgeAttr) -> bool:
+        return self._put.pop((tuple(edge_attr.edge_type), edge_attr.layout), None) is not None
+
+    def __repr__(self) -> str:
+        return f"RelationStore({str(self.edges.path)!r}, num_relations={self.edges.num_relations})"
+
+
+class ArrayFeatures(FeatureStore):
+    """Features of nodes in arrays, which may be mapped from files: only the rows that are asked for are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._arrays: dict[tuple[str, str], Any] = {}
+
+    def get_all_tensor_attrs(self) -> list[TensorAttr]:
+        """An attribute for every array."""
+        return [TensorAttr(group, name) for group, name in self._arrays]
+
+    def _put_tensor(self, tensor: Any, attr: TensorAttr) -> bool:
+        if attr.index is not None and not (isinstance(attr.index, slice) and attr.index == slice(None)):
+            return False  # rows of an array that is not ours to change
+        self._arrays[attr.group_name, attr.attr_name] = tensor
+        return True
+
+    def _get_tensor(self, attr: TensorAttr) -> Tensor | None:
+        array = self._arrays.get((attr.group_name, attr.attr_name))
+        if array is None:
+            return None
+        index = slice(None) if attr.index is None else attr.index
+        if isinstance(array, Tensor):
+            return array[index]
+        rows = array[index.numpy() if isinstance(index, Tensor) else index]
+        return torch.from_numpy(np.array(rows))  # a copy: torch does not take what it cannot write to
+
+    def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
+        array = self._arrays.get((attr.group_name, attr.attr_name))
+        return None if array is None else tuple(array.shape)
+
+    def _remove_tensor(self, attr: TensorAttr) -> bool:
+        return self._arrays.pop((attr.group_name, attr.attr_name), None) is not None
+
+
+def remote_backend(
+    path: str | os.PathLike[str], **features: Tensor | np.ndarray[Any, Any] | str | os.PathLike[str]
+) -> tuple[ArrayFeatures, RelationStore]:
+    """The pair that PyG's loaders take in place of ``data``, for a file that `graphprism split` wrote.
+
+    Relations are edge types of one type of nodes, ``"node"``; a sampler has to give a ``HeteroSamplerOutput``.
+
+    Args:
+        path: The file.
+        **features: Arrays with a row per node, such as ``x``, or the paths of ``.npy`` files, which are mapped.
+
+    Raises:
+        EdgeFileError: The file is cut off, damaged or of another kind.
+        ValueError: An array has another number of rows than there are nodes.
+    """
+    edges, store = open_split(path), ArrayFeatures()
+    for name, given in features.items():
+        array = given
+        if isinstance(given, str | os.PathLike):
+            array = np.load(given, mmap_mode="r", allow_pickle=False)
+        assert isinstance(array, Tensor | np.ndarray)  # a path has become an array
+        if array.shape[0] != edges.num_nodes:
+            raise ValueError(f"`{name}` must have a row for each of {edges.num_nodes} nodes, got {array.shape[0]}")
+        store.put_tensor(array, group_name=NODE, attr_name=name, index=None)
+    return store, RelationStore(edges)

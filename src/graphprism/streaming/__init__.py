@@ -1,0 +1,17 @@
+"""Splits of edges that do not fit into memory: from a file to a file, in passes, or as SQL."""
+
+from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
+from graphprism.streaming.split_file import parse_split, split_file
+from graphprism.streaming.sql import split_sql
+from graphprism.streaming.typed_edges import TypedEdges, open_split
+
+__all__ = [
+    "EdgeFile",
+    "EdgeFileError",
+    "TypedEdges",
+    "open_edges",
+    "open_split",
+    "parse_split",
+    "split_file",
+    "split_sql",
+]

@@ -1,0 +1,508 @@
+"""Splits of edges that do not fit into memory: passes over a file with one value per node in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_whole
+from graphprism._files import claim, not_writable, whole_file, write_whole
+from graphprism.splitting import resolve_split
+from graphprism.splitting.graph import Graph
+from graphprism.splitting.orderings import FixedOrder
+from graphprism.splitting.ranks import factors_of
+from graphprism.splitting.split import Split, checked_relations
+from graphprism.splitting.splits import (
+    DOWN,
+    TIE,
+    UP,
+    ByAttribute,
+    ByDirection,
+    ByOrder,
+    Comparison,
+    by_attribute,
+    by_direction,
+    prepare,
+)
+from graphprism.streaming.arrow import holds_numbers, pyarrow
+from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
+from graphprism.streaming.growing_parquet import GrowingParquet
+from graphprism.streaming.mutual_edges import MOST_NODES, MutualEdges
+from graphprism.streaming.typed_edges import TypedEdges, open_split
+
+# Of a killed process so many seconds of work are lost, and one chunk.
+SAVE_SECONDS = 10.0
+# Orderings that passes over the edges compute, with one or two values per node.
+STREAMED = ("degree", "ppr")
+# Those of `graphprism.splitting.orderings.ppr`.
+STEPS, RESTART = 15, 0.1
+# Ids that no edge names cost memory, too: so many per edge and this many more are taken for numbers from 0.
+_SPARE_IDS_PER_EDGE, _SPARE_IDS = 16, 1 << 24
+
+# Relations up to which each has a name and a count in the output.
+_MOST_COUNTED = 4096
+# Signed, since not every engine that reads Parquet has unsigned types.
+_KINDS = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+Progress = Callable[[str, int, "int | None"], None]
+
+
+def parse_split(text: str) -> Split:
+    """The split of a text: orderings between commas, ``direction``, ``attr(NAME)`` or ``attr(NAME, R)``; ``*`` joins.
+
+    >>> parse_split("degree * direction * attr(bond)")
+    by_order('degree') * by_direction() * by_attribute('bond')
+    """
+    found: Split | None = None
+    for term in text.split("*"):
+        factor = _parse_factor(term.strip())
+        found = factor if found is None else found * factor
+    assert found is not None  # a text has at least one term
+    return found
+
+
+def _parse_factor(term: str) -> Split:
+    if term == "direction":
+        return by_direction()
+    if attribute := re.fullmatch(r"attr\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)", term):
+        name, count = attribute.groups()
+        return by_attribute(name, None if count is None else int(count))
+    return resolve_split(term)
+
+
+def split_file(
+    edges: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    by: str | Split = "degree",
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    num_nodes: int | None = None,
+    undirected: bool = False,
+    sparse_ids: bool = False,
+    progress: Progress | None = None,
+) -> TypedEdges:
+    r"""Splits the edges of a file into relations and writes them, with all their columns, to a Parquet file.
+
+    The relations are those of `SplitEdges`, whose column is ``edge_type``. The edges are read twice (for ``ppr`` 17
+    times, for ``direction`` three times), memory holds one value per node and one chunk. A process that was killed
+    leaves a folder ``.NAME.work`` beside the output; the same call goes on from there. ``output`` appears whole.
+
+    Args:
+        edges: Parquet, CSV, ``.npy``, ``.npz`` or a folder of Parquet files; see `open_edges`.
+        output: The Parquet file to write; one that is there is replaced.
+        by: A split, or its text: ``degree``, ``ppr``, ``degree, ppr`` (ties of the first are decided by the second),
+            ``direction``, ``attr(NAME)`` with the name of a column, and products with ``*``.
+        source: Column of the nodes that edges leave; guessed without it.
+        target: Column of the nodes that edges enter; guessed without it.
+        num_nodes: Number of nodes, where it is more than the largest id and one. Only the margin of ``ppr`` sees it.
+        undirected: Add every edge the other way round, after all others, for files that name an edge once.
+        sparse_ids: Take ids as any 64-bit integers instead of numbers from 0. An extra pass collects them; memory holds
+            8 more bytes per node, and each end is found by bisection.
+        progress: Is called with the name of a pass, the edges done in it, and their number where it is known.
+
+    Raises:
+        EdgeFileError: The file cannot be used; a `ValueError` of one sentence.
+        OSError: The output cannot be written, or another process is writing it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "path.csv")
+    ...     _ = file.write_text("source,target\n0,1\n1,0\n1,2\n2,1\n")
+    ...     split_file(file, Path(folder, "types.parquet")).read()["edge_type"].tolist()
+    [0, 1, 1, 0]
+    """
+    split = parse_split(by) if isinstance(by, str) else by
+    check_streamed(split)
+    if num_nodes is not None:
+        check_whole("num_nodes", num_nodes)
+    found = open_edges(edges, source=source, target=target, undirected=undirected)
+    output = Path(output)
+    if output.exists() and output.resolve() in {path.resolve() for path in found.files}:
+        raise EdgeFileError(output, "the output must be another file than the edges")
+    if "edge_type" in found.columns:
+        raise EdgeFileError(found.path, "must not have a column `edge_type` yet: rename it")
+    _check_attributes(split, found)
+    folder = output.with_name(f".{output.name}.work")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with claim(folder / "claim") as mine:
+            if not mine:
+                raise OSError(f"{output}: another process is writing it; wait for it or name another file")
+            try:
+                _Job(found, split, _Options(num_nodes, sparse_ids), folder, progress or _silent).run(output)
+            except ValueError:  # of the edges: those that come in their place have nothing to go on from
+                _clear(folder)
+                raise
+            _clear(folder)
+        folder.rmdir()
+    except OSError as error:
+        raise error if error.errno is None else not_writable(output.parent, error, "edges") from error
+    except ValueError:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
+    return open_split(output)
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name != "claim":
+            path.unlink()
+
+
+def check_streamed(split: Split) -> None:
+    """Raises `ValueError` where a factor of ``split`` needs more than passes over the edges."""
+    for factor in factors_of(split):
+        if isinstance(factor, ByOrder):
+            bad = [each for each in factor.orderings if each not in STREAMED]
+            if bad:
+                raise ValueError(f"orderings of edges in a file must be one of {list(STREAMED)}, got {bad[0]!r}")
+        elif not isinstance(factor, ByAttribute | ByDirection):
+            raise ValueError(f"edges in a file are split by order, direction and attribute, got {factor!r}")
+
+
+def _check_attributes(split: Split, edges: EdgeFile) -> None:
+    for factor in factors_of(split):
+        if isinstance(factor, ByAttribute) and factor.attribute not in edges.columns:
+            there = ", ".join(edges.columns)
+            raise EdgeFileError(edges.path, f"has no column {factor.attribute!r}; there are {there}")
+
+
+def _silent(name: str, done: int, total: int | None) -> None:
+    """Default progress: shows nothing."""
+
+
+class _Options(NamedTuple):
+    num_nodes: int | None
+    sparse_ids: bool
+
+
+_Update = Callable[[Tensor, Tensor, Any], None]
+
+
+@dataclass
+class _State:
+    """What the passes have found so far, saved now and then."""
+
+    stage: int = 0
+    done: int = 0  # edges in this stage
+    num_edges: int = 0
+    num_nodes: int = 0
+    maxima: dict[str, int] = field(default_factory=dict)  # largest value of each attribute
+    written: list[int] = field(default_factory=list)  # keys in each bucket of `MutualEdges`
+    arrays: dict[str, Tensor] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        about = {key: value for key, value in vars(self).items() if key != "arrays"}
+        with whole_file(path, "the state of a split") as file:
+            arrays: Any = {key: value.numpy() for key, value in self.arrays.items()}
+            np.savez(file, about=np.array(json.dumps(about)), **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> _State:
+        """The saved state, or a new one where there is none or it is damaged."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                about = json.loads(str(file["about"]))
+                arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
+            return cls(**about, arrays=arrays)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            return cls()
+
+
+class _Job:
+    """The passes of one split in order, each of which may be cut off anywhere."""
+
+    def __init__(self, edges: EdgeFile, split: Split, options: _Options, folder: Path, progress: Progress) -> None:
+        self._edges, self._split, self._options, self._folder = edges, split, options, folder
+        self._factors, self._progress = factors_of(split), progress
+        self._fingerprint = edges.fingerprint()
+        self._keep_own_files()
+        self._state, self._saved = _State.load(folder / "state.npz"), time.monotonic()
+        self._pending: list[Tensor] = []  # ids that are not in the array of ids yet
+        self._mutual: MutualEdges | None = None
+
+    def _keep_own_files(self) -> None:
+        """Removes what another split, or one of other edges, left in the folder."""
+        edges, key_path = self._edges, self._folder / "key"
+        key = json.dumps([self._fingerprint, repr(self._split), edges.source, edges.target, edges.undirected])
+        key += repr(self._options)
+        if not (key_path.is_file() and key_path.read_text("utf-8") == key):
+            _clear(self._folder)
+            write_whole(key_path, key, "edges")
+
+    def run(self, output: Path) -> None:
+        """All passes that are left."""
+        orders = {each for factor in self._factors if isinstance(factor, ByOrder) for each in factor.orderings}
+        if self._options.sparse_ids:
+            self._pass(0, "collecting ids", (), self._collect)
+            self._merge_ids()
+        # Of an attribute without a given number of relations the largest value decides it.
+        free = [each.attribute for each in self._factors if isinstance(each, ByAttribute) and not each.num_relations]
+        self._pass(1, "counting", tuple(free), partial(self._count, orders, free))
+        stage = 2
+        if "ppr" in orders:
+            stage = self._page_rank(stage)
+        if any(isinstance(factor, ByDirection) for factor in self._factors):
+            self._find_mutual(stage)
+        self._write(output)
+
+    def _pass(self, stage: int, name: str, columns: Sequence[str], update: _Update) -> None:
+        """Calls ``update`` with the ends and the table of each chunk that it has not seen yet."""
+        state = self._state
+        if state.stage > stage:
+            return
+        if state.stage < stage:
+            state.stage, state.done = stage, 0
+        ends = [self._edges.source, self._edges.target]
+        self._progress(name, state.done, self._total())
+        for table in self._edges.chunks(list(dict.fromkeys([*ends, *columns])), state.done):
+            update(*self._ends(table), table)
+            state.done += table.num_rows
+            self._progress(name, state.done, self._total())
+            self._save_if_due()
+        state.num_edges = state.done
+        state.stage, state.done = stage + 1, 0
+
+    def _total(self) -> int | None:
+        rows = self._edges.num_rows
+        return self._state.num_edges or (None if self._edges.undirected else rows)
+
+    def _save_if_due(self) -> None:
+        if time.monotonic() - self._saved >= SAVE_SECONDS:
+            self._merge_ids()
+            if self._mutual is not None:
+                self._mutual.sync()
+                self._state.written = self._mutual.written
+            self._state.save(self._folder / "state.npz")
+            self._saved = time.monotonic()
+
+    def _ends(self, table: Any) -> tuple[Tensor, Tensor]:
+        """Source and target of a chunk as numbers of nodes, or as ids before those are known."""
+        ids = [self._column(table, name) for name in (self._edges.source, self._edges.target)]
+        if self._options.sparse_ids and self._state.stage > 0:
+            ids = [torch.searchsorted(self._state.arrays["ids"], each) for each in ids]
+        return ids[0], ids[1]
+
+    def _column(self, table: Any, name: str) -> Tensor:
+        """A column of whole numbers as a long tensor of its own."""
+        column = table.column(name)
+        if not pyarrow().types.is_integer(column.type):
+            raise EdgeFileError(
+                self._edges.path,
+                f"node ids must be whole numbers, got {column.type} in column {name!r}: number the nodes, or split "
+                "by SQL (--sql), which takes ids of any type",
+            )
+        if column.null_count:
+            raise EdgeFileError(self._edges.path, f"column {name!r} must have a value in every row, got none in some")
+        return torch.from_numpy(np.array(column.to_numpy(), np.int64))
+
+    def _collect(self, source: Tensor, target: Tensor, table: Any) -> None:
+        """Collects ids; merged when there are as many new ones as known, so that sorting stays linear up to a log."""
+        self._pending.append(torch.cat([source, target]).unique())
+        known = self._state.arrays.get("ids", source[:0])
+        if sum(each.numel() for each in self._pending) > max(known.numel(), 1 << 22):
+            self._merge_ids()
+
+    def _merge_ids(self) -> None:
+        if self._pending:
+            known = self._state.arrays.get("ids", self._pending[0][:0])
+            self._state.arrays["ids"] = torch.cat([known, *self._pending]).unique()
+            self._pending = []
+
+    def _count(self, orders: set[Any], free: list[str], source: Tensor, target: Tensor, table: Any) -> None:
+        """Degrees, the number of nodes and the largest value of each of the ``free`` attributes."""
+        state = self._state
+        self._check_ids(source, target)
+        if "degree" in orders:
+            self._increment("leaving", source)
+        if "ppr" in orders:
+            self._increment("entering", target[source != target])
+        for name in free:
+            found = self._attribute(table, name, None)
+            state.maxima[name] = max(state.maxima.get(name, -1), int(found.max()))
+
+    def _check_ids(self, source: Tensor, target: Tensor) -> None:
+        low, high = min(int(source.min()), int(target.min())), max(int(source.max()), int(target.max()))
+        most = self._options.num_nodes
+        advice = "pass `sparse_ids=True` (--sparse-ids) for ids of any size"
+        if low < 0:
+            raise EdgeFileError(self._edges.path, f"node ids must be numbers from 0, got {low}; {advice}")
+        if most is not None and high >= most:
+            raise EdgeFileError(self._edges.path, f"node ids must be below the {most} nodes that there are, got {high}")
+        if most is None and high >= self._most_ids():
+            raise EdgeFileError(
+                self._edges.path,
+                f"node ids must be numbers from 0 with few gaps, got {high}, for which a value per node takes "
+                f"{8 * high / 1e9:,.0f} GB; {advice}",
+            )
+        self._state.num_nodes = max(self._state.num_nodes, high + 1, most or 0)
+
+    def _most_ids(self) -> int:
+        rows = self._edges.num_rows
+        if rows is None:  # an edge takes at least four bytes of text
+            rows = self._edges.path.stat().st_size // 4
+        return _SPARE_IDS_PER_EDGE * rows + _SPARE_IDS
+
+    def _increment(self, name: str, nodes: Tensor) -> None:
+        counts = self._counts(name)
+        if counts.numel() < self._state.num_nodes:
+            # At least doubled, so that a file whose ids rise makes few copies.
+            counts = _resized(counts, max(self._state.num_nodes, 2 * counts.numel()))
+        counts.index_add_(0, nodes, torch.ones((), dtype=counts.dtype).expand(nodes.numel()))
+        self._state.arrays[name] = counts
+
+    def _counts(self, name: str) -> Tensor:
+        few = self._edges.num_rows is not None and self._edges.num_rows < 1 << 30
+        return self._state.arrays.get(name, torch.zeros(0, dtype=torch.int32 if few else torch.int64))
+
+    def _page_rank(self, stage: int) -> int:
+        """The steps of `graphprism.splitting.orderings.ppr`, in the order of its sums, a pass each."""
+        state = self._state
+        scale = (_resized(self._counts("entering"), state.num_nodes) + 1).double().rsqrt()
+        state.arrays.setdefault("rank", torch.ones_like(scale))
+        for step in range(STEPS):
+            if state.stage > stage + step:
+                continue
+            sent, total = scale * state.arrays["rank"], state.arrays.setdefault("total", torch.zeros_like(scale))
+            self._pass(stage + step, f"PageRank, step {step + 1} of {STEPS}", (), partial(_send, sent, total))
+            state.arrays["rank"] = (1 - RESTART) * scale * (total + sent) + RESTART
+            del state.arrays["total"]
+        return stage + STEPS
+
+    def _find_mutual(self, stage: int) -> None:
+        state = self._state
+        if state.num_nodes > MOST_NODES:
+            raise EdgeFileError(
+                self._edges.path, f"a split by direction must have at most {MOST_NODES} nodes, got {state.num_nodes}"
+            )
+        mutual = self._mutual = MutualEdges(self._folder, state.num_edges, state.written)
+
+        def add(source: Tensor, target: Tensor, table: Any) -> None:
+            mutual.add(source.numpy(), target.numpy())
+
+        try:
+            self._pass(stage, "spilling pairs", (), add)
+        finally:
+            mutual.close()
+        for number in range(mutual.count):
+            self._progress("finding mutual pairs", number, mutual.count)
+            mutual.resolve(number)
+
+    def _write(self, output: Path) -> None:
+        """The last pass: types of the edges of a chunk, and the chunk with them into the output."""
+        pa, sizes = pyarrow(), [self._size(factor) for factor in self._factors]
+        num_relations = math.prod(sizes)
+        comparisons = {
+            place: [self._comparison(str(each), factor.tolerance) for each in factor.orderings]
+            for place, factor in enumerate(self._factors)
+            if isinstance(factor, ByOrder)
+        }
+        kind = next((kind for kind in _KINDS if num_relations <= torch.iinfo(kind).max), None)
+        if kind is None:
+            raise EdgeFileError(self._edges.path, f"must have at most 2^63 - 1 relations, got {num_relations}")
+        with GrowingParquet(self._folder) as out:
+            buckets = self._mutual.count if self._mutual else 0
+            fresh = {"taken": [0] * buckets, "counts": [0] * num_relations if num_relations <= _MOST_COUNTED else []}
+            note = out.parts[-1].note if out.parts else fresh
+            self._progress("writing", out.rows, self._state.num_edges)
+            for table in self._edges.chunks(self._edges.columns, out.rows):
+                source, target = self._ends(table)
+                relation, stride = torch.zeros_like(source), 1
+                for place, (factor, size) in enumerate(zip(self._factors, sizes, strict=True)):
+                    if isinstance(factor, ByAttribute):
+                        part = self._attribute(table, factor.attribute, size)
+                    elif self._mutual is not None and isinstance(factor, ByDirection):
+                        part = torch.from_numpy(self._mutual.take(source.numpy(), target.numpy(), note["taken"]))
+                    else:
+                        part = _compare(comparisons[place], source, target)
+                    relation.add_(part, alpha=stride)
+                    stride *= size
+                if note["counts"]:
+                    found = torch.bincount(relation, minlength=num_relations).tolist()
+                    note["counts"] = [a + b for a, b in zip(note["counts"], found, strict=True)]
+                out.append(table.append_column("edge_type", pa.array(relation.to(kind).numpy())), note)
+                self._progress("writing", out.rows, self._state.num_edges)
+            if not out.parts:
+                ends = {name: pa.array([], pa.int64()) for name in (self._edges.source, self._edges.target)}
+                out.append(pa.table({**ends, "edge_type": pa.array([], pa.int8())}), note)
+            if self._edges.fingerprint() != self._fingerprint:
+                raise EdgeFileError(self._edges.path, "was written while it was read: split it again")
+            out.finish(output, self._about(num_relations, note["counts"]))
+
+    def _size(self, factor: Split) -> int:
+        """Number of relations of a factor; of an attribute that does not tell, the largest value and one."""
+        if isinstance(factor, ByAttribute) and factor.num_relations is None:
+            return self._state.maxima.get(factor.attribute, 0) + 1
+        assert factor.num_relations is not None  # orders and directions have a fixed number
+        return factor.num_relations
+
+    def _comparison(self, ordering: str, tolerance: float | None) -> Comparison:
+        """As `by_order` prepares the values of a graph in memory, so that ties are the same."""
+        state = self._state
+        values = _resized(self._counts("leaving"), state.num_nodes) if ordering == "degree" else state.arrays["rank"]
+        if not state.num_nodes:
+            return Comparison(values, 0.0, None)
+        # The margin depends on the largest value alone: prepared for one node, it needs no memory for the others.
+        one_node = Graph(torch.empty(2, 0, dtype=torch.long), 1)
+        margin = prepare(FixedOrder(values.max().reshape(1)), one_node, tolerance)
+        floor = None if margin.floor is None else margin.floor.expand(state.num_nodes)
+        return Comparison(values, margin.relative, floor)
+
+    def _attribute(self, table: Any, name: str, num_relations: int | None) -> Tensor:
+        column = table.column(name)
+        numbers = holds_numbers(column)
+        if not numbers or column.null_count:
+            got = "rows without a value" if numbers else str(column.type)
+            raise EdgeFileError(self._edges.path, f"column {name!r} must hold one whole number per edge, got {got}")
+        return checked_relations(name, torch.from_numpy(np.array(column.to_numpy())), num_relations)
+
+    def _about(self, num_relations: int, counts: list[int]) -> dict[str, Any]:
+        names = self._split.names
+        return {
+            "split": repr(self._split),
+            "source": self._edges.source,
+            "target": self._edges.target,
+            "num_nodes": self._state.num_nodes,
+            "num_edges": self._state.num_edges,
+            "num_relations": num_relations,
+            "names": list(names) if names and len(names) <= _MOST_COUNTED else None,
+            "counts": counts or None,
+            "sparse_ids": self._options.sparse_ids,
+        }
+
+
+def _send(sent: Tensor, total: Tensor, source: Tensor, target: Tensor, table: Any) -> None:
+    """Adds what the edges of a chunk carry; loops are left out, as `ppr` gives every node exactly one."""
+    other = source != target
+    source, target = source[other], target[other]
+    total.index_add_(0, target, sent.index_select(0, source))
+
+
+def _compare(comparisons: list[Comparison], source: Tensor, target: Tensor) -> Tensor:
+    """Up, down or tie for each edge; the first ordering that is no tie decides."""
+    relation = torch.full_like(source, TIE)
+    for compare in comparisons:
+        rises, falls = compare(source, target)
+        undecided = relation == TIE
+        relation.masked_fill_(rises & undecided, UP).masked_fill_(falls & undecided, DOWN)
+    return relation
+
+
+def _resized(counts: Tensor, size: int) -> Tensor:
+    return torch.nn.functional.pad(counts, (0, size - counts.numel()))

@@ -1,0 +1,103 @@
+"""Runs by products of splits, with the relations that occur, and by a split for each layer."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from graphprism.datasets import molecules
+from graphprism.splitting import SplitSyntaxError, split_text
+from graphprism.training import Run, build_model, load_best, train, train_lockstep
+from graphprism.training.lockstep.data import TableDataset, _gray_rank, _tiles
+from graphprism.training.prepared_data import PreparedDataset
+from graphprism.training.run_splits import relations_of, run_splits
+from tests.training.node_sets import small_run, small_set
+
+DATASET = molecules(60)
+RUN = Run(layers=3, width=10, epochs=2, warmup=0, batch_size=16, precision="float64", split="degree * attr(edge_attr)")
+SCORES = ("train_loss", "train", "val", "test")
+
+
+def test_relations_that_do_not_occur_are_left_out():
+    occurring = torch.unique(DATASET.edge_attr).tolist()
+    assert 0 not in occurring
+    assert relations_of(replace(RUN, split="attr(edge_attr)"), DATASET) == len(occurring)
+    (split,) = run_splits(RUN, DATASET)
+    assert split.num_relations == relations_of(RUN, DATASET) < 12
+    assert build_model(RUN, DATASET).num_relations == split.num_relations
+    # as text it is the same split for every fold and for new graphs
+    again = replace(RUN, split=split_text(split))
+    assert run_splits(again, molecules(5)) == (split,)
+
+
+def test_budget_counts_the_relations_that_occur():
+    run = Run(split="degree * attr(edge_attr)", layers=2, budget=20_000, start="independent")
+    model = build_model(run, molecules(40))
+    assert 15_000 < sum(weight.numel() for weight in model.parameters()) <= 20_000
+
+
+def test_split_by_order_keeps_three_relations():
+    assert relations_of(Run(split="degree"), DATASET) == 3
+    assert relations_of(Run(split="degree", model="gcn"), DATASET) == 1
+
+
+def test_run_refuses_a_split_that_is_none():
+    with pytest.raises(SplitSyntaxError, match="at character 10"):
+        Run(split="degree * atr(edge_attr)")
+
+
+@pytest.mark.parametrize("split", ["degree * attr(edge_attr)", "degree * attr(edge_attr) * similarity", "curvature"])
+def test_products_in_lockstep_equal_those_alone(split):
+    runs = [replace(RUN, split=split, seed=seed, start="independent") for seed in range(2)]
+    together = train_lockstep(runs, DATASET, accelerator="cpu")
+    assert {result.engine for result in together} == {"lockstep"}
+    for run, result in zip(runs, together, strict=True):
+        alone = train(run, DATASET, accelerator="cpu")
+        for name in SCORES:
+            assert result.history[name] == pytest.approx(alone.history[name], rel=1e-9)
+
+
+def test_many_relations_leave_out_pairs():
+    data = TableDataset(
+        replace(RUN, split="degree * attr(edge_attr) * similarity"), DATASET, torch.device("cpu"), torch.float64
+    )
+    assert data.num_relations > 8
+    assert data.leaves_out_pairs
+
+
+def test_neighbours_in_the_order_of_sets_differ_in_one_relation():
+    bits = torch.arange(1 << 12, dtype=torch.int32)
+    ordered = bits[_gray_rank(bits).argsort()]
+    changed = ordered[1:] ^ ordered[:-1]
+    assert bool((changed & (changed - 1) == 0).all())
+
+
+def test_tiles_join_the_bits_of_their_rows():
+    bits = torch.zeros(1, 70, dtype=torch.int32)
+    bits[0, 3], bits[0, 5], bits[0, 69] = 1 << 29, 1, 1 << 8
+    assert _tiles(bits, 30).tolist() == [[(1 << 29) + 1, 1 << 8]]
+
+
+def test_layers_have_splits_of_their_own(tmp_path):
+    run = replace(RUN, split="degree; attr(edge_attr)", start="independent")
+    model = build_model(run, DATASET)
+    counts = [3, relations_of(replace(RUN, split="attr(edge_attr)"), DATASET), 3]
+    assert [conv.num_relations for conv in model.convs] == counts
+    (batch,) = PreparedDataset(run, DATASET).batches(torch.arange(5), 5)
+    assert [adj.num_relations for adj in batch.adj] == counts[:2]
+    (result,) = train_lockstep([run], DATASET, accelerator="cpu", folder=tmp_path)
+    assert result.engine == "eager"
+    assert load_best(tmp_path, run, DATASET).convs[1].num_relations == counts[1]
+
+
+def test_equal_splits_of_layers_are_one_split():
+    one, two = (train(replace(RUN, split=split), DATASET, accelerator="cpu") for split in ("degree", "degree; degree"))
+    assert one.history["val"] == pytest.approx(two.history["val"], rel=1e-9)
+    assert one.key != two.key
+
+
+def test_nodes_have_splits_of_layers_and_products():
+    dataset, run = small_set(), small_run(model="mrs-gcn", jk=None, split="degree * similarity; ppr", epochs=2)
+    result = train(run, dataset, accelerator="cpu")
+    assert result.status == "finished"
+    assert build_model(run, dataset).convs[1].num_relations == 3

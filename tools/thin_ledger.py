@@ -1,0 +1,40 @@
+"""Joins ledgers and keeps of every finished run what tables and pictures show: a hundred epochs at six digits.
+
+    python tools/thin_ledger.py LEDGER... -o THIN
+
+Later lines of a run replace earlier ones, as in a ledger. Nothing is written where a score would change.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from graphprism._files import write_whole
+from graphprism.experiments.ledger import Ledger
+from graphprism.results import RunResult
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ledgers", nargs="+", type=Path)
+    parser.add_argument("-o", "--out", required=True, type=Path)
+    args = parser.parse_args()
+    results = {key: result for path in args.ledgers for key, result in Ledger(path).latest().items()}
+    lines = [thin(result) for result in results.values()]
+    write_whole(args.out, "".join(f"{line}\n" for line in lines), "ledgers")
+    print(f"{len(lines)} runs, {args.out.stat().st_size / 1e6:.2f} MB in {args.out}")
+
+
+def thin(result: RunResult) -> str:
+    line = result.to_json(thin=True)
+    again = RunResult.from_json(line)
+    for column in ("val", "test"):
+        before, after = result.at_best(column), again.at_best(column)
+        if (before is None) != (after is None) or (before is not None and abs(before - after) > 1e-5 * abs(before)):
+            raise SystemExit(f"{result.key}: {column} was {before}, would be {after}")
+    return line
+
+
+if __name__ == "__main__":
+    main()
