@@ -106,6 +106,11 @@ def test_pyg_fails(tmp_path, monkeypatch, error):
     assert not list(tmp_path.rglob("*.*"))
 
 
+def test_a_packed_file_alone_is_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"molhiv: put molhiv.npz into .*; its graphs are published at https"):
+        load("molhiv", tmp_path)
+
+
 def test_molecules_need_no_folder(tmp_path):
     dataset = load("molecules", tmp_path / "none")
     assert torch.equal(dataset.y, molecules().y)
@@ -113,9 +118,12 @@ def test_molecules_need_no_folder(tmp_path):
 
 
 def test_every_known_set_has_a_loader_of_pyg_or_raw_files():
-    graphs = ["molecules", "zinc12k", "zinc", "peptides-func", "peptides-struct"]
+    graphs = ["molecules", "zinc12k", "zinc", "peptides-func", "peptides-struct", "molhiv"]
     assert [name for name, known in DATASETS.items() if known.level == "graph"] == graphs
     for name, known in DATASETS.items():
+        if name == "molhiv":  # as a packed file alone
+            assert (known.loader, known.files) == ("", ())
+            continue
         assert name == "molecules" or bool(known.files) != hasattr(torch_geometric.datasets, known.loader or "none")
         assert bool(known.files) == bool(known.address)
 
@@ -127,6 +135,7 @@ def test_every_known_set_has_a_loader_of_pyg_or_raw_files():
         ("zinc12k", [10_000, 1_000, 1_000], 1),
         ("zinc", [220_011, 24_445, 5_000], 1),
         ("peptides-func", [10_873, 2_331, 2_331], 10),
+        ("molhiv", [32_901, 4_113, 4_113], 1),
     ],
 )
 def test_real_sets_of_graphs(name, splits, outputs):

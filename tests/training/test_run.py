@@ -16,7 +16,8 @@ OTHER = {
     "precision": "float64", "patience": 3, "fold": 1, "alpha": 1.0, "normalize": True, "input_dropout": True,
     "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True,
     "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot", "metric": "f1",
-    "class_weights": "balanced",
+    "class_weights": "balanced", "ffn": True, "activation": "gelu", "edge_dropout": True, "walk_steps": 4,
+    "edge_walks": True, "head_layers": 2, "head": "constant", "head_activation": "gelu", "split_layers": "late",
 }  # fmt: skip
 
 

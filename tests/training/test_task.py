@@ -75,6 +75,19 @@ def test_average_precision_by_its_definition():
     assert TASKS["ap"].score(output, target) == pytest.approx(sum(found) / 5)
 
 
+def test_area_under_roc_by_its_definition():
+    """The share of pairs of a hit and a miss in which the hit is above; ties count half."""
+    generator = torch.Generator().manual_seed(0)
+    output = 100 * torch.randn(200, 1, generator=generator).round(decimals=1)  # with ties, and where sigmoids saturate
+    target = (torch.rand(200, 1, generator=generator) < 0.1).float()
+    hits, misses = output[target > 0], output[target == 0]
+    difference = hits[:, None] - misses
+    share = ((difference > 0).double() + 0.5 * (difference == 0).double()).mean()
+    task = Task("graph", "binary", "auroc")
+    assert task.score(output, target) == pytest.approx(float(share))
+    assert task.larger_is_better
+
+
 def test_directions_of_metrics_are_those_of_the_report():
     assert {name: METRICS[name].larger_is_better for name in METRICS}.items() <= verdict.METRICS.items()
 

@@ -196,7 +196,9 @@ def _verify(path: Path) -> bool:
 
 def _way(known: KnownDataset) -> str:
     """Source of a data set that is not packed yet."""
-    return "on first use" if known.loader else "from raw files" if known.files else "not needed"
+    if known.loader or known.files:
+        return "on first use" if known.loader else "from raw files"
+    return "as a packed file" if known.address else "not needed"
 
 
 def _size(path: Path) -> str:

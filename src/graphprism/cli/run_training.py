@@ -75,7 +75,10 @@ def _model(run: Run, dataset: PackedDataset) -> str:
     split = f" by {run.split}" if CONVOLUTIONS[run.model].relational else ""
     pe = f"pe {run.pe}{f' {run.pe_encoder}' if run.pe_encoder else ''}"
     more: dict[str, Any] = {"residual": run.residual, f"jk {run.jk}": run.jk, pe: run.pe, f"{run.norm} norm": run.norm}
+    more |= {"feed-forward": run.ffn, run.activation: run.activation != "relu"}
+    more[f"{run.head_layers} maps in the head"] = run.head_layers > 1
     if CONVOLUTIONS[run.model].relational:
+        more[f"{run.split_layers} layers split"] = run.split_layers != "all"
         start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
         more[start] = True
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)

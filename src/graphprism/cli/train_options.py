@@ -13,6 +13,7 @@ from graphprism.results import ACCELERATORS, ENGINES
 MODELS = (
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat", "gin", "gated-gcn") for form in ("", "mrs-")),
     "mrs-gated-gcn-9",
+    *(f"{form}{layer}" for layer in ("gcne", "gine") for form in ("", "mrs-")),
     "gat-degree",
     "mlp",
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat") for form in ("dir-", "mrs-dir-")),
@@ -25,6 +26,12 @@ PROTOCOL: dict[str, Any] = {
     "layers": 8,
     "budget": 500_000,
     "pe": 0,
+    "walk_steps": 0,
+    "activation": "relu",
+    "split_layers": "all",
+    "head_layers": 1,
+    "head": "halving",
+    "head_activation": "relu",
     "dropout": 0.0,
     "start": "shared",
     "decay": 1000.0,
@@ -127,8 +134,8 @@ Models = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="Between commas: gcn, sage, gat, gin, gated-gcn, each as mrs-NAME; dir-gcn, dir-sage, dir-gat, each as "
-        "mrs-NAME, for directed graphs; mlp.",
+        help="Between commas: gcn, sage, gat, gin, gated-gcn, gcne, gine, each as mrs-NAME; dir-gcn, dir-sage, "
+        "dir-gat, each as mrs-NAME, for directed graphs; mlp.",
         show_default="gcn,mrs-gcn; dir-gcn,mrs-dir-gcn on directed graphs",
     ),
 ]
@@ -148,6 +155,25 @@ Budget = Annotated[int | None, _network("budget", "Parameters at most, which mak
 Residual = Annotated[bool, typer.Option("--residual", help="A layer adds its input.", rich_help_panel="Network")]
 Jk = Annotated[str | None, _network("jk", "Read out all layers; without it the last one.", "cat|max")]
 Pe = Annotated[int | None, _network("pe", "Number of Laplacian positional features.")]
+PeEncoder = Annotated[
+    str | None,
+    _network("pe_encoder", "Encode positions: Laplacian pairs as a set, or random walks (RWSE).", "deepset|walk"),
+]
+WalkSteps = Annotated[int | None, _network("walk_steps", "Longest random walk of --pe-encoder walk.")]
+EdgeWalks = Annotated[
+    bool, typer.Option("--edge-walks", help="Random walks as features of edges, too.", rich_help_panel="Network")
+]
+Ffn = Annotated[bool, typer.Option("--ffn", help="A layer ends in a feed-forward block.", rich_help_panel="Network")]
+Activation = Annotated[str | None, _network("activation", "Of the layers.", "relu|gelu")]
+EdgeDropout = Annotated[
+    bool, typer.Option("--edge-dropout", help="Dropout of the states of edges, too.", rich_help_panel="Network")
+]
+SplitLayers = Annotated[
+    str | None, _network("split_layers", "Which layers of MRS models split: a half or all.", "all|early|late")
+]
+HeadLayers = Annotated[int | None, _network("head_layers", "Linear maps after the readout.")]
+Head = Annotated[str | None, _network("head", "Widths of several of them.", "halving|constant")]
+HeadActivation = Annotated[str | None, _network("head_activation", "Between them.", "relu|gelu")]
 Norm = Annotated[str | None, _network("norm", "A PyG normalisation before ReLU: batch, layer, ...; none without it.")]
 Dropout = Annotated[float | None, _network("dropout", "Share of channels dropped in training.")]
 Start = Annotated[

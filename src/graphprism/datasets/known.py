@@ -25,7 +25,8 @@ class KnownDataset:
         num_classes: See `graphprism.datasets.PackedDataset`.
         readout: How the paper makes one row of the rows of a graph: ``"sum"`` or ``"mean"``.
         files: Raw files that `graphprism.datasets.from_raw` reads, where it is the way to get the set.
-        address: Where those files are published.
+        address: Where those files are published; of a set without loader and raw files, which only a packed file gives,
+            where its graphs are.
     """
 
     loader: str
@@ -101,6 +102,17 @@ DATASETS = MappingProxyType(
         ),
         "peptides-struct": KnownDataset(
             "LRGBDataset", {"name": "Peptides-struct"}, "regression", "mae", _OGB_ATOM, _OGB_BOND, _LRGB, readout="mean"
+        ),
+        "molhiv": KnownDataset(
+            "",
+            {},
+            "binary",
+            "auroc",
+            _OGB_ATOM,
+            _OGB_BOND,
+            "ogbg-molhiv, molecules that inhibit HIV or not, scaffold split (OGB, MIT)",
+            readout="mean",
+            address="https://ogb.stanford.edu/docs/graphprop/",
         ),
         "chameleon": _nodes(_GEOM, 5, "WikipediaNetwork", name="chameleon"),
         "squirrel": _nodes(_GEOM, 5, "WikipediaNetwork", name="squirrel"),

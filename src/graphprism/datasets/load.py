@@ -170,7 +170,10 @@ def packed_path(name: str, root: str | Path | None = None) -> Path:
 def _make(name: str, folder: Path) -> PackedDataset:
     if name == "molecules":
         return molecules()
-    return from_raw(name, folder) if DATASETS[name].files else from_pyg(name, folder)
+    known = DATASETS[name]
+    if not known.files and not known.loader:
+        raise FileNotFoundError(f"{name}: put {name}.npz into {folder}; its graphs are published at {known.address}")
+    return from_raw(name, folder) if known.files else from_pyg(name, folder)
 
 
 def data_folder(root: str | Path | None = None) -> Path:

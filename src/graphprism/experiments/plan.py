@@ -16,6 +16,7 @@ from graphprism.experiments.spec import CellSpec, Settings, TableSpec
 from graphprism.results import RunResult
 from graphprism.training import Run
 from graphprism.training.provenance import hardware
+from graphprism.training.run import ORIGIN
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,10 @@ def _planned(spec: TableSpec, cell: CellSpec, settings: Settings) -> PlannedCell
 
 
 # What two runs have in common if an epoch of one takes as long as an epoch of the other.
-_ALIKE = ("dataset", "model", "layers", "width", "budget", "residual", "jk", "pe", "batch_size", "precision")
+_ALIKE = (
+    *("dataset", "model", "layers", "width", "budget", "residual", "jk", "pe", "batch_size", "precision"),
+    *("norm", "ffn", "pe_encoder", "walk_steps", "edge_walks", "split_layers"),
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def _seconds_per_epoch(results: list[RunResult], engine: str) -> dict[object, fl
 
 
 def _kind(run: Mapping[str, Any]) -> object:
-    return tuple(run.get(name) for name in _ALIKE)
+    return tuple(run.get(name, ORIGIN[name]) for name in _ALIKE)
 
 
 def _steps(run: Run, datasets: Mapping[str, PackedDataset]) -> int:

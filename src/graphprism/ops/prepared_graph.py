@@ -46,6 +46,9 @@ class PreparedGraph(Protocol):
     def normalized(self, kind: str, dtype: torch.dtype | None = None) -> PreparedGraph:
         """The same edges weighted by `edge_norm`."""
 
+    def merged(self) -> PreparedGraph:
+        """The same edges and weights in one relation."""
+
     def relational_linear(self, x: Tensor, weight: Tensor, impl: str | None = None) -> Tensor:
         """(N_src, F_in), (R, F_in, F_out) -> (N_dst, F_out)."""
 
@@ -57,6 +60,9 @@ class PreparedGraph(Protocol):
 
     def entry_sum(self, rows: Tensor, impl: str | None = None) -> Tensor:
         """(K, F) -> (N_dst, F)."""
+
+    def relu_sum(self, h: Tensor, edge_rows: Tensor | None = None, by_relation: bool = False) -> Tensor:
+        """(N_src, F) or (N_src, R, F), (E, F) -> (N_dst, F), by relation (N_dst, R, F)."""
 
     def edge_softmax(self, logit: Tensor) -> Tensor:
         """(K, H) -> (K, H)."""

@@ -29,6 +29,7 @@ from graphprism.ops.edge_softmax import dispatch_softmax
 from graphprism.ops.entries import dispatch_entry_sum
 from graphprism.ops.linear import dispatch_linear
 from graphprism.ops.pair_rows import PairRows, active_pairs_pay
+from graphprism.ops.relu_sum import dispatch_relu_sum
 from graphprism.splitting.check_split import check_split, split_relations
 
 # What does not depend on the weights of the edges, and what becomes of it where all edges are reversed.
@@ -407,6 +408,15 @@ class RelationalAdj:
             self._cache[key] = other
         return other
 
+    def merged(self) -> RelationalAdj:
+        """The same edges and weights in one relation."""
+        size = (self.size[0], self.size[1])
+
+        def build() -> RelationalAdj:
+            return RelationalAdj.in_forward(self.edge_index, None, self.edge_weight, 1, size)
+
+        return self if self.num_relations == 1 and not self.is_soft else self.derived("merged", build)
+
     def transpose(self) -> RelationalAdj:
         """Every edge reversed, with its relation and weight; nothing is sorted again."""
         if "transpose" not in self._cache:
@@ -445,6 +455,10 @@ class RelationalAdj:
     def entry_sum(self, rows: Tensor, impl: str | None = None) -> Tensor:
         """See `graphprism.ops.entry_sum`."""
         return dispatch_entry_sum(rows, self, impl)
+
+    def relu_sum(self, h: Tensor, edge_rows: Tensor | None = None, by_relation: bool = False) -> Tensor:
+        """See `graphprism.ops.relu_sum.relu_sum`."""
+        return dispatch_relu_sum(h, self, edge_rows, by_relation)
 
     def edge_softmax(self, logit: Tensor) -> Tensor:
         """See `graphprism.ops.edge_softmax`."""

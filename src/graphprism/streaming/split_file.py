@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from graphprism.splitting import resolve_split
 from graphprism.splitting.graph import Graph
 from graphprism.splitting.orderings import FixedOrder
 from graphprism.splitting.ranks import factors_of
-from graphprism.splitting.split import Split, checked_relations
+from graphprism.splitting.split import Split
 from graphprism.splitting.splits import (
     DOWN,
     TIE,
@@ -253,8 +254,8 @@ class _Job:
             self._pass(0, "collecting ids", (), self._collect)
             self._merge_ids()
         # Of an attribute without a given number of relations the largest value decides it.
-        free = [each.attribute for each in self._factors if isinstance(each, ByAttribute) and not each.num_relations]
-        self._pass(1, "counting", tuple(free), partial(self._count, orders, free))
+        free = [each for each in self._factors if isinstance(each, ByAttribute) and not each.num_relations]
+        self._pass(1, "counting", [each.attribute for each in free], partial(self._count, orders, free))
         stage = 2
         if "ppr" in orders:
             stage = self._page_rank(stage)
@@ -325,7 +326,7 @@ class _Job:
             self._state.arrays["ids"] = torch.cat([known, *self._pending]).unique()
             self._pending = []
 
-    def _count(self, orders: set[Any], free: list[str], source: Tensor, target: Tensor, table: Any) -> None:
+    def _count(self, orders: set[Any], free: list[ByAttribute], source: Tensor, target: Tensor, table: Any) -> None:
         """Degrees, the number of nodes and the largest value of each of the ``free`` attributes."""
         state = self._state
         self._check_ids(source, target)
@@ -333,9 +334,9 @@ class _Job:
             self._increment("leaving", source)
         if "ppr" in orders:
             self._increment("entering", target[source != target])
-        for name in free:
-            found = self._attribute(table, name, None)
-            state.maxima[name] = max(state.maxima.get(name, -1), int(found.max()))
+        for factor in free:
+            largest = int(self._attribute(factor, source, target, table).max())
+            state.maxima[factor.attribute] = max(state.maxima.get(factor.attribute, -1), largest)
 
     def _check_ids(self, source: Tensor, target: Tensor) -> None:
         low, high = min(int(source.min()), int(target.min())), max(int(source.max()), int(target.max()))
@@ -362,8 +363,8 @@ class _Job:
     def _increment(self, name: str, nodes: Tensor) -> None:
         counts = self._counts(name)
         if counts.numel() < self._state.num_nodes:
-            # At least doubled, so that a file whose ids rise makes few copies.
-            counts = _resized(counts, max(self._state.num_nodes, 2 * counts.numel()))
+            # Some more, so that a file whose ids rise makes few copies.
+            counts = _resized(counts, max(self._state.num_nodes, counts.numel() + counts.numel() // 4))
         counts.index_add_(0, nodes, torch.ones((), dtype=counts.dtype).expand(nodes.numel()))
         self._state.arrays[name] = counts
 
@@ -426,7 +427,7 @@ class _Job:
                 relation, stride = torch.zeros_like(source), 1
                 for place, (factor, size) in enumerate(zip(self._factors, sizes, strict=True)):
                     if isinstance(factor, ByAttribute):
-                        part = self._attribute(table, factor.attribute, size)
+                        part = self._attribute(factor, source, target, table)
                     elif self._mutual is not None and isinstance(factor, ByDirection):
                         part = torch.from_numpy(self._mutual.take(source.numpy(), target.numpy(), note["taken"]))
                     else:
@@ -464,13 +465,17 @@ class _Job:
         floor = None if margin.floor is None else margin.floor.expand(state.num_nodes)
         return Comparison(values, margin.relative, floor)
 
-    def _attribute(self, table: Any, name: str, num_relations: int | None) -> Tensor:
-        column = table.column(name)
+    def _attribute(self, factor: ByAttribute, source: Tensor, target: Tensor, table: Any) -> Tensor:
+        """The split itself, of the edges of a chunk."""
+        name, column = factor.attribute, table.column(factor.attribute)
         numbers = holds_numbers(column)
         if not numbers or column.null_count:
             got = "rows without a value" if numbers else str(column.type)
             raise EdgeFileError(self._edges.path, f"column {name!r} must hold one whole number per edge, got {got}")
-        return checked_relations(name, torch.from_numpy(np.array(column.to_numpy())), num_relations)
+        values = torch.from_numpy(np.array(column.to_numpy()))
+        edges: dict[str, Any] = {"edge_index": torch.stack([source, target]), "num_nodes": self._state.num_nodes}
+        chunk: Any = SimpleNamespace(**{**edges, name: values})
+        return factor(chunk)
 
     def _about(self, num_relations: int, counts: list[int]) -> dict[str, Any]:
         names = self._split.names

@@ -69,10 +69,16 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         num_edge_types=(dataset.edge_types or None) if on_graphs else None,
         pe_channels=run.pe,
         pe_encoder=run.pe_encoder,
+        walk_steps=run.walk_steps,
+        edge_walks=run.edge_walks,
         type_start="glorot" if run.node_encoder == "atoms" else "normal",
         encode=on_graphs,
         residual=run.residual,
         edge_residual=run.edge_residual,
+        edge_dropout=run.edge_dropout,
+        ffn=run.ffn,
+        activation=run.activation,
+        split_layers=run.split_layers,
         jk=run.jk,
         norm=run.norm,
         normalize=run.normalize,
@@ -82,6 +88,9 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         decay=run.decay,
         weight_init=run.weight_init,
         readout=readout_of(dataset) if on_graphs else None,
+        head_layers=run.head_layers,
+        head=run.head,
+        head_activation=run.head_activation,
     )
 
 

@@ -40,6 +40,7 @@ class FusedGNN(GNN):
     def _is_stack(self) -> bool:
         """Whether the layers are graph convolutions of one width with bias and ReLU, and nothing else."""
         plain = self.encoder is not None and not self.dropout and not self.normalize
+        plain = plain and self.ffns is None and self.activation == "relu"
         plain = plain and all(isinstance(norm, torch.nn.Identity) for norm in self.norms)
         return plain and all(_is_plain_gcn(conv) for conv in self.convs)
 

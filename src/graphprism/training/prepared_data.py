@@ -22,7 +22,7 @@ from graphprism.ops.csr import trusted_csr_sum
 from graphprism.training.optim import epoch_order
 from graphprism.training.run import Run
 from graphprism.training.run_splits import run_splits
-from graphprism.transforms import LaplacianPE, LaplacianSpectrum
+from graphprism.transforms import LaplacianPE, LaplacianSpectrum, RandomWalkPE
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,7 @@ class GraphBatch:
         y: Targets, one row per graph.
         edge_attr: (E, D) types of the edges, for networks that take them.
         pe: (N, K) positional features, or (N, K, 2) pairs, for networks that take them.
+        edge_pe: (E, K) those of edges, for networks that take them.
         rows: Where its graphs stand in the order asked for.
         total: Number of graphs of the step, those of other processes included.
     """
@@ -48,6 +49,7 @@ class GraphBatch:
     y: Tensor
     edge_attr: Tensor | None
     pe: Tensor | None
+    edge_pe: Tensor | None
     rows: slice
     total: int
 
@@ -60,6 +62,7 @@ class GraphBatch:
             "edge_attr": self.edge_attr,
             "batch": self.owner,
             "pe": self.pe,
+            "edge_pe": self.edge_pe,
         }
 
     def read(self, output: Tensor) -> Tensor:
@@ -88,16 +91,19 @@ def split_graphs(run: Run, dataset: PackedDataset, whole: Batch) -> list[Relatio
     return found
 
 
-def positions(run: Run, dataset: PackedDataset) -> Tensor | None:
-    """Laplacian positions of every node, graph by graph: (ΣN, k), or the pairs that an encoder takes, (ΣN, k, 2)."""
+def positions(run: Run, dataset: PackedDataset) -> tuple[Tensor | None, Tensor | None]:
+    """Positions of every node, graph by graph, (ΣN, k) or the pairs that an encoder takes, (ΣN, k, 2); and of edges."""
     if not run.pe:
-        return None
+        return None, None
+    if run.pe_encoder == "walk":
+        whole = RandomWalkPE(run.walk_steps, edge_attr_name="edge_pe")(dataset.batch(torch.arange(len(dataset))))
+        return whole.pe, whole.edge_pe if run.edge_walks else None
     transform, found = (LaplacianPE if run.pe_encoder is None else LaplacianSpectrum)(run.pe), []
     for group in torch.arange(len(dataset)).split(_POSITIONS_AT_ONCE):
         batch = dataset.batch(group)
         batch.edge_index = batch.edge_index.contiguous()
         found.append(transform(batch).pe)
-    return torch.cat(found)
+    return torch.cat(found), None
 
 
 # Nodes and edges cut at once: all of an epoch on ZINC12k, some hundred megabytes of memory at most.
@@ -137,8 +143,9 @@ class PreparedDataset:
         self._x = _in_precision(whole.x, dtype).to(device)
         self._y = _in_precision(whole.y, dtype).to(device)
         self._edge_attr = whole.edge_attr.to(device) if takes_edge_attr else None
-        pe = positions(run, dataset)
+        pe, edge_pe = positions(run, dataset)
         self._pe = None if pe is None else pe.to(device, dtype)
+        self._edge_pe = None if edge_pe is None else edge_pe.to(device, dtype)
         self._size = (whole.num_nodes + whole.num_edges) / max(1, len(dataset))
 
     def subset(self, name: str) -> Tensor:
@@ -172,6 +179,7 @@ class PreparedDataset:
         x, y = self._x[cut.nodes], self.targets(numbers)
         edge_attr = None if self._edge_attr is None else self._edge_attr[cut.edges]
         pe = None if self._pe is None else self._pe[cut.nodes]
+        edge_pe = None if self._edge_pe is None else self._edge_pe[cut.edges]
         bounds = (map(_slice, pairwise(each)) for each in (cut.node_bounds, cut.edge_bounds, cut.ptr_bounds))
         adjs: Sequence[RelationalAdj | PaddedAdj | list[RelationalAdj]] = cut.adjs
         if self._table is not None:
@@ -189,6 +197,7 @@ class PreparedDataset:
                 y=y[begin:done],
                 edge_attr=None if edge_attr is None else edge_attr[edges],
                 pe=None if pe is None else pe[nodes],
+                edge_pe=None if edge_pe is None else edge_pe[edges],
                 rows=rows,
                 total=total,
             )
@@ -202,6 +211,7 @@ def _table(
     Measured on an H200, 32 molecules a step: see `benchmarks/README.md`, training.
     """
     is_stack = CONVOLUTIONS[run.model].fusable and run.norm is None and not run.dropout and not run.normalize
+    is_stack = is_stack and not run.ffn and run.activation == "relu" and run.split_layers == "all"
     if device.type != "cuda" or not is_stack:
         return None
     table = PaddedAdj.build(plain, edge_norm, dtype)

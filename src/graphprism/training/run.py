@@ -18,6 +18,8 @@ from graphprism._checks import (
 )
 from graphprism.nn.conv.relational_weight import DECAY, STARTS
 from graphprism.nn.models import CONVOLUTIONS
+from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
+from graphprism.nn.models.gnn import PE_ENCODERS, SPLIT_LAYERS
 from graphprism.splitting import parse_splits
 from graphprism.training.schedule import SCHEDULES
 
@@ -47,14 +49,26 @@ class Run:
         budget: Parameters at most, counted as the paper's table does; unused where ``width`` is given.
         residual: Whether a layer adds its input.
         edge_residual: Whether a layer adds its input to the states of edges alone; with ``residual`` it does anyway.
+        edge_dropout: Whether ``dropout`` also applies to the states of edges; GatedGCN only.
+        ffn: Whether every layer ends in a feed-forward block with two batch norms.
+        activation: Of layers and feed-forward blocks, ``"relu"`` or ``"gelu"``.
+        split_layers: Which layers split: ``"all"``, ``"early"`` (the first half) or ``"late"`` (the others); the
+            others are plain. Unused by models of one relation.
         jk: None, ``"cat"`` or ``"max"``.
-        pe: Number of Laplacian positional features; graphs only.
+        pe: Number of positional features, Laplacian but for ``pe_encoder="walk"``; graphs only.
         pe_encoder: How positions become features: None takes the entries of eigenvectors as they are
             (`graphprism.transforms.LaplacianPE`), ``"deepset"`` encodes pairs of an entry and an eigenvalue with random
-            signs in training, as the paper's authors do (`graphprism.transforms.LaplacianSpectrum`); graphs only.
+            signs in training, as the paper's authors do (`graphprism.transforms.LaplacianSpectrum`), ``"walk"`` encodes
+            the probabilities that random walks return (`graphprism.transforms.RandomWalkPE`); graphs only.
+        walk_steps: Longest random walk, with ``pe_encoder="walk"``.
+        edge_walks: Whether features of edges also have the probabilities of walks from one end to the other.
         node_encoder: How types of nodes become rows: ``"types"`` is a table with a row for each type of the data set
             that starts as PyTorch's embedding, ``"atoms"`` the encoder of OGB's atoms, of 119 and fewer rows that start
-            with Glorot's distribution; it counts in ``budget`` with its nine tables, used or not; graphs only.
+            with Glorot's distribution, as those of bonds then do; it counts in ``budget`` with its nine tables, used or
+            not; graphs only.
+        head_layers: Linear maps after the readout; graphs only.
+        head: Widths of several of them: ``"halving"``, or ``"constant"`` with dropout before each; graphs only.
+        head_activation: Between them, ``"relu"`` or ``"gelu"``; graphs only.
         norm: None or the name of a PyG normalisation of states.
         dropout: Share of channels dropped in training.
         optimizer: ``"adamw"`` or ``"adam"``.
@@ -124,12 +138,25 @@ class Run:
     row_normalise: bool = _field(False, origin=False)
     metric: str | None = _field(None, origin=None)
     class_weights: str | None = _field(None, origin=None)
+    ffn: bool = _field(False, origin=False)
+    activation: str = _field("relu", origin="relu")
+    edge_dropout: bool = _field(False, origin=False)
+    walk_steps: int = _field(0, origin=0)
+    edge_walks: bool = _field(False, origin=False)
+    head_layers: int = _field(1, origin=1)
+    head: str = _field("halving", origin="halving")
+    head_activation: str = _field("relu", origin="relu")
+    split_layers: str = _field("all", origin="all")
 
     def __post_init__(self) -> None:
         for name, allowed in (
             ("model", tuple(CONVOLUTIONS)),
             ("jk", (None, "cat", "max")),
-            ("pe_encoder", (None, "deepset")),
+            ("pe_encoder", PE_ENCODERS),
+            ("activation", tuple(ACTIVATIONS)),
+            ("head", tuple(HEADS)),
+            ("head_activation", tuple(ACTIVATIONS)),
+            ("split_layers", SPLIT_LAYERS),
             ("weight_init", (None, "glorot")),
             ("class_weights", (None, "balanced")),
             ("node_encoder", ("types", "atoms")),
@@ -147,11 +174,11 @@ class Run:
         for each in fields(self):
             if isinstance(each.default, bool):
                 check_type(each.name, getattr(self, each.name), bool, "True or False")
-        for name in ("layers", "epochs", "budget"):
+        for name in ("layers", "epochs", "budget", "head_layers"):
             check_whole(name, getattr(self, name), least=1)
         for name in ("width", "batch_size", "patience"):
             check_optional_whole(name, getattr(self, name))
-        for name in ("pe", "warmup", "seed", "fold"):
+        for name in ("pe", "walk_steps", "warmup", "seed", "fold"):
             check_whole(name, getattr(self, name))
         for name in ("weight_decay", "clip", "decay"):
             check_finite_number(name, getattr(self, name), least=0)
@@ -179,6 +206,8 @@ class Run:
         dropout = f"dropout {self.dropout:g}{', of features too' * self.input_dropout}"
         more = (
             ("res", self.residual),
+            ("ffn", self.ffn),
+            (f"split {self.split_layers}", self.split_layers != "all"),
             (f"jk {self.jk}", self.jk),
             (f"pe {self.pe_encoder}" if self.pe_encoder else "pe", self.pe),
             (dropout, self.dropout),

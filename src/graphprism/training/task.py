@@ -19,8 +19,8 @@ LEVELS = ("graph", "node", "link")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
 _UNUSED = {
     "graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise"),
-    "node": ("pe", "node_encoder"),
-    "link": ("pe", "node_encoder", "fold"),
+    "node": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation"),
+    "link": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation", "fold"),
 }
 
 
@@ -229,6 +229,9 @@ class Task:
                 )
         if run.pe_encoder is not None and not run.pe:
             raise ValueError(f"`pe_encoder` must be None where `pe` is 0, got {run.pe_encoder!r}")
+        if (run.walk_steps > 0) != (run.pe_encoder == "walk"):
+            must = "at least 1" if run.pe_encoder == "walk" else '0 without pe_encoder="walk"'
+            raise ValueError(f"`walk_steps` must be {must}, got {run.walk_steps}")
         if self.level != "graph" and run.batch_size is not None:
             must = f"must be None (the whole graph) for targets of {self.level}s"
             raise ValueError(f"`batch_size` {must}, got {run.batch_size}")

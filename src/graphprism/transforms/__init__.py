@@ -2,7 +2,8 @@
 
 from graphprism.transforms.laplacian_pe import LaplacianPE
 from graphprism.transforms.laplacian_spectrum import LaplacianSpectrum
+from graphprism.transforms.random_walk_pe import RandomWalkPE
 from graphprism.transforms.relational_norm import RelationalNorm
 from graphprism.transforms.split_edges import SplitEdges
 
-__all__ = ["LaplacianPE", "LaplacianSpectrum", "RelationalNorm", "SplitEdges"]
+__all__ = ["LaplacianPE", "LaplacianSpectrum", "RandomWalkPE", "RelationalNorm", "SplitEdges"]

@@ -53,7 +53,7 @@ def graph_by_graph(data: Data, function: Callable[[Tensor, int], Tensor]) -> Ten
     check_homogeneous(data)
     ptr = data.get("ptr")
     if ptr is not None:
-        _check_ptr(ptr, int(data.num_nodes))
+        check_ptr(ptr, int(data.num_nodes))
     bounds = [0, int(data.num_nodes)] if ptr is None else ptr.tolist()
     graph_of_edge = torch.bucketize(
         data.edge_index[0], torch.tensor(bounds[1:], device=data.edge_index.device), right=True
@@ -65,7 +65,8 @@ def graph_by_graph(data: Data, function: Callable[[Tensor, int], Tensor]) -> Ten
     return torch.cat(parts).to(data.edge_index.device)
 
 
-def _check_ptr(ptr: Tensor, num_nodes: int) -> None:
+def check_ptr(ptr: Tensor, num_nodes: int) -> None:
+    """Raises unless ``ptr`` says where the nodes of each graph of a batch begin."""
     check_shape("data.ptr", ptr, ["G + 1"])
     check_integer("data.ptr", ptr)
     bounds = ptr.tolist()

@@ -3,7 +3,17 @@
 import torch
 from torch_geometric.nn import MLP
 
-from graphprism.nn import DirConv, MRSConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn import (
+    DirConv,
+    MRSConv,
+    MRSGATConv,
+    MRSGatedGCNConv,
+    MRSGCNConv,
+    MRSGCNEConv,
+    MRSGINConv,
+    MRSGINEConv,
+    MRSSAGEConv,
+)
 from graphprism.testing import Example, graph_zoo, random_graph
 
 IN, OUT, RELATIONS = 5, 4, 3
@@ -36,6 +46,8 @@ def layers(**options):
         "gated-gcn-9": lambda r: MRSGatedGCNConv(
             IN, OUT, num_relations=r, gate_per_relation=True, batch_norm=False, **options
         ),
+        "gcne": lambda r: MRSGCNEConv(IN, OUT, num_relations=r, **options),
+        "gine": lambda r: MRSGINEConv(IN, OUT, num_relations=r, eps=0.1, train_eps=True, **options),
         "dir-gcn": lambda r: DirConv(lambda: MRSGCNConv(IN, OUT, num_relations=r, **options), alpha=0.3),
         "dir-sage": lambda r: DirConv(
             lambda: MRSSAGEConv(IN, OUT, num_relations=r, root_weight=False, **options), root_weight=(IN, OUT)
@@ -60,7 +72,10 @@ def parted(make):
 SHARED = layers(start="shared", decay=3.0)
 LAYERS = {
     **layers(start="independent"),
-    **{f"{name}-shared": parted(SHARED[name]) for name in ("gcn", "gat", "gin", "gated-gcn-9", "general")},
+    **{
+        f"{name}-shared": parted(SHARED[name])
+        for name in ("gcn", "gat", "gin", "gated-gcn-9", "gcne", "gine", "general")
+    },
 }
 
 

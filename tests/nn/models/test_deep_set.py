@@ -69,7 +69,10 @@ def test_gnn_is_random_in_training_only():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pe_encoder": "deepset"}, '`pe_encoder` must be None, or "deepset" with `pe_channels` of at least 1, got'),
+        (
+            {"pe_encoder": "deepset"},
+            '`pe_encoder` must be None, or "deepset" or "walk" with `pe_channels` of at least 1, got',
+        ),
         ({"pe_encoder": "mlp", "pe_channels": 2}, "`pe_encoder` must be None, or"),
         ({"type_start": "zeros"}, '`type_start` must be "normal" or "glorot", got \'zeros\''),
     ],

@@ -86,7 +86,7 @@ def test_every_convolution_runs_in_every_form_and_learns(conv, options):
 @pytest.mark.parametrize("conv", [name for name, conv in CONVOLUTIONS.items() if not conv.has_batch_norm])
 def test_a_batch_gives_what_its_parts_give(conv):
     data, model = make_data(), make_graph_model(conv)
-    parts = [model(part.x, part.edge_index, part.edge_type) for part in data.to_data_list()]
+    parts = [model(part.x, part.edge_index, part.edge_type, edge_attr=part.edge_attr) for part in data.to_data_list()]
     torch.testing.assert_close(run_graphs(model, data), torch.cat(parts), **tolerance(torch.double))
 
 

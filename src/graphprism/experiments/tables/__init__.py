@@ -12,6 +12,7 @@ from graphprism.experiments.tables.orderings import ORDERINGS_64, ORDERINGS_TABL
 from graphprism.experiments.tables.parameters import PARAMETERS_TABLE
 from graphprism.experiments.tables.peptides import PEPTIDES
 from graphprism.experiments.tables.runtime import RUNTIME_TABLE
+from graphprism.experiments.tables.strong import STRONG, STRONG_VARIANTS
 from graphprism.experiments.tables.zinc import TRAINING_LOSS, ZINC, plot_training_loss
 
 # What `graphprism reproduce` knows, in this order.
@@ -28,6 +29,8 @@ TABLES: tuple[Experiment, ...] = (
     TrainedTable(TRAINING_LOSS, draw=plot_training_loss),
     TrainedTable(DIRECTED),
     TrainedTable(HOMOPHILIC),
+    TrainedTable(STRONG),
+    TrainedTable(STRONG_VARIANTS),
 )
 
 __all__ = [
@@ -37,6 +40,8 @@ __all__ = [
     "ORDERINGS_64",
     "ORDERINGS_TABLE",
     "PEPTIDES",
+    "STRONG",
+    "STRONG_VARIANTS",
     "TABLES",
     "TRAINING_LOSS",
     "ZINC",

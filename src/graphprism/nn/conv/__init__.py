@@ -6,7 +6,9 @@ from graphprism.nn.conv.mrs_conv import MRSConv
 from graphprism.nn.conv.mrs_gat_conv import MRSGATConv
 from graphprism.nn.conv.mrs_gated_gcn_conv import MRSGatedGCNConv
 from graphprism.nn.conv.mrs_gcn_conv import MRSGCNConv
+from graphprism.nn.conv.mrs_gcne_conv import MRSGCNEConv
 from graphprism.nn.conv.mrs_gin_conv import MRSGINConv
+from graphprism.nn.conv.mrs_gine_conv import MRSGINEConv
 from graphprism.nn.conv.mrs_sage_conv import MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalWeight
 
@@ -16,7 +18,9 @@ __all__ = [
     "MRSConv",
     "MRSGATConv",
     "MRSGCNConv",
+    "MRSGCNEConv",
     "MRSGINConv",
+    "MRSGINEConv",
     "MRSGatedGCNConv",
     "MRSSAGEConv",
     "RelationalWeight",

@@ -10,7 +10,17 @@ import torch
 from torch_geometric.nn import MLP, GCNConv, RGCNConv
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv import DegreeGATConv, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv import (
+    DegreeGATConv,
+    DirConv,
+    MRSGATConv,
+    MRSGatedGCNConv,
+    MRSGCNConv,
+    MRSGCNEConv,
+    MRSGINConv,
+    MRSGINEConv,
+    MRSSAGEConv,
+)
 from graphprism.nn.conv.relational_weight import DECAY
 
 
@@ -148,6 +158,14 @@ def _gated_gcn(gate_per_relation: bool) -> Factory:
     return make
 
 
+def _gcne(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGCNEConv(i, o, edge_dim=options.edge_dim, **options.relational())
+
+
+def _gine(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
+    return MRSGINEConv(i, o, edge_dim=options.edge_dim, **options.relational())
+
+
 def _both_directions(factory: Factory) -> Factory:
     def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
         return DirConv(lambda: factory(i, o, options), options.alpha)
@@ -170,7 +188,8 @@ def _pair(
     edge_norm: str = "none",
     directed: bool = False,
     takes_sparse: bool = True,
-    gated: bool = False,
+    takes_edge_attr: bool = False,
+    has_batch_norm: bool = False,
     fusable: bool = False,
 ) -> tuple[Convolution, Convolution]:
     """A plain convolution and its MRS form; plain is the MRS layer with one relation, the function of PyG's layer."""
@@ -181,10 +200,10 @@ def _pair(
             factory,
             relational=is_relational,
             directed=directed,
-            takes_edge_attr=gated,
+            takes_edge_attr=takes_edge_attr,
             takes_sparse=takes_sparse,
             edge_norm=edge_norm,
-            has_batch_norm=gated,
+            has_batch_norm=has_batch_norm,
             fusable=fusable,
             partner=other,
         )
@@ -198,7 +217,14 @@ _ENTRIES = (
     *_pair("gat", _gat, _gat),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts
     *_pair("gin", _gin(3), _gin(2), takes_sparse=False),
-    *_pair("gated-gcn", _gated_gcn(False), _gated_gcn(False), takes_sparse=False, gated=True),
+    *_pair(
+        "gated-gcn",
+        _gated_gcn(False),
+        _gated_gcn(False),
+        takes_sparse=False,
+        takes_edge_attr=True,
+        has_batch_norm=True,
+    ),
     # nine maps, as the paper's parameter table counts; its formula has seven
     Convolution(
         "mrs-gated-gcn-9",
@@ -208,6 +234,9 @@ _ENTRIES = (
         has_batch_norm=True,
         partner="gated-gcn",
     ),
+    # the convolutions of GCN+ and GIN+: features of edges, and messages that pass a ReLU
+    *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True),
+    *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True),
     # a baseline of the paper's parameter table
     Convolution("gat-degree", _degree_gat, takes_sparse=True),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),

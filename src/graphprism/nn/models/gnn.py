@@ -15,6 +15,7 @@ from torch_geometric.nn.dense import Linear
 from torch_geometric.nn.resolver import normalization_resolver
 
 from graphprism._checks import (
+    check_choice,
     check_flag,
     check_floating,
     check_integer,
@@ -39,12 +40,13 @@ from graphprism.nn.conv.operands import (
     to_adj,
 )
 from graphprism.nn.conv.relational_weight import DECAY
+from graphprism.nn.models.blocks import ACTIVATIONS, HEADS, FeedForward, Head, WalkEncoder, drop
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
 from graphprism.nn.models.type_encoder import TypeEncoder
 from graphprism.ops import RelationalAdj
 from graphprism.ops.backends import is_transformed
-from graphprism.ops.dropout import dropout, keep_mask
+from graphprism.ops.dropout import keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
 
 
@@ -52,8 +54,11 @@ class GNN(torch.nn.Module):
     r"""A deep network for graphs or nodes, directed or not, with any convolution of `CONVOLUTIONS` or your own.
 
     Every layer is a convolution, optionally a norm, dropout, ReLU, with ``normalize`` a division of each row by its
-    length, and with ``residual`` the addition of its input. ``jk`` joins the states of all layers; the readout, if any,
-    aggregates each graph; a linear head gives the output.
+    length, with ``residual`` the addition of its input, and with ``ffn`` a feed-forward block. ``jk`` joins the states
+    of all layers; the readout, if any, aggregates each graph; a head of one linear map or more gives the output.
+
+    Convolutions ``"gcne"``, ``"gine"`` and ``"gated-gcn"`` with batch norm, ``ffn``, ``residual``, dropout and
+    ``pe_encoder="walk"`` are GCN+, GIN+ and GatedGCN+ (Luo et al., 2025).
 
     With ``encode`` an encoder first turns node types or features into rows of ``hidden_channels``, the width of all
     layers. Without it the first convolution takes the features themselves, and without ``jk`` the last convolution
@@ -73,13 +78,21 @@ class GNN(torch.nn.Module):
         num_edge_types: edges carry a type, or several, for convolutions with edge features (GatedGCN).
         pe_channels: number of positional features; they take the last channels of the encoding.
         pe_encoder: `None` where ``pe`` is taken as it is, (N, K); ``"deepset"`` where it holds the pairs of
-            `graphprism.transforms.LaplacianSpectrum`, (N, M, 2) for any M, which `DeepSetPE` encodes.
-        type_start: how tables of node types start: ``"normal"`` as PyTorch's embedding, ``"glorot"`` with Glorot's
+            `graphprism.transforms.LaplacianSpectrum`, (N, M, 2) for any M, which `DeepSetPE` encodes; ``"walk"`` where
+            it holds what `graphprism.transforms.RandomWalkPE` wrote, which a batch norm and a linear map encode.
+        walk_steps: longest walk, the number of columns of ``pe``, with ``pe_encoder="walk"``.
+        edge_walks: whether features of edges add a linear map of ``edge_pe``, what the same transform wrote for edges.
+        type_start: how tables of types start: ``"normal"`` as PyTorch's embedding, ``"glorot"`` with Glorot's
             uniform distribution, each column of types by itself.
         encode: whether an encoder precedes the first convolution.
         residual: whether to add a layer's input to its output, after ReLU, where both have the same width.
         edge_residual: whether to do so for the states of edges alone, as the authors of the paper do in GatedGCN; with
             ``residual`` it is done anyway.
+        edge_dropout: whether ``dropout`` also applies to the states of edges, where the convolution updates them.
+        ffn: whether every layer ends in a feed-forward block with two batch norms, see `FeedForward`.
+        activation: of every layer, after the norm: ``"relu"`` or ``"gelu"``; also in feed-forward blocks.
+        split_layers: which layers of a relational convolution split: ``"all"``; ``"early"``, the first half (of an odd
+            number the larger part); ``"late"``, the others. Layers that do not split are the plain convolution.
         jk: `None` for the last state, ``"cat"`` or ``"max"`` to join the states of all layers, ``"lstm"`` for a mean
             whose weights an LSTM finds for each node, as in PyG's ``JumpingKnowledge``.
         norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
@@ -93,12 +106,15 @@ class GNN(torch.nn.Module):
             (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
+        head_layers: number of linear maps of the head.
+        head: widths of a head of several maps, see `Head`: ``"halving"`` or ``"constant"``.
+        head_activation: between the maps of the head: ``"relu"`` or ``"gelu"``.
 
     Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
-    (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) or (N, M, 2) -> (G, F_out), or
-    (N, F_out) without readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. Where layers have splits of
-    their own, ``edge_type`` is a list of as many, or ``edge_index`` a list of `RelationalAdj`. A ``generator``, where
-    it is given, decides what dropout drops, and the signs of eigenvectors.
+    (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) or (N, M, 2), ``edge_pe`` (E, K) ->
+    (G, F_out), or (N, F_out) without readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. Where layers
+    have splits of their own, ``edge_type`` is a list of as many, or ``edge_index`` a list of `RelationalAdj`. A
+    ``generator``, where it is given, decides what dropout drops, and the signs of eigenvectors.
 
     Example:
         >>> model = GNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
@@ -123,10 +139,16 @@ class GNN(torch.nn.Module):
         num_edge_types: int | Sequence[int] | None = None,
         pe_channels: int = 0,
         pe_encoder: str | None = None,
+        walk_steps: int = 0,
+        edge_walks: bool = False,
         type_start: str = "normal",
         encode: bool = True,
         residual: bool = False,
         edge_residual: bool = False,
+        edge_dropout: bool = False,
+        ffn: bool = False,
+        activation: str = "relu",
+        split_layers: str = "all",
         jk: str | None = None,
         norm: str | None = None,
         normalize: bool = False,
@@ -136,13 +158,25 @@ class GNN(torch.nn.Module):
         decay: float = DECAY,
         weight_init: str | None = None,
         readout: str | None = None,
+        head_layers: int = 1,
+        head: str = "halving",
+        head_activation: str = "relu",
     ) -> None:
         super().__init__()
         _check_sizes(hidden_channels, out_channels, num_layers, in_channels, num_relations)
         check_share("dropout", dropout, below_one=True)
         check_share("alpha", alpha)
-        for name, flag in (("encode", encode), ("residual", residual), ("normalize", normalize)):
+        flags = {"encode": encode, "residual": residual, "normalize": normalize, "ffn": ffn}
+        for name, flag in {**flags, "edge_dropout": edge_dropout, "edge_walks": edge_walks}.items():
             check_flag(name, flag)
+        check_choice("activation", activation, tuple(ACTIVATIONS))
+        check_choice("head_activation", head_activation, tuple(ACTIVATIONS))
+        check_choice("head", head, tuple(HEADS))
+        check_choice("split_layers", split_layers, SPLIT_LAYERS)
+        check_positive("head_layers", head_layers)
+        if normalize and (ffn or activation != "relu"):
+            came = f"normalize=True with ffn={ffn} and activation={activation!r}"
+            raise ValueError(f'`normalize` must be False with a feed-forward block or without "relu", got {came}')
         _check_types("num_node_types", num_node_types)
         _check_types("num_edge_types", num_edge_types)
         check_whole("pe_channels", pe_channels)
@@ -150,15 +184,24 @@ class GNN(torch.nn.Module):
             raise ValueError(f"`pe_channels` must be in [0, {hidden_channels}), the width, got {pe_channels}")
         if jk not in (None, "cat", "max", "lstm"):
             raise ValueError(f'`jk` must be None, "cat", "max" or "lstm", got {jk!r}')
-        if pe_encoder not in (None, "deepset") or (pe_encoder and not pe_channels):
+        if pe_encoder not in PE_ENCODERS or (pe_encoder and not pe_channels):
             came = f"{pe_encoder!r} with {pe_channels} channels"
-            raise ValueError(f'`pe_encoder` must be None, or "deepset" with `pe_channels` of at least 1, got {came}')
+            must = 'None, or "deepset" or "walk" with `pe_channels` of at least 1'
+            raise ValueError(f"`pe_encoder` must be {must}, got {came}")
+        check_whole("walk_steps", walk_steps)
+        if (walk_steps > 0) != (pe_encoder == "walk"):
+            must = "at least 1" if pe_encoder == "walk" else '0 without pe_encoder="walk"'
+            raise ValueError(f"`walk_steps` must be {must}, got {walk_steps}")
+        if edge_walks and (pe_encoder != "walk" or not num_edge_types):
+            came = f"{pe_encoder!r} and {num_edge_types}"
+            raise ValueError(f'`edge_walks` must be False without pe_encoder="walk" and types of edges, got {came}')
         if not encode and (num_node_types or pe_channels):
             came = f"{num_node_types} and {pe_channels}"
             raise ValueError(f"`num_node_types` and `pe_channels` must be None and 0 without an encoder, got {came}")
         self.hidden_channels, self.pe_channels = hidden_channels, pe_channels
         self.residual, self.jk, self.normalize, self.dropout = residual, jk, normalize, dropout
-        self.edge_residual = residual or edge_residual
+        self.edge_residual, self.edge_dropout = residual or edge_residual, edge_dropout
+        self.activation, self.split_layers = activation, split_layers
         encoded = hidden_channels - pe_channels
         self.encoder = _encoder("x", in_channels, encoded, num_node_types, type_start) if encode else None
         headless = not encode and jk is None
@@ -173,23 +216,41 @@ class GNN(torch.nn.Module):
             "weight_init": weight_init,
         }
         relations = [num_relations] if isinstance(num_relations, int) else list(num_relations)
+        if split_layers != "all" and not (isinstance(num_relations, int) and isinstance(known, Convolution)):
+            raise ValueError('`split_layers` must be "all" for layers of your own or with splits of their own')
+        splits = splits_of(split_layers, num_layers)
         layers = [
-            known.make(i, o, num_relations=count, **options) if isinstance(known, Convolution) else known(o)
-            for (i, o), count in zip(pairwise(widths), cycle(relations), strict=False)
+            known.make(i, o, num_relations=count if splits_here else 1, **options)
+            if isinstance(known, Convolution)
+            else known(o)
+            for (i, o), count, splits_here in zip(pairwise(widths), cycle(relations), splits, strict=False)
         ]
         check_type("conv", layers[0], torch.nn.Module, "a function of the width that makes a layer")
         self.convs = torch.nn.ModuleList(layers)
         self._describe(known, relations)
         self._has_splits = self.relational and not isinstance(num_relations, int)
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
-        self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types) if uses_edges else None
+        self.edge_encoder: torch.nn.Module | None = None
+        if uses_edges:
+            self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types, type_start)
+        self.walk_encoder = Linear(walk_steps, hidden_channels) if uses_edges and edge_walks else None
         norms = (_resolved_norm(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
         self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
         self.readout = None if readout is None else resolved_aggregation("readout", readout)
         self.jumping = JumpingKnowledge("lstm", hidden_channels, num_layers) if jk == "lstm" else None
         joined = hidden_channels * (num_layers if jk == "cat" else 1)
-        self.head = None if headless else self.make_head(joined, out_channels)
-        self.pe_encoder = DeepSetPE(pe_channels) if pe_encoder else None
+        self.head: torch.nn.Module | None = None
+        if not headless and head_layers == 1:
+            self.head = self.make_head(joined, out_channels)
+        elif not headless:
+            self.head = Head(joined, out_channels, head_layers, head, head_activation, dropout, self.make_head)
+        self.ffns: torch.nn.ModuleList | None = None
+        if ffn:
+            self.ffns = torch.nn.ModuleList(FeedForward(hidden_channels, activation, dropout) for _ in self.norms)
+        self.pe_encoder: torch.nn.Module | None = None
+        if pe_encoder is not None:
+            is_walk = pe_encoder == "walk"
+            self.pe_encoder = WalkEncoder(walk_steps, pe_channels) if is_walk else DeepSetPE(pe_channels)
 
     def _describe(self, known: Convolution | Callable[[int], torch.nn.Module], relations: list[int]) -> None:
         """Stores the properties that `forward` needs, without the factories of the table: models can be pickled."""
@@ -214,7 +275,9 @@ class GNN(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Draws new weights in every part."""
-        parts = (self.encoder, self.edge_encoder, *self.convs, *self.norms, self.head, self.pe_encoder, self.jumping)
+        blocks = (*self.convs, *self.norms, *(self.ffns or ()))
+        encoders = (self.encoder, self.edge_encoder, self.walk_encoder)
+        parts = (*encoders, *blocks, self.head, self.pe_encoder, self.jumping)
         for part in parts:
             getattr(part, "reset_parameters", lambda: None)()
 
@@ -228,16 +291,20 @@ class GNN(torch.nn.Module):
         batch: Tensor | None = None,
         pe: Tensor | None = None,
         generator: torch.Generator | None = None,
+        edge_pe: Tensor | None = None,
     ) -> Tensor:
         """Runs the whole network; see the class for shapes."""
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
-        h = self._encode(x, pe, generator)
+        h = self._encode(x, pe, generator, getattr(edge_index, "node_mask", None))
+        graph: Any
         if self._has_splits:
             graph = self._graphs(h, edge_index, edge_type, edge_weight)
         else:
             graph = self._graph(h, edge_index, edge_type, edge_weight, self.num_relations)
-        e = None if self.edge_encoder is None else self.edge_encoder(edge_attr)
+        if self.relational and self.split_layers != "all":
+            graph = [graph if here else graph.merged() for here in splits_of(self.split_layers, len(self.convs))]
+        e = self._encode_edges(edge_attr, edge_pe)
         first = graph[0] if isinstance(graph, list) else graph
         if isinstance(first, RelationalAdj) and e is not None and e.size(0) != first.num_edges:
             raise ValueError(f"`edge_attr` must have {first.num_edges} rows, one for every edge, got {e.size(0)}")
@@ -245,7 +312,10 @@ class GNN(torch.nn.Module):
             _check_batch(batch, h)
         h = self._join(self.run_layers(h, e, graph, generator))
         h = h if self.readout is None else self.readout(h, batch)
-        return h if self.head is None else self.head(h)
+        if self.head is None:
+            return h
+        out: Tensor = self.head(h, generator) if isinstance(self.head, Head) else self.head(h)
+        return out
 
     def run_layers(
         self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
@@ -258,9 +328,10 @@ class GNN(torch.nn.Module):
         states: list[Tensor] = []
         largest: Tensor | None = None
         graphs = graph if isinstance(graph, list) else [graph]
+        ffns = cycle([None]) if self.ffns is None else self.ffns
         # without a head the last layer has no norm
-        for conv, norm, own in zip(self.convs, self.norms, cycle(graphs), strict=False):
-            h, e, largest = self._layer(conv, norm, h, e, own, largest, generator)
+        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, cycle(graphs), strict=False):
+            h, e, largest = self._layer(conv, norm, ffn, h, e, own, largest, generator)
             states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
         if self.head is None:
             last = graphs[(len(self.convs) - 1) % len(graphs)]
@@ -271,6 +342,7 @@ class GNN(torch.nn.Module):
         self,
         conv: torch.nn.Module,
         norm: torch.nn.Module,
+        ffn: torch.nn.Module | None,
         h: Tensor,
         e: Tensor | None,
         graph: Any,
@@ -284,7 +356,7 @@ class GNN(torch.nn.Module):
         if in_parts:
             new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
         else:
-            new, e = self._convolve(conv, h, e, graph)
+            new, e = self._convolve(conv, h, e, graph, generator)
             new = _normalise(norm, new, getattr(graph, "node_mask", None))
         drops = self.training and self.dropout > 0
         if self.normalize:
@@ -294,14 +366,26 @@ class GNN(torch.nn.Module):
             new, found = relu_normalize(new, second, bias, kept=kept, largest=before, overwrite=in_parts)
             if before is not None:
                 return new, e, found
-        else:
+        elif self.activation == "relu":
             # before ReLU dropout gives the same as after it, and autograd keeps one tensor less
-            new = (self._drop(new, generator) if drops else new).relu()
+            new = (drop(new, self.dropout, generator) if drops else new).relu()
+        else:
+            new = ACTIVATIONS[self.activation](new)
+            new = drop(new, self.dropout, generator) if drops else new
         if self.residual and h.shape == new.shape:
             new = h + new
+        if ffn is not None:
+            new = ffn(new, getattr(graph, "node_mask", None), generator)
         return new, e, new if largest is None or self.jk != "max" else larger(largest, new)
 
-    def _convolve(self, conv: torch.nn.Module, h: Tensor, e: Tensor | None, graph: Any) -> tuple[Tensor, Tensor | None]:
+    def _convolve(
+        self,
+        conv: torch.nn.Module,
+        h: Tensor,
+        e: Tensor | None,
+        graph: Any,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """One convolution, and the edge features for the next."""
         args = graph if isinstance(graph, tuple) else (graph,)
         if e is None:
@@ -310,12 +394,9 @@ class GNN(torch.nn.Module):
             return conv(h, *args, edge_attr=e), e
         new, new_e = conv(h, *args, edge_attr=e, return_edge_attr=True)
         new_e = new_e.relu()
+        if self.edge_dropout and self.training and self.dropout > 0:
+            new_e = drop(new_e, self.dropout, generator)
         return new, new_e + e if self.edge_residual and new_e.shape == e.shape else new_e
-
-    def _drop(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
-        if generator is None:
-            return torch.nn.functional.dropout(h, self.dropout)
-        return dropout(h, self.dropout, generator)
 
     def _join(self, states: list[Tensor]) -> Tensor:
         if self.jk == "cat":
@@ -325,7 +406,9 @@ class GNN(torch.nn.Module):
             return joined.view(states[-1].shape)
         return states[-1] if self.jk is None else reduce(larger, states)
 
-    def _encode(self, x: Tensor, pe: Tensor | None, generator: torch.Generator | None) -> Tensor:
+    def _encode(
+        self, x: Tensor, pe: Tensor | None, generator: torch.Generator | None, node_mask: Tensor | None = None
+    ) -> Tensor:
         check_tensor("x", x)
         if isinstance(self.encoder, Linear):
             _check_rows("x", x)
@@ -334,7 +417,13 @@ class GNN(torch.nn.Module):
         if pe is not None:
             check_tensor("pe", pe)
             check_same_device("pe", pe, "x", h)
-        if self.pe_encoder is not None:
+        if isinstance(self.pe_encoder, WalkEncoder):
+            steps = self.pe_encoder.lin.in_channels
+            if pe is None or pe.dim() != 2 or pe.size(-1) != steps:
+                raise ValueError(f"`pe` must have shape [N, {steps}], got {None if pe is None else list(pe.shape)}")
+            check_shape("pe", pe, [h.size(0), steps])
+            pe = self.pe_encoder(pe, node_mask)
+        elif self.pe_encoder is not None:
             if pe is None or pe.dim() != 3 or pe.size(-1) != 2:
                 raise ValueError(f"`pe` must have shape [N, M, 2], got {None if pe is None else list(pe.shape)}")
             pe = self.pe_encoder(pe, generator)
@@ -344,6 +433,21 @@ class GNN(torch.nn.Module):
         if pe is not None and pe.shape[:-1] != h.shape[:-1]:
             check_shape("pe", pe, [*h.shape[:-1], self.pe_channels])
         return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
+
+    def _encode_edges(self, edge_attr: Tensor | None, edge_pe: Tensor | None) -> Tensor | None:
+        """The features of edges that convolutions take, (E, F)."""
+        if self.edge_encoder is None:
+            return None
+        e: Tensor = self.edge_encoder(edge_attr)
+        if self.walk_encoder is None:
+            return e
+        steps = int(self.walk_encoder.in_channels)
+        if edge_pe is None:
+            raise ValueError(f"`edge_pe` must have shape [{e.size(0)}, {steps}] with `edge_walks`, got None")
+        check_shape("edge_pe", edge_pe, [e.size(0), steps])
+        check_same_device("edge_pe", edge_pe, "x", e)
+        walks: Tensor = self.walk_encoder(edge_pe.to(e.dtype))
+        return e + walks
 
     def _graphs(self, h: Tensor, edge_index: Any, edge_type: Any, edge_weight: Tensor | None) -> list[Any]:
         """`_graph` of every split, where layers have splits of their own."""
@@ -401,6 +505,20 @@ class GNN(torch.nn.Module):
         check_integer("edge_type", edge_type)
         guard_ranges({"edge_type": (edge_type, num_relations)})
         return edge_index, edge_type.long()
+
+
+PE_ENCODERS = (None, "deepset", "walk")
+SPLIT_LAYERS = ("all", "early", "late")
+
+
+def splits_of(split_layers: str, num_layers: int) -> list[bool]:
+    """Whether each layer splits.
+
+    >>> splits_of("early", 3), splits_of("late", 3)
+    ([True, True, False], [False, False, True])
+    """
+    half = (num_layers + 1) // 2
+    return [split_layers == "all" or (number < half) == (split_layers == "early") for number in range(num_layers)]
 
 
 def larger(first: Tensor, second: Tensor) -> Tensor:

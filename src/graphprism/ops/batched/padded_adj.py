@@ -15,6 +15,7 @@ from graphprism.ops.batched.padded_products import (
     softmax,
     sum_entries,
 )
+from graphprism.ops.batched.relu_sum import padded_relu_sum
 from graphprism.ops.csr import Csr
 from graphprism.ops.relational_adj import RelationalAdj
 
@@ -144,6 +145,15 @@ class PaddedAdj:
             raise ValueError(f"`norm` must be {self.norm!r}, which the tables were built with, got {kind!r}")
         return self
 
+    def merged(self) -> PaddedAdj:
+        """The same edges and weights in one relation."""
+        if self.num_relations == 1:
+            return self
+        pair, receiver, entry, sent_relation, relation = self.numbers.split(self.num_slots, dim=-1)
+        zeros = (torch.zeros_like(sent_relation), torch.zeros_like(relation))
+        numbers = torch.cat([pair // self.num_relations, receiver, entry, *zeros], dim=-1)
+        return replace(self, numbers=numbers, num_relations=1, active=None)
+
     def relational_linear(self, x: Tensor, weight: Tensor, impl: str | None = None) -> Tensor:
         """See `graphprism.ops.relational_linear`."""
         _check_no_impl(impl)
@@ -164,6 +174,10 @@ class PaddedAdj:
         """See `graphprism.ops.entry_sum`."""
         _check_no_impl(impl)
         return sum_entries(rows, self)
+
+    def relu_sum(self, h: Tensor, edge_rows: Tensor | None = None, by_relation: bool = False) -> Tensor:
+        """See `graphprism.ops.relu_sum.relu_sum`."""
+        return padded_relu_sum(h, self, edge_rows, by_relation)
 
     def edge_softmax(self, logit: Tensor) -> Tensor:
         """See `graphprism.ops.edge_softmax`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -43,11 +43,12 @@ class Inputs:
     is_node: Tensor | None
     edge_attr: Tensor | None
     pe: Tensor | None
+    edge_pe: Tensor | None
     active: Tensor | None
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         """In the order of the fields."""
-        return self.x, self.numbers, self.weights, self.owner, self.is_node, self.edge_attr, self.pe, self.active
+        return tuple(getattr(self, each.name) for each in fields(self))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
         """The same with every tensor replaced by what the function makes of it."""
@@ -85,14 +86,18 @@ class TableDataset:
         self._x = _one_more(whole.x.to(dtype) if whole.x.is_floating_point() else whole.x).to(device)
         edges = _one_more(_by_entry(adj, whole.edge_attr, table)) if takes_edge_attr else None
         self._edge_attr = None if edges is None else edges.to(device)
-        pe = positions(run, dataset)
+        pe, edge_pe = positions(run, dataset)
         self._pe = None if pe is None else _one_more(pe.to(dtype)).to(device)
+        self._edge_pe: Tensor | None = None
+        if edge_pe is not None:
+            self._edge_pe = _one_more(_by_entry(adj, edge_pe.to(dtype), table)).to(device)
         self._base = table.base.to(device)
         # rows with the same relations stand together where products can leave out what no row of a tile sends
         sends = _sends(adj) if CONVOLUTIONS[run.model].fusable else None
         self._sends = None if sends is None else _one_more(sends).to(device)
         # batch norms must know which rows are nodes
-        self._tells_nodes = run.norm is not None or CONVOLUTIONS[run.model].has_batch_norm
+        has_norm = run.ffn or run.pe_encoder == "walk" or CONVOLUTIONS[run.model].has_batch_norm
+        self._tells_nodes = run.norm is not None or has_norm
         self.ptr = whole.ptr.to(device)
         self.sizes = torch.cat([whole.ptr.diff(), torch.zeros(1, dtype=torch.long)]).to(device)
         y = whole.y.to(dtype) if whole.y.is_floating_point() else whole.y
@@ -139,6 +144,7 @@ class TableDataset:
             is_node=rows.owner >= 0 if self._tells_nodes else None,
             edge_attr=None if self._edge_attr is None else self._edge_attr[node],
             pe=None if self._pe is None else self._pe[node],
+            edge_pe=None if self._edge_pe is None else self._edge_pe[node],
             active=None if self._sends is None or rows.place is None else _tiles(self._sends[node], self.num_relations),
         )
 
@@ -190,7 +196,7 @@ def _tiles(bits: Tensor, num_relations: int) -> Tensor:
 
 
 def _by_entry(adj: RelationalAdj, edge_attr: Tensor, table: PaddedAdj) -> Tensor:
-    """Types of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
+    """Rows of edges at the slots of their receivers: (N, D, C); zeros in empty slots."""
     found = edge_attr.new_zeros(table.size[0], table.num_slots, edge_attr.size(1))
     found[adj.incoming.places] = edge_attr[adj.incoming.order.long()]
     return found

@@ -109,10 +109,11 @@ class Networks:
         is_node: Tensor | None,
         edge_attr: Tensor | None,
         pe: Tensor | None,
+        edge_pe: Tensor | None,
         active: Tensor | None,
     ) -> Tensor:
-        edges = None if edge_attr is None else edge_attr.flatten(0, 1)
-        named = {"batch": owner, "edge_attr": edges, "pe": pe}
+        edges, walks = (None if each is None else each.flatten(0, 1) for each in (edge_attr, edge_pe))
+        named = {"batch": owner, "edge_attr": edges, "pe": pe, "edge_pe": walks}
         adj = self._data.adj(numbers, weights, is_node, active)
         out: Tensor = torch.func.functional_call(self._template, (parameters, buffers), (x, adj), named)
         return out

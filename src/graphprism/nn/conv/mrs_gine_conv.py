@@ -1,0 +1,136 @@
+"""MRS-GINE: graph isomorphism layer with edge features."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.dense import Linear
+
+from graphprism._checks import check_finite_number, check_flag, check_optional_whole, check_positive
+from graphprism.nn.conv.mrs_gcne_conv import UNPROVEN, edge_rows
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_features,
+    check_relations,
+    split_nodes,
+    to_adj,
+)
+from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
+from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
+from graphprism.ops import Coefficients, RelationalAdj
+from graphprism.ops.relu_sum import relu_sum
+
+
+class MRSGINEConv(RelationalConv):
+    r"""Graph isomorphism layer with edge features that reads every relation with a matrix of its own (MRS-GINE).
+
+    .. math:: \mathbf{x}'_i = \mathbf{U}^\top \max \Big( 0, \, \mathbf{b} + (1 + \epsilon) \, \bar{\mathbf{W}}^\top
+        \mathbf{x}_i + \sum_{r} \mathbf{W}_r^\top \sum_{e = (j, i),\, r(e) = r} w_e \max(0, \mathbf{x}_j + \mathbf{a}_e)
+        \Big) + \mathbf{c}
+
+    where :math:`\bar{\mathbf{W}}` is the mean of all :math:`\mathbf{W}_r`, :math:`\mathbf{a}_e` are the features of the
+    edge and :math:`w_e` is ``edge_weight``, else one. One relation is PyG's ``GINEConv`` with a network of two maps.
+
+    Args:
+        in_channels: size of an input row.
+        out_channels: size of an output row, and of the hidden one.
+        num_relations: number of relations R.
+        edge_dim: size of an edge feature, which is added as it is where it is ``in_channels``, else after a linear map;
+            `None` for no edge features.
+        eps: the first value of :math:`\epsilon`.
+        train_eps: whether to learn it.
+        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` with
+            relations apart. See `RelationalParameter`.
+        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+
+    Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
+    ``edge_weight`` (E,), ``edge_attr`` (E, D) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`.
+    """
+
+    edge_norm = "none"
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        num_relations: int = 3,
+        edge_dim: int | None = None,
+        eps: float = 0.0,
+        train_eps: bool = False,
+        start: str = "shared",
+        decay: float = DECAY,
+    ) -> None:
+        super().__init__()
+        check_positive("in_channels", in_channels)
+        check_positive("out_channels", out_channels)
+        check_optional_whole("edge_dim", edge_dim)
+        check_finite_number("eps", eps)
+        check_flag("train_eps", train_eps)
+        self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
+        self.edge_dim, self.initial_eps = edge_dim, eps
+        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "kaiming_uniform", start, decay)
+        self.bias = torch.nn.Parameter(torch.empty(out_channels))
+        self.lin_out = Linear(out_channels, out_channels)
+        self.lin_edge = Linear(edge_dim, in_channels) if edge_dim not in (None, in_channels) else None
+        if train_eps:
+            self.eps: Tensor = torch.nn.Parameter(torch.full((1,), float(eps)))
+        else:
+            self.register_buffer("eps", torch.full((1,), float(eps)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new weights."""
+        for module in (self.lin, self.lin_out, self.lin_edge):
+            if module is not None:
+                module.reset_parameters()
+        torch.nn.init.uniform_(self.bias, -(self.in_channels**-0.5), self.in_channels**-0.5)  # as that of a linear map
+        torch.nn.init.constant_(self.eps, self.initial_eps)
+
+    def forward(
+        self,
+        x: Nodes,
+        edge_index: Tensor | Prepared,
+        edge_type: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """One layer; see the class for shapes."""
+        adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        x_src, x_dst = split_nodes(x)
+        check_features(x, self.lin, self.lin)
+        edges = edge_rows(edge_attr, self.edge_dim, self.lin_edge, adj)
+        received = self._by_edge(x_src, x_dst, adj, edges) if self.is_by_edge else None
+        if received is None:
+            received = relu_sum(x_src, adj, edges, by_relation=True)  # (N, R, F_in)
+        # the mean of all matrices times the node is each of them times its part of it
+        received = received + ((1 + self.eps) / self.num_relations * x_dst)[:, None]
+        hidden = (received.flatten(1) @ self.lin().flatten(0, 1) + self.bias).relu()
+        out: Tensor = self.lin_out(hidden)
+        return out
+
+    def _by_edge(self, x_src: Tensor, x_dst: Tensor, adj: Prepared, edges: Tensor | None) -> Tensor:
+        """The sums of messages by relation, (N, R, F_in), by PyG's ``propagate``."""
+        graph = graph_by_edge(x_src, adj)
+        rows = x_src.index_select(0, graph.edge_index[0].long())
+        rows = (rows if edges is None else rows + edges).relu()
+        types = graph.edge_type
+        if types is None:
+            share = rows.new_ones(rows.size(0), 1)
+        elif graph.is_soft:
+            share = types.to(rows.dtype)
+        else:
+            share = torch.nn.functional.one_hot(types.long(), self.num_relations).to(rows.dtype)
+        placed = (share[:, :, None] * rows[:, None]).flatten(1)  # (E, R F_in)
+        out = self.sum_by_edge((x_src, x_dst), graph, placed, weight=graph.edge_weight)
+        return out.view(-1, self.num_relations, x_src.size(1))
+
+    def coefficients(self, adj: RelationalAdj) -> Coefficients:
+        """Why `graphprism.certify` proves nothing: messages are not linear in the rows of senders."""
+        check_relations(adj, self.num_relations)
+        return Coefficients(type(self).__name__, unproven=UNPROVEN)
+
+    def extra_repr(self) -> str:
+        """Sizes for ``print``."""
+        return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}, edge_dim={self.edge_dim}"

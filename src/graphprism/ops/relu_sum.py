@@ -1,0 +1,88 @@
+"""Messages that pass a ReLU before they are summed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from graphprism._checks import check_floating, check_same_device, check_shape
+from graphprism.ops.backends import Backends
+from graphprism.ops.entries import check_graph, entry_sum, trusted_index_sum
+
+if TYPE_CHECKING:
+    from graphprism.ops.prepared_graph import PreparedGraph
+    from graphprism.ops.relational_adj import RelationalAdj
+
+
+def reference(rows: Tensor, adj: RelationalAdj) -> Tensor:
+    """The definition of the sums of entries by relation, one pair at a time; slow on purpose and never optimised."""
+    sums = [rows[adj.pair_dst == pair].sum(dim=0) for pair in range(adj.size[1] * adj.num_relations)]
+    return torch.stack(sums) if sums else rows[:0]
+
+
+def scatter(rows: Tensor, adj: RelationalAdj) -> Tensor:
+    """The same by ``index_add``."""
+    return trusted_index_sum(rows, adj.pair_dst, adj.size[1] * adj.num_relations)
+
+
+def csr(rows: Tensor, adj: RelationalAdj) -> Tensor:
+    """The same over sorted entries, without atomics; its gradient is a gather."""
+    out: Tensor = _PairSum.apply(rows, adj)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _PairSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
+        ctx.adj = adj
+        return adj.incoming.sum_pairs(adj.incoming.order, None, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad.index_select(0, ctx.adj.pair_dst), None
+
+
+BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr)
+
+
+def relu_sum(h: Tensor, adj: PreparedGraph, edge_rows: Tensor | None = None, *, by_relation: bool = False) -> Tensor:
+    r"""Sums messages after ReLU: :math:`\mathbf{y}_i = \sum_{e = (j, i)} w_e \max(0, \mathbf{h}_j + \mathbf{a}_e)`.
+
+    With ``h`` of three dimensions an entry reads what its sender has prepared for its relation,
+    :math:`\mathbf{h}_{j, r(e)}`. ``edge_rows`` are the :math:`\mathbf{a}_e`, zero where they are `None`. With soft
+    types each entry of an edge has its own message, weighted by its score.
+
+    Args:
+        h: rows of senders.
+        adj: the graph.
+        edge_rows: a row for every edge.
+        by_relation: whether messages are summed for each relation apart.
+
+    Shapes: ``h`` (N_src, F) or (N_src, R, F), ``edge_rows`` (E, F) -> (N_dst, F), by relation (N_dst, R, F)
+
+    >>> from graphprism.ops import RelationalAdj
+    >>> adj = RelationalAdj(torch.tensor([[0, 1], [2, 2]]), num_nodes=3)
+    >>> relu_sum(torch.tensor([[1.0], [-5.0], [0.0]]), adj, torch.tensor([[1.0], [2.0]]))[2].tolist()
+    [2.0]
+    """
+    check_graph(adj)
+    return adj.relu_sum(h, edge_rows, by_relation)
+
+
+def dispatch_relu_sum(h: Tensor, adj: RelationalAdj, edge_rows: Tensor | None, by_relation: bool) -> Tensor:
+    """`relu_sum` on a `RelationalAdj`."""
+    rows = adj.at_senders(h)
+    if edge_rows is not None:
+        check_shape("edge_rows", edge_rows, [adj.num_edges, h.size(-1)])
+        check_floating("edge_rows", edge_rows)
+        check_same_device("edge_rows", edge_rows, "adj", adj.edge_index)
+        rows = rows + (edge_rows if adj.entry_edge is None else edge_rows.index_select(0, adj.entry_edge))
+    rows = rows.relu()
+    if adj.weight is not None:
+        rows = adj.weight[:, None].to(rows.dtype) * rows
+    if not by_relation:
+        return entry_sum(rows, adj)
+    out: Tensor = BACKENDS.choose(None, rows.device)(rows, adj)
+    return out.view(adj.size[1], adj.num_relations, rows.size(1))
