@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -76,5 +77,4 @@ def _balance(classes: list[tuple[str, ...]] | None) -> list[tuple[str, int]]:
     """How often each class was predicted, most often first; nothing for numbers and labels."""
     if not classes or len(classes[0]) != 1:
         return []
-    names = [each[0] for each in classes]
-    return sorted(((name, names.count(name)) for name in set(names)), key=lambda pair: (-pair[1], pair[0]))[:10]
+    return Counter(each[0] for each in classes).most_common(10)
