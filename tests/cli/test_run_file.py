@@ -42,10 +42,10 @@ def test_file_comes_before_defaults_and_options_before_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("layrs = 2\n", "'layrs' is no option of graphprism train; did you mean layers?"),
+        ("layrs = 2\n", "'layrs' is no option of a run; did you mean layers?"),
         ("layers = \n", "must be a file in TOML"),
         ("layers = [1, 2]\n", "`layers` must be one value"),
-        ("seed = 3\n", "'seed' is no option of graphprism train; did you mean seeds?"),
+        ("seed = 3\n", "'seed' is no option of a run; did you mean seeds?"),
     ],
 )
 def test_wrong_file_is_one_line(tmp_path, text, message):

@@ -39,12 +39,12 @@ def read_run_file(path: Path, options: Sequence[str]) -> dict[str, Any]:
         values = _parse(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: must be a file in TOML ({str(error).splitlines()[0]})") from None
-    known = {*options, *(each.name for each in fields(Run))} - {"seed", "fold"}
+    known = {*options, *_SEVERAL, *(each.name for each in fields(Run))} - {"seed", "fold"}
     found = {}
     for written, value in values.items():
         name = written.replace("-", "_")
         if name not in known:
-            raise ValueError(f"{path}: {written!r} is no option of graphprism train{suggest(name, known)}")
+            raise ValueError(f"{path}: {written!r} is no option of a run{suggest(name, known)}")
         found[name] = _value(path, name, value)
     return found
 
