@@ -6,8 +6,8 @@ The recipes are those of PyG's examples gcn.py, gat.py and link_pred.py on Cora,
 epochs and optimiser lines as they are there, deeper networks with more layers of the same width. The split network has
 the layer's defaults, by degree, self-loops added before the split; once at the width of the plain one and once at the
 width that keeps its number of parameters. The plain layer is ours with one relation, which is PyG's layer (tests). All
-seeds of a cell are trained at once, each with its own weights and dropout; a test score is that of the best validation
-epoch. Intervals are of the mean of paired differences, 95 %.
+seeds of a cell are trained in step, each with its own weights and dropout, on a GPU at once; a test score is that of
+the best validation epoch. Intervals are of the mean of paired differences, 95 %.
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch_geometric.transforms as T
 from torch import Tensor
+from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.utils import negative_sampling
 
 from graphprism._files import write_whole
 from graphprism.datasets import load
 from graphprism.nn import MRSGATConv, MRSGCNConv
+from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.ops import RelationalAdj
+from graphprism.ops.sparse_features import sparse_with_values
 from graphprism.training import fit_width
 from graphprism.transforms import SplitEdges
 
@@ -85,9 +89,15 @@ class Network(torch.nn.Module):
         activation = torch.nn.functional.elu if self.recipe.name == "gat.py" else torch.relu
         for number, conv in enumerate(self.convs):
             x = x if number == 0 else activation(x)
-            x = torch.nn.functional.dropout(x, self.recipe.dropout, self.training)
-            x = conv(x, adj)
+            x = conv(self._dropout(x), adj)
         return x
+
+    def _dropout(self, x: Tensor) -> Tensor:
+        drop: Callable[[Tensor], Tensor] = partial(
+            torch.nn.functional.dropout, p=self.recipe.dropout, training=self.training
+        )
+        # a zero stays a zero, dropped or not
+        return sparse_with_values(x, drop(x.values())) if x.layout == torch.sparse_csr else drop(x)
 
 
 @dataclass
@@ -118,7 +128,7 @@ def node_task(data: Data) -> Task:
 
 def link_task(data: Data) -> Task:
     """Edges from non-edges by the product of their ends; the split comes after `RandomLinkSplit`, on what it leaves."""
-    torch.manual_seed(12345)
+    seed_everything(12345)  # edges that are none are drawn by Python's own generator
     division = T.RandomLinkSplit(num_val=0.05, num_test=0.1, is_undirected=True, add_negative_train_samples=False)
     train, val, test = division(data)
     known = train.edge_label_index
@@ -158,9 +168,11 @@ def count(recipe: Recipe, layers: int, width: int, task: Task, **options: Any) -
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def train(recipe: Recipe, task: Task, layers: int, width: int, relations: int, seeds: int, start: str) -> list[float]:
-    """Test scores of all seeds."""
-    data, device = task.data, task.data.x.device
+def train(
+    recipe: Recipe, task: Task, layers: int, width: int, seeds: int, **options: Any
+) -> tuple[list[float], list[float]]:
+    """Test and validation scores of all seeds, at the best validation epoch."""
+    data, device, relations = task.data, task.data.x.device, options["num_relations"]
     adj = RelationalAdj(
         data.edge_index, data.edge_type if relations > 1 else None, num_relations=relations, num_nodes=data.num_nodes
     )
@@ -168,33 +180,56 @@ def train(recipe: Recipe, task: Task, layers: int, width: int, relations: int, s
     for seed in range(seeds):
         torch.manual_seed(seed)
         sizes = (data.num_features, task.outputs(width))
-        networks.append(Network(recipe, layers, width, sizes, num_relations=relations, start=start).to(device))
-    stacked, buffers = torch.func.stack_module_state(networks)
-    template = networks[0]
-
-    def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-        out: Tensor = torch.func.functional_call(template, (parameters, buffers), (x, adj))
-        return out
-
-    run: Any = torch.vmap(one, in_dims=(0, 0, None), randomness="different")
-    first = {name for name in stacked if name.startswith("convs.0.")}
+        networks.append(Network(recipe, layers, width, sizes, **options).to(device))
+    run, parameters = (at_once if device.type == "cuda" else one_by_one)(networks, data.x, adj)
     groups = [
-        {"params": [value for name, value in stacked.items() if (name in first) == is_first], "weight_decay": decay}
-        for is_first, decay in zip((True, False), recipe.decays, strict=True)
+        {"params": [value for name, value in parameters if name.startswith("convs.0.") == first], "weight_decay": decay}
+        for first, decay in zip((True, False), recipe.decays, strict=True)
     ]
     optimizer = torch.optim.Adam(groups, lr=recipe.lr)
     best, found = torch.full((seeds,), -1.0, device=device), torch.zeros(seeds, device=device)
     torch.manual_seed(0)
     for _ in range(recipe.epochs):
-        template.train()
         optimizer.zero_grad()
-        task.loss(run(stacked, buffers, data.x)).sum().backward()
+        task.loss(run(True)).sum().backward()
         optimizer.step()
-        template.eval()
         with torch.no_grad():
-            val, test = (score.float() for score in task.scores(run(stacked, buffers, data.x)))
+            val, test = (score.float() for score in task.scores(run(False)))
         found, best = torch.where(val > best, test, found), torch.maximum(val, best)
-    return [round(score, 4) for score in found.tolist()]
+    scores = ([round(score, 4) for score in each.tolist()] for each in (found, best))
+    return next(scores), next(scores)
+
+
+Outputs = Callable[[bool], Tensor]  # (K, N, F) of K networks, in training or not
+
+
+def at_once(networks: list[Network], x: Tensor, adj: RelationalAdj) -> tuple[Outputs, list[tuple[str, Tensor]]]:
+    """All networks as one, and their parameters, for a GPU."""
+    stacked, buffers = torch.func.stack_module_state(networks)
+    template = networks[0]
+
+    def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
+        out: Tensor = torch.func.functional_call(template, (parameters, buffers), (x, adj))
+        return out
+
+    together: Any = torch.vmap(one, randomness="different")
+
+    def run(training: bool) -> Tensor:
+        template.train(training)
+        out: Tensor = together(stacked, buffers)
+        return out
+
+    return run, list(stacked.items())
+
+
+def one_by_one(networks: list[Network], x: Tensor, adj: RelationalAdj) -> tuple[Outputs, list[tuple[str, Tensor]]]:
+    """Each network on its own, and their parameters, for a CPU: features that are mostly zeros are stored as such."""
+    x, adj = x.to_sparse_csr(), adj.prepare()
+
+    def run(training: bool) -> Tensor:
+        return torch.stack([network.train(training)(x, adj) for network in networks])
+
+    return run, [pair for network in networks for pair in network.named_parameters()]
 
 
 def interval(differences: list[float]) -> tuple[float, float]:
@@ -209,14 +244,25 @@ def cell(recipe: Recipe, name: str, layers: int, options: argparse.Namespace) ->
     """Plain, split at equal width, split at equal parameters."""
     task = make_task(recipe, name, options.data, torch.device(options.device))
     budget = count(recipe, layers, recipe.width, task, num_relations=1)
-    narrow = fit_width(budget, lambda width: count(recipe, layers, width, task, num_relations=3))
+    split = {"num_relations": 3, "start": options.start, "decay": options.decay, "deviation": options.deviation}
+    narrow = fit_width(budget, lambda width: count(recipe, layers, width, task, **split))
     found: dict[str, Any] = {"recipe": asdict(recipe), "dataset": name, "layers": layers, "seeds": options.seeds}
-    found["start"] = options.start
-    contenders = {"plain": (1, recipe.width), "equal width": (3, recipe.width), "equal parameters": (3, narrow)}
-    for contender, (relations, width) in contenders.items():
+    found |= {name: split[name] for name in ("start", "decay", "deviation")}
+    contenders: dict[str, tuple[dict[str, Any], int]] = {
+        "plain": ({"num_relations": 1}, recipe.width),
+        "equal width": (split, recipe.width),
+        "equal parameters": (split, narrow),
+    }
+    for contender, (own, width) in contenders.items():
         begin = time.perf_counter()
-        scores = train(recipe, task, layers, width, relations, options.seeds, options.start)
-        found[contender] = {"width": width, "scores": scores, "seconds": round(time.perf_counter() - begin, 1)}
+        scores, validation = train(recipe, task, layers, width, options.seeds, **own)
+        found[contender] = {
+            "width": width,
+            "parameters": count(recipe, layers, width, task, **own),
+            "scores": scores,
+            "validation": validation,
+            "seconds": round(time.perf_counter() - begin, 1),
+        }
         if contender != "plain":
             differences = [b - a for a, b in zip(found["plain"]["scores"], scores, strict=True)]
             mean, half = interval(differences)
@@ -237,6 +283,8 @@ def main() -> None:
     parser.add_argument("--layers", default="2,8,32")
     parser.add_argument("--seeds", type=int, default=20, choices=[number + 1 for number in STUDENT])
     parser.add_argument("--start", default="shared", help="of relations: shared or independent")
+    parser.add_argument("--decay", type=float, default=DECAY)
+    parser.add_argument("--deviation", default="full", help="what sets relations apart: full or diagonal")
     parser.add_argument("--part", default="1/1", help="I/N: every N-th cell from the I-th, for N processes")
     parser.add_argument("--out", required=True, help="a JSON file, written anew after every cell")
     options = parser.parse_args()

@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 import torch
 from measure import about, save
 
-from graphprism.splitting import Graph
-from graphprism.streaming import open_split, parse_split, split_sql
+from graphprism.splitting import Graph, parse_split
+from graphprism.streaming import open_split, split_sql
 
 CHUNK = 1 << 21
 # Edges up to which the split in memory is the reference, which takes some 100 bytes an edge.

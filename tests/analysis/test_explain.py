@@ -36,7 +36,7 @@ def test_explain_by_hand():
 @pytest.mark.parametrize("conv", ["mrs-gcn", "mrs-sage", "mrs-gat", "mrs-gin", "mrs-gated-gcn", "mrs-dir-gcn"])
 def test_explain_takes_every_layer(conv):
     found = gp.explain(model(conv), graph())
-    assert found.names == ("up", "down", "tie")
+    assert found.names == ("up", "down", "tie", "self-loops")
     assert len(found.shares) == (4 if "dir" in conv else 2)
     for share in found.shares:
         assert sum(share) == pytest.approx(1)
@@ -46,7 +46,7 @@ def test_explain_takes_every_layer(conv):
 @pytest.mark.parametrize("conv", ["mrs-gcn", "mrs-sage", "mrs-gin"])
 def test_explain_sees_that_a_shared_start_has_one_relation(conv):
     found = gp.explain(model(conv, "shared"), graph())
-    assert found.merged == pytest.approx((0, 0, 0), abs=1e-12)
+    assert found.merged == pytest.approx((0, 0, 0, 0), abs=1e-12)
     assert found.removed[0] > 0
 
 
@@ -74,7 +74,7 @@ def test_explain_with_a_score_and_a_call():
 
     found = gp.explain(network, data, score=accuracy, forward=forward, names=["a", "b", "c"])
     assert found.is_score
-    assert found.names == ("a", "b", "c")
+    assert found.names == ("a", "b", "c", "self-loops")
     assert max(found.removed) > 0
     assert min(found.removed) >= 0  # nothing is better than what defines the target
 

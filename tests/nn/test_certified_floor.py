@@ -49,6 +49,7 @@ def parted(layer):
     return layer
 
 
+DIAGONAL = {"decay": 1, "deviation": "diagonal"}
 LAYERS = {
     "gcn": lambda r: MRSGCNConv(IN, OUT, **apart(r)),
     "gcn, dir": lambda r: MRSGCNConv(IN, OUT, **apart(r), edge_norm="dir"),
@@ -72,6 +73,13 @@ LAYERS = {
     "dir of gat": lambda r: DirConv(lambda: MRSGATConv(IN, OUT, **apart(r))),
     "gcn, left its shared start": lambda r: parted(MRSGCNConv(IN, OUT, num_relations=r, decay=1)),
     "gin, left its shared start": lambda r: parted(MRSGINConv(tanh_network, num_relations=r, eps=0.3, decay=1)),
+    "gcn, diagonal": lambda r: parted(MRSGCNConv(IN, OUT, num_relations=r, **DIAGONAL)),
+    "sage, diagonal": lambda r: parted(MRSSAGEConv(IN, OUT, num_relations=r, **DIAGONAL)),
+    "gat, diagonal": lambda r: parted(MRSGATConv(IN, OUT, num_relations=r, **DIAGONAL)),
+    "gated, diagonal": lambda r: parted(MRSGatedGCNConv(IN, OUT, num_relations=r, batch_norm=False, **DIAGONAL)),
+    "gin, diagonal": lambda r: parted(MRSGINConv(tanh_network, num_relations=r, eps=0.3, **DIAGONAL)),
+    "general, diagonal": lambda r: parted(MRSConv(Sender, num_relations=r, **DIAGONAL)),
+    "dir of gcn, diagonal": lambda r: DirConv(lambda: parted(MRSGCNConv(IN, OUT, num_relations=r, **DIAGONAL))),
     "dir of gated": lambda r: DirConv(lambda: MRSGatedGCNConv(IN, OUT, **apart(r), batch_norm=False)),
 }
 WEIGHTS = ("none", "positive", "whole", "signed")
@@ -207,6 +215,23 @@ def test_property_finds_the_rule_that_was_wrong(monkeypatch):
     monkeypatch.setattr(MRSGCNConv, "coefficients", lambda layer, adj: true_rule(partner(layer.num_relations), adj))
     violated, _ = violations("gcn", range(3, 128, 19))
     assert violated > 10
+
+
+def test_property_finds_that_factors_of_input_channels_do_not_distinguish_one_hot_rows(monkeypatch):
+    """A row with a single entry gets parallel rows from all relations, whatever the factors."""
+    data, relations = draw_batch(3)
+    x = torch.zeros(data.num_nodes, IN, dtype=torch.float64)
+    x[:, 2] = 1
+    layer = random_layer("gcn, diagonal", relations, 3)
+    layer.bias = None
+    floor, _ = floors(layer, data)
+    out = layer(x, adj_of(data, relations)).detach()
+    assert bool((ranks_of(out, data.batch) >= floor).all())
+    factors = 1 + torch.rand(relations, IN, 1, dtype=torch.float64)
+    monkeypatch.setattr(layer.lin, "forward", lambda x: layer.lin.common * factors)
+    out = layer(x, adj_of(data, relations)).detach()
+    assert int(ranks_of(out, data.batch).max()) == 1
+    assert int(floor.max()) > 1
 
 
 @pytest.mark.parametrize("name", LAYERS)

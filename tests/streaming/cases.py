@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 
 from graphprism import SplitEdges
-from graphprism.streaming import parse_split
+from graphprism.splitting import parse_split
 
 SPLITS = [
     "degree",

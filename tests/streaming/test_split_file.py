@@ -10,8 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 import graphprism
-from graphprism.splitting import by_attribute, by_direction, by_order
-from graphprism.streaming import EdgeFileError, edge_file, open_split, parse_split, split_file
+from graphprism.streaming import EdgeFileError, edge_file, open_split, split_file
 from tests.streaming.cases import SPLITS, in_memory, random_edges, write
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -160,7 +159,7 @@ def test_split_file_goes_on_after_sigkill_and_writes_the_same_bytes(tmp_path, mo
     monkeypatch.setattr(edge_file, "CHUNK", 128)
     columns, split = random_edges(), "degree * direction * attr(bond)"
     path, output = write(tmp_path / "in.parquet", columns), tmp_path / "out.parquet"
-    for name, at in (("counting", 400), ("spilling", 400), ("writing", 320)):
+    for name, at in (("spilling", 400), ("writing", 320)):
         arguments = [str(path), str(output), name, str(at)]
         environment = {"PYTHONPATH": str(Path(graphprism.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", CHILD, *arguments], env=environment, check=False)
@@ -218,7 +217,7 @@ def test_split_file_leaves_the_old_output_until_the_new_one_is_whole(tmp_path):
         assert output.read_bytes() == before
 
     split_file(path, output, "direction", progress=look)
-    assert open_split(output).split == "by_direction()"
+    assert open_split(output).split == "direction"
 
 
 def test_split_file_refuses_a_second_writer(tmp_path):
@@ -279,6 +278,9 @@ def test_open_split_refuses_any_other_parquet_file(tmp_path):
         ),
         ({"source": [0], "target": [1], "b": ["x"]}, {"by": "attr(b)"}, "one whole number per edge, got .*string"),
         ({"source": [0], "target": [1]}, {"by": "core"}, r"one of \['degree', 'ppr'\], got 'core'"),
+        ({"source": [0], "target": [1]}, {"by": "degree(kind=in)"}, r"got degree\(kind='in'\)"),
+        ({"source": [0], "target": [1]}, {"by": "attr(source, column=1)"}, "a column of their own"),
+        ({"source": [0], "target": [1]}, {"by": "community"}, "by order, direction and attribute, got by_community"),
         ({"source": [0], "target": [1]}, {"source": "from"}, "no column 'from'"),
         ({"source": [0], "target": [1], "edge_type": [0]}, {}, "must not have a column `edge_type` yet"),
     ],
@@ -294,12 +296,3 @@ def test_split_file_refuses_its_own_input(tmp_path):
     path = write(tmp_path / "in.parquet", random_edges())
     with pytest.raises(EdgeFileError, match="must be another file than the edges"):
         split_file(path, path, "degree")
-
-
-def test_parse_split_gives_splits_in_memory():
-    assert repr(parse_split("degree, ppr*attr(bond, 4)")) == repr(
-        by_order("degree", "ppr") * by_attribute("bond", num_relations=4)
-    )
-    assert repr(parse_split(" direction ")) == repr(by_direction())
-    with pytest.raises(ValueError, match="`ordering` must be one of"):
-        parse_split("degre")

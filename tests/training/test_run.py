@@ -18,6 +18,7 @@ OTHER = {
     "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot", "metric": "f1",
     "class_weights": "balanced", "ffn": True, "activation": "gelu", "edge_dropout": True, "walk_steps": 4,
     "edge_walks": True, "head_layers": 2, "head": "constant", "head_activation": "gelu", "split_layers": "late",
+    "deviation": "diagonal",
 }  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def test_title_says_that_features_are_dropped():
     ("options", "words"),
     [
         ({"model": "gcn2"}, "`model` must be one of"),
-        ({"jk": "lstm"}, "`jk` must be one of"),
+        ({"jk": "sum"}, "`jk` must be one of"),
         ({"optimizer": "sgd"}, r"`optimizer` must be one of \['adamw', 'adam'\], got 'sgd'"),
         ({"schedule": "linear"}, "`schedule` must be one of"),
         ({"precision": "half"}, "`precision` must be one of"),

@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 from graphprism._checks import check_function, check_integer, check_range, check_shape, check_type
 from graphprism.analysis.collapse.probe import call_model, preserved
 from graphprism.splitting import check_split
-from graphprism.splitting.splits import ORDER_NAMES
+from graphprism.splitting.check_split import split_names
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,13 @@ class RelationExplanation:
     """What `explain` returns; ``str`` of it is a table.
 
     Attributes:
-        names: of the R relations.
-        num_edges: of each relation.
+        names: of the R relations, and ``"self-loops"`` after them where there are some: an edge of a node to itself is
+            in a relation (a tie of an ordering) but brings nothing of other nodes, so that it is counted apart.
+        num_edges: of each, in the graph; a layer may add self-loops of its own.
         layers: names of the layers with relations, in the order of their calls.
-        shares: a row for each layer, with the share of each relation in what the nodes receive; a row sums to 1 unless
+        shares: a row for each layer, with the share of each in what the nodes receive; a row sums to 1 unless
             nothing is received.
-        removed: what changes without the edges of each relation.
+        removed: what changes without the edges of each, of those in the graph.
         merged: what changes where they get the mean of all relations.
         is_score: whether changes are losses of a score; else they are relative to the length of the output.
     """
@@ -62,7 +63,7 @@ class RelationExplanation:
         ]
         what = "loss of score" if self.is_score else "change of the output, relative to its length,"
         notes = [
-            "columns of layers: share of the relation in what the nodes receive there",
+            "columns of layers: share of the relation in what the nodes receive there, self-loops apart",
             f"removed: {what} without the edges of the relation",
             "merged: the same with the mean of all relations for them",
         ]
@@ -80,8 +81,9 @@ def explain(
     r"""Shares of the relations in every layer, and what each is worth by ablation, in evaluation mode.
 
     The share of relation :math:`r` in a layer is :math:`\|\mathbf{M}_r\| / \sum_s \|\mathbf{M}_s\|` with Frobenius
-    norms, where row :math:`i` of :math:`\mathbf{M}_r` sums the messages that node :math:`i` receives in :math:`r`; what
-    a layer adds of the node itself counts for none. Ablation runs the model again, once without the edges of a relation
+    norms, where row :math:`i` of :math:`\mathbf{M}_r` sums the messages that node :math:`i` receives in :math:`r`
+    from others. Self-loops, whichever relation they are in, are a row of their own; what else a layer adds of the node
+    itself counts for none. Ablation runs the model again, once without the edges of a relation
     (degrees are those of the rest) and once with the mean of all relations' messages for them: what its own weights are
     worth. It measures :math:`\|\mathbf{Y} - \mathbf{Y}'\| / \|\mathbf{Y}\|` of the outputs, or how much a score falls.
 
@@ -90,7 +92,7 @@ def explain(
         data: a graph or a batch with ``edge_type`` (E,).
         score: a function of the output, larger for a better one, such as an accuracy.
         forward: ``forward(model, data)`` calls the model; by default it gets the attributes that it asks for by name.
-        names: of the relations; by default up, down and tie for a split by order, else numbers.
+        names: of the relations; by default those of the split, up, down and tie for one by order, else numbers.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -103,7 +105,7 @@ def explain(
         up            2        75 %    0.949   0.422
         down          2        25 %    0.316   0.211
         tie           0         0 %        0       0
-        columns of layers: share of the relation in what the nodes receive there
+        columns of layers: share of the relation in what the nodes receive there, self-loops apart
         removed: change of the output, relative to its length, without the edges of the relation
         merged: the same with the mean of all relations for them
     """
@@ -125,27 +127,36 @@ def explain(
     check_integer("data.edge_type", types)
     check_range("data.edge_type", types, num_relations)
     names = _names(names, data, num_relations)
+    is_loop = data.edge_index[0] == data.edge_index[1]
+    group = torch.where(is_loop, num_relations, types.long())  # relations without self-loops, and these
     with preserved(model), torch.no_grad():
         model.eval()
         called, shares, output = _shares(model, data, forward, layers, num_relations)
         scores = one_hot(types.long(), num_relations).to(output.dtype)
         removed, merged = [], []
-        for r in range(num_relations):
-            rest = data.edge_subgraph(types != r)
+        has_loops = bool(is_loop.any()) or any(share[num_relations] > 0 for share in shares)
+        for r in range(num_relations + has_loops):
+            rest = data.edge_subgraph(group != r)
             removed.append(_change(output, _first(call_model(model, rest, forward)), score))
             mixed = copy.copy(data)
-            mixed.edge_type = torch.where((types == r)[:, None], 1 / num_relations, scores)
+            mixed.edge_type = torch.where((group == r)[:, None], 1 / num_relations, scores)
             merged.append(_change(output, _first(call_model(model, mixed, forward)), score))
-    counts = torch.bincount(types, minlength=num_relations).tolist()
+    counts = torch.bincount(group, minlength=num_relations + 1).tolist()
+    number = num_relations + has_loops
     return RelationExplanation(
-        names, tuple(counts), called, shares, tuple(removed), tuple(merged), is_score=score is not None
+        (*names, "self-loops")[:number],
+        tuple(counts[:number]),
+        called,
+        tuple(share[:number] for share in shares),
+        tuple(removed),
+        tuple(merged),
+        is_score=score is not None,
     )
 
 
 def _names(names: Sequence[str] | None, data: Any, num_relations: int) -> tuple[str, ...]:
     if names is None:
-        is_order = str(getattr(data, "split_rule", "")).count('"order"') == 1 and num_relations == len(ORDER_NAMES)
-        return ORDER_NAMES if is_order else tuple(map(str, range(num_relations)))
+        return split_names(data, num_relations) or tuple(map(str, range(num_relations)))
     if isinstance(names, str) or len(names) != num_relations:
         raise ValueError(f"`names` must have one entry for each of {num_relations} relations, got {names!r}")
     return tuple(map(str, names))
@@ -154,7 +165,7 @@ def _names(names: Sequence[str] | None, data: Any, num_relations: int) -> tuple[
 def _shares(
     model: Module, data: Any, forward: Any, layers: dict[str, Module], num_relations: int
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...], Tensor]:
-    """Names and shares of the layers by call, and the output of the model."""
+    """Names and shares of the layers by call, of self-loops last, and the output of the model."""
     called: list[str] = []
     shares: list[tuple[float, ...]] = []
     handles = []
@@ -163,11 +174,14 @@ def _shares(
         graph: dict[str, Any] = {}
 
         def before(_: Module, arguments: tuple[Any, ...]) -> None:
-            graph.update(target=arguments[0][1], size=arguments[1], types=arguments[2]["edge_type"])
+            source, target = arguments[0]
+            loops = source == target if arguments[1][0] == arguments[1][1] else torch.zeros_like(target).bool()
+            types = torch.where(loops, num_relations, arguments[2]["edge_type"])
+            graph.update(target=target, size=arguments[1], types=types)
 
         def after(_: Module, arguments: object, messages: Tensor) -> None:
             length = torch.stack(
-                [_received(messages, graph, relation).norm() for relation in range(num_relations)]
+                [_received(messages, graph, relation).norm() for relation in range(num_relations + 1)]
             ).double()
             called.append(name)
             shares.append(tuple((length / length.sum().clamp(min=torch.finfo(length.dtype).tiny)).tolist()))
@@ -185,7 +199,7 @@ def _shares(
 
 
 def _received(messages: Tensor, graph: dict[str, Any], relation: int) -> Tensor:
-    """What each node receives in one relation, (N, ...)."""
+    """What each node receives from others in one relation, or from itself, (N, ...)."""
     here = graph["types"] == relation
     out = messages.new_zeros(graph["size"][1], *messages.shape[1:])
     return out.index_add(0, graph["target"][here], messages[here])

@@ -81,6 +81,7 @@ def _model(run: Run, dataset: PackedDataset) -> str:
         more[f"{run.split_layers} layers split"] = run.split_layers != "all"
         start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
         more[start] = True
+        more["diagonal deviations"] = run.deviation == "diagonal"
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
     size = f"width {width_of(run, dataset)}, {parameters:,} parameters"

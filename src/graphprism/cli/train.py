@@ -37,6 +37,7 @@ def train(
     dropout: option.Dropout = None,
     start: option.Start = None,
     decay: option.Decay = None,
+    deviation: option.Deviation = None,
     alpha: option.Alpha = None,
     optimizer: option.Optimizer = None,
     lr: option.Lr = None,

@@ -35,6 +35,7 @@ PROTOCOL: dict[str, Any] = {
     "dropout": 0.0,
     "start": "shared",
     "decay": 1000.0,
+    "deviation": "full",
     "optimizer": "adamw",
     "lr": 0.001,
     "weight_decay": 0.0,
@@ -153,7 +154,7 @@ Layers = Annotated[int | None, _network("layers", "Number of convolutions.")]
 Width = Annotated[int | None, _network("width", "Channels of a layer; without it the most that --budget allows.")]
 Budget = Annotated[int | None, _network("budget", "Parameters at most, which makes models comparable.")]
 Residual = Annotated[bool, typer.Option("--residual", help="A layer adds its input.", rich_help_panel="Network")]
-Jk = Annotated[str | None, _network("jk", "Read out all layers; without it the last one.", "cat|max")]
+Jk = Annotated[str | None, _network("jk", "Read out all layers; without it the last one.", "cat|max|lstm")]
 Pe = Annotated[int | None, _network("pe", "Number of Laplacian positional features.")]
 PeEncoder = Annotated[
     str | None,
@@ -182,6 +183,10 @@ Start = Annotated[
 Decay = Annotated[
     float | None,
     _network("decay", "How much stronger a shared start holds what sets relations apart; 0 frees them."),
+]
+Deviation = Annotated[
+    str | None,
+    _network("deviation", "What sets relations apart: matrices, or a factor for each channel.", "full|diagonal"),
 ]
 
 Alpha = Annotated[

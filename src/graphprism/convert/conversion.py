@@ -29,6 +29,7 @@ def to_mrs(
     num_relations: int | None = None,
     start: str = "shared",
     decay: float = DECAY,
+    deviation: str = "full",
     example: tuple[Any, ...] | Mapping[str, Any] | None = None,
     strict: bool = True,
     budget: str | int | None = None,
@@ -47,6 +48,8 @@ def to_mrs(
         start: ``"shared"`` starts as the given model, with all relations held together; ``"independent"`` draws new
             weights for each relation, the paper's start, which is another function.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
         example: arguments of a call of the model, as a tuple or by name. Needed where a convolution waits for the size
             of its input, or where the input of one without a layer here cannot be guessed.
         strict: whether a convolution that cannot be converted raises; else it stays as it is.
@@ -64,7 +67,7 @@ def to_mrs(
         >>> equal.model.hidden_channels
         10
     """
-    check_start(start, decay)
+    check_start(start, decay, deviation)
     resolved = resolve_split(split)
     count = resolved.num_relations if num_relations is None else num_relations
     if count is None:
@@ -72,7 +75,7 @@ def to_mrs(
     check_positive("num_relations", count)
     if resolved.num_relations is not None and count < resolved.num_relations:
         raise ValueError(f"`num_relations` must be at least {resolved.num_relations} for {resolved!r}, got {count}")
-    options = {"start": start, "decay": decay, "example": example, "strict": strict}
+    options = {"start": start, "decay": decay, "deviation": deviation, "example": example, "strict": strict}
     if budget is None:
         check_type("model", model, torch.nn.Module, "a torch.nn.Module, or a function of a width with `budget`")
         return _converted(model, resolved, count, **options)  # type: ignore[arg-type]
@@ -103,7 +106,14 @@ def number_of_parameters(model: torch.nn.Module) -> int:
 
 
 def _converted(
-    model: torch.nn.Module, split: Split, count: int, start: str, decay: float, example: Any, strict: bool
+    model: torch.nn.Module,
+    split: Split,
+    count: int,
+    start: str,
+    decay: float,
+    deviation: str,
+    example: Any,
+    strict: bool,
 ) -> MRSModel:
     model = copy.deepcopy(model)
     current = CurrentSplit(split, count)
@@ -115,7 +125,7 @@ def _converted(
     def convert(name: str, conv: MessagePassing) -> torch.nn.Module:
         if conv not in done:
             try:
-                done[conv] = _convert(conv, current, start, decay, calls.get(name), shared)
+                done[conv] = _convert(conv, current, start, decay, deviation, calls.get(name), shared)
             except NotConvertible as error:
                 refused[name or "model"] = f"{type(conv).__name__}: {error}"
                 done[conv] = conv
@@ -150,6 +160,7 @@ def _convert(
     current: CurrentSplit,
     start: str,
     decay: float,
+    deviation: str,
     call: tuple[tuple[Any, ...], dict[str, Any]] | None,
     shared: set[int],
 ) -> torch.nn.Module:
@@ -159,7 +170,7 @@ def _convert(
         raise NotConvertible("it waits for the sizes of its input: give `example`, or call the model once before")
     if any(id(parameter) in shared for parameter in conv.parameters()):
         raise NotConvertible("it shares parameters with another module, which copies would part")
-    own = own_layer(conv, current.num_relations, start, decay)
+    own = own_layer(conv, current.num_relations, start, decay, deviation)
     if own is not None:
         return OwnLayer(own, conv, current).train(conv.training)
     args, kwargs = _guessed_call(conv) if call is None else call
@@ -173,7 +184,7 @@ def _convert(
         raise NotConvertible(
             f"its input cannot be guessed: give `example` ({type(error).__name__}: {error})"
         ) from error
-    return GenericLayer(conv, names, number, current, start, decay).train(conv.training)
+    return GenericLayer(conv, names, number, current, start, decay, deviation).train(conv.training)
 
 
 def _recorded_calls(

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import to_edge_index
 
 from graphprism.ops import RelationalAdj
 from graphprism.splitting import Split
@@ -16,11 +17,26 @@ from graphprism.splitting import Split
 
 @dataclass(frozen=True, eq=False)
 class SplitEdgeIndex:
-    """Edges (2, E) that a model was called with, and their relations, (E,) or (E, R); prepared if they came before."""
+    """Edges that a model was called with, and their relations, (E,) or (E, R); prepared if they came before.
+
+    Edges are a tensor (2, E) or PyG's ``adj_t``, a sparse tensor with a row for every receiver, whose relations are in
+    the order of its entries.
+    """
 
     edge_index: Tensor
     edge_type: Tensor
     adj: RelationalAdj | None = None
+
+    def edges(self) -> tuple[Tensor, Tensor | None]:
+        """The edges as a tensor (2, E), and the weights that a sparse tensor holds; `None` where all are one."""
+        return (self.edge_index, None) if self.edge_index.layout == torch.strided else sparse_edges(self.edge_index)
+
+
+def sparse_edges(adj_t: Tensor) -> tuple[Tensor, Tensor | None]:
+    """``edge_index`` and weights of a sparse tensor with a row for every receiver, in the order of its entries."""
+    (target, source), values = to_edge_index(adj_t)
+    is_weight = values.is_floating_point() and not bool((values == 1).all())
+    return torch.stack([source, target]), values if is_weight else None
 
 
 class CurrentSplit:
@@ -61,7 +77,7 @@ class CurrentSplit:
                 _check_below(types, self.num_relations)
             kept = self._kept[key] = _Kept.of(graph, types)
         elif kept.adj is None:
-            edges = graph.original.detach()  # another object: the one of the call is not kept alive
+            edges = graph.edges().detach()  # another object: the one of the call is not kept alive
             kept.adj = RelationalAdj(
                 edges, kept.types, num_relations=self.num_relations, num_nodes=graph.size
             ).prepare()
@@ -93,7 +109,7 @@ class CalledGraph:
     """The graph of a call, for a split: arguments by their name; notes which of them were read.
 
     Args:
-        edge_index: (2, E) edges.
+        edge_index: (2, E) edges, or a sparse tensor with a row for every receiver.
         num_nodes: N, or (senders, receivers), which become one set of nodes.
         arguments: of the call, by name.
     """
@@ -104,12 +120,15 @@ class CalledGraph:
         self._arguments = arguments if isinstance(num_nodes, int) else {}
         self.read: dict[str, Any] = {}
 
+    def edges(self) -> Tensor:
+        """The edges of the call, (2, E)."""
+        return self.original if self.original.layout == torch.strided else sparse_edges(self.original)[0]
+
     @property
     def edge_index(self) -> Tensor:
-        """Edges, (2, E)."""
-        if isinstance(self.size, int):
-            return self.original
-        return torch.stack([self.original[0], self.original[1] + self.size[0]])
+        """Edges among one set of nodes, (2, E)."""
+        edges = self.edges()
+        return edges if isinstance(self.size, int) else torch.stack([edges[0], edges[1] + self.size[0]])
 
     @property
     def num_nodes(self) -> int:

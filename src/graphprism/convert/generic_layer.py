@@ -13,9 +13,9 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.nn import MessagePassing
 
 from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex, types_at
-from graphprism.convert.mrs_model import argument_names, is_edge_index, named_arguments
+from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
 from graphprism.convert.own_layers import check_edges
-from graphprism.nn.conv.relational_weight import Together, check_start
+from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 
 
 class NotConvertible(ValueError):
@@ -35,9 +35,13 @@ class GenericLayer(torch.nn.Module):
     copies, so that it sums to one over a node's edges only while they are equal; `MRSGATConv` has one softmax. A layer
     that passes messages several times mixes each time.
 
-    Time grows with R: every copy makes all messages. `torch.compile` leaves the layer as it is; `torch.export` takes it
-    where the layer adds no self-loops. Modules of the layer that keep statistics in training, such as
-    batch norms, see all copies.
+    Time grows with R: every copy makes all messages. With ``return_attention_weights`` a layer returns the attention of
+    each edge's own copy. Modules of the layer that keep statistics in training, such as batch norms, see all copies.
+
+    `torch.compile` leaves the layer as it is, and with ``fullgraph=True`` refuses it: ``message``, ``propagate`` and
+    ``edge_updater`` are replaced on the layer during a call, and a copy that has made its message is ended by an
+    exception, neither of which can be traced; where the layer adds self-loops, their relations are found by comparing
+    values. `torch.export` takes it where the layer adds no self-loops.
 
     Args:
         conv: the layer, which is taken over.
@@ -46,6 +50,7 @@ class GenericLayer(torch.nn.Module):
         current: where the relations of edges are found.
         start: ``"shared"``, or ``"independent"`` to draw new parameters for each relation.
         decay: :math:`\lambda`, how much stronger deviations are held than the common parameters.
+        deviation: ``"full"``, or ``"diagonal"`` for one factor for each row of a matrix.
     """
 
     def __init__(
@@ -56,9 +61,10 @@ class GenericLayer(torch.nn.Module):
         current: CurrentSplit,
         start: str,
         decay: float,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
-        check_start(start, decay)
+        check_start(start, decay, deviation)
         self.conv, self.names, self.calls, self.current = conv, names, calls, current
         self.arguments = argument_names(conv.forward)
         common = dict(conv.named_parameters())
@@ -66,9 +72,13 @@ class GenericLayer(torch.nn.Module):
         count = current.num_relations
         self.together = Together(count, decay if start == "shared" else 0.0).to(like.device, like.dtype)
         self.deviations = torch.nn.ParameterList(
-            torch.nn.Parameter(common[name].new_zeros(count - 1, *common[name].shape), common[name].requires_grad)
+            torch.nn.Parameter(
+                common[name].new_zeros(deviation_size(tuple(common[name].shape), count, deviation, dim=0)),
+                common[name].requires_grad,
+            )
             for name in names
         )
+        self._register_load_state_dict_pre_hook(self._before_load)  # type: ignore[no-untyped-call]
         if start == "independent":
             self._draw()
 
@@ -83,6 +93,10 @@ class GenericLayer(torch.nn.Module):
                 for target, value in zip((common[name], deviation), self.together.apart(each), strict=True):
                     target.copy_(value)
 
+    def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        keys = [f"{prefix}deviations.{number}" for number in range(len(self.deviations))]
+        self.together.adopt(state, f"{prefix}together.", keys)
+
     def reset_parameters(self) -> None:
         """Draws new parameters; deviations are zero again."""
         self.conv.reset_parameters()
@@ -96,12 +110,12 @@ class GenericLayer(torch.nn.Module):
         named = {**named_arguments(self.arguments, args), **kwargs}
         if "edge_type" in self.arguments and edge_type is not None:  # types of the layer's own
             kwargs["edge_type"], edge_type = edge_type, None
-        if named.get("return_attention_weights") is not None:
-            raise ValueError("`return_attention_weights` must be None in a converted layer, where copies attend")
         entry = self._entry(named, edge_type)
+        if is_sparse_adj(entry[0].edge_index):
+            args, kwargs, entry = self._dense(named, entry[0])
         common = dict(self.conv.named_parameters())
         stacks = {
-            name: self.together(common[name], deviation)
+            name: self.together(common[name], deviation, dim=0)
             for name, deviation in zip(self.names, self.deviations, strict=True)
         }
         mixed: list[_Sent] = []
@@ -118,8 +132,11 @@ class GenericLayer(torch.nn.Module):
                     "relation for edges of the same two nodes where it reorders them, got others"
                 )
             message = _select([sent.message for sent in each], types, self.conv.node_dim)
-            alphas = [sent.alpha for sent in each if sent.alpha is not None]
-            mixed.append(_Sent(message, _select(alphas, types, 0) if alphas else None))
+            mixed.append(
+                _Sent(
+                    message, _mixed([sent.alpha for sent in each], types), _mixed([sent.update for sent in each], types)
+                )
+            )
         return _with_messages(self.conv, mixed, args, kwargs)
 
     def _entry(self, named: Mapping[str, Any], edge_type: Tensor | None) -> list[SplitEdgeIndex]:
@@ -128,10 +145,26 @@ class GenericLayer(torch.nn.Module):
             for name in ("edge_index", "adj_t"):
                 if named.get(name) is not None:
                     check_edges(named[name])
+                    edges = [named[name]]
+        if not edges:
             raise ValueError(f"a converted {type(self.conv).__name__} must get edges (2, E), got none")
         if edge_type is not None:
             return [SplitEdgeIndex(edges[0], edge_type)]
         return [self.current.lookup(each) for each in edges]
+
+    def _dense(
+        self, named: Mapping[str, Any], entry: SplitEdgeIndex
+    ) -> tuple[tuple[Any, ...], dict[str, Any], list[SplitEdgeIndex]]:
+        """The arguments with edges in place of a sparse tensor: its entries are the messages."""
+        edges, weight = entry.edges()
+        kwargs = {name: edges if value is entry.edge_index else value for name, value in named.items()}
+        if weight is not None:
+            if "edge_weight" not in self.arguments or kwargs.get("edge_weight") is not None:
+                raise ValueError(
+                    f"a sparse tensor must hold ones for a converted {type(self.conv).__name__}, got others"
+                )
+            kwargs["edge_weight"] = weight
+        return (), kwargs, [SplitEdgeIndex(edges, entry.edge_type)]
 
 
 def edges_of_call(named: Mapping[str, Any]) -> list[Tensor]:
@@ -158,10 +191,11 @@ def found_types(seen: Tensor, entries: list[SplitEdgeIndex], num_relations: int)
 
 
 class _Sent(NamedTuple):
-    """A message, and the attention that a layer keeps of it, if any."""
+    """A message, the attention that a layer keeps of it, and what it has for each edge before, if any."""
 
     message: Tensor
     alpha: Tensor | None
+    update: Tensor | None
 
 
 class _Stop(Exception):
@@ -169,12 +203,13 @@ class _Stop(Exception):
 
 
 class _Tap:
-    """Stands for ``propagate`` and ``message`` of a layer during a call: hands in messages, keeps the next one."""
+    """Stands for methods of a layer during a call: hands in messages and what precedes them, keeps the next ones."""
 
     def __init__(self, conv: MessagePassing, sent: list[_Sent], stops: bool) -> None:
         self.conv, self.sent, self.stops = conv, sent, stops
-        self._propagate, self._message = conv.propagate, conv.message
+        self._propagate, self._message, self._edge_updater = conv.propagate, conv.message, conv.edge_updater
         self.count = 0
+        self.update: Tensor | None = None
         self.seen: list[Tensor] = []
         self.made: list[_Sent] = []
 
@@ -184,6 +219,12 @@ class _Tap:
         self.seen.append(edge_index)
         return self._propagate(edge_index, *args, **kwargs)
 
+    def edge_updater(self, *args: Any, **kwargs: Any) -> Any:
+        out = self._edge_updater(*args, **kwargs)
+        self.update = out if isinstance(out, Tensor) else None
+        sent = self.sent[self.count].update if self.count < len(self.sent) else None
+        return out if sent is None else sent
+
     def message(self, *args: Any, **kwargs: Any) -> Tensor:
         number, self.count = self.count, self.count + 1
         if number < len(self.sent):
@@ -192,7 +233,8 @@ class _Tap:
                 self.conv._alpha = sent.alpha
             return sent.message
         out: Tensor = self._message(*args, **kwargs)
-        self.made.append(_Sent(out, getattr(self.conv, "_alpha", None)))
+        self.made.append(_Sent(out, getattr(self.conv, "_alpha", None), self.update))
+        self.update = None
         if self.stops:
             raise _Stop
         return out
@@ -202,11 +244,11 @@ def _run(
     conv: MessagePassing, tap: _Tap, parameters: dict[str, Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     before = dict(vars(conv))
-    conv.propagate, conv.message = tap.propagate, tap.message
+    conv.propagate, conv.message, conv.edge_updater = tap.propagate, tap.message, tap.edge_updater
     try:
         return torch.func.functional_call(conv, parameters, args, kwargs) if parameters else conv(*args, **kwargs)
     finally:
-        for name in ("propagate", "message"):
+        for name in ("propagate", "message", "edge_updater"):
             if name in before:
                 setattr(conv, name, before[name])
             else:
@@ -238,6 +280,12 @@ def _with_messages(conv: MessagePassing, sent: list[_Sent], args: tuple[Any, ...
     if tap.count != len(sent):
         raise ValueError(f"{type(conv).__name__} must pass messages {len(sent)} times, got {tap.count} times")
     return out
+
+
+def _mixed(each: list[Tensor | None], types: Tensor) -> Tensor | None:
+    """What every edge has beside its message, from the copy of its relation; None unless that is a row per edge."""
+    known = [part for part in each if part is not None and part.dim() and part.size(0) == types.size(0)]
+    return _select(known, types, 0) if len(known) == len(each) else None
 
 
 def _select(each: list[Tensor], types: Tensor, node_dim: int) -> Tensor:
@@ -278,7 +326,7 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if not tap.made:
             raise NotConvertible("it passes no messages through `propagate` and `message`")
         found: set[str] = set()
-        for message, _ in tap.made:
+        for message in (sent.message for sent in tap.made):
             if message.requires_grad:
                 wanted = list(parameters.values())
                 grads = torch.autograd.grad(message.sum(), wanted, retain_graph=True, allow_unused=True)

@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 
 from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, SplitEdgeIndex
+from graphprism.ops.relational_adj import STALE
 from graphprism.splitting.check_split import check_split
 
 
@@ -20,14 +21,17 @@ class MRSModel(torch.nn.Module):
     """A model whose convolutions have one weight for each relation, called as it was before; made by `to_mrs`.
 
     A call finds the edges among its arguments: tensors called ``edge_index`` (or that end so), dictionaries of them by
-    type of edge, `Data` or `HeteroData`. They are split once, and the last split is kept as long as the same tensor
-    comes again. Relations may be given: ``model(x, edge_index, edge_type=types)``, a dictionary for a dictionary, or
-    ``data.edge_type``. They must be given for a part of a graph, such as a sampled batch: a degree is the degree in
-    the whole graph. If the model itself has an argument ``edge_type``, that one is meant, and the edges are always
-    split here.
+    type of edge, sparse tensors of torch called so or ``adj_t``, `Data` or `HeteroData`. They are split once, and the
+    last split is kept as long as the same tensor comes again. Relations may be given: ``model(x, edge_index,
+    edge_type=types)``, a dictionary for a dictionary, or ``data.edge_type``. They must be given for a part of a graph,
+    such as a sampled batch: a degree is the degree in the whole graph. If the model itself has an argument
+    ``edge_type``, that one is meant, and the edges are always split here.
 
     Methods of the model (``model.encode(x, edge_index)``) split as a call does. The senders and receivers of a
     bipartite graph are compared as nodes of one graph. Two threads must not call one model.
+
+    The state names the split, and is refused by a model with another one, whose relations mean something else; without
+    its ``_extra_state`` it is taken as it is.
 
     Attributes:
         model: the model with converted convolutions.
@@ -41,6 +45,24 @@ class MRSModel(torch.nn.Module):
         self.training = model.training
         # a model that is one converted convolution is called as that
         self._names: tuple[str, ...] = getattr(model, "arguments", None) or argument_names(model.forward)
+        self._register_load_state_dict_pre_hook(self._before_load)  # type: ignore[no-untyped-call]
+
+    def get_extra_state(self) -> Tensor:
+        """The split in words, as bytes: a state holds tensors alone."""
+        return torch.tensor(list(repr(self.current.split).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Refuses the state of a model with another split."""
+        saved, own = bytes(state.tolist()).decode(), repr(self.current.split)
+        # a function or a tensor is not known by its words
+        if saved != own and "<" not in saved + own:
+            raise ValueError(
+                f"a state must be of a model with the same split, {own}, got one of {saved}; without its "
+                "`_extra_state` it is taken as it is"
+            )
+
+    def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        state.setdefault(f"{prefix}_extra_state", self.get_extra_state())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output."""
@@ -93,17 +115,18 @@ class MRSModel(torch.nn.Module):
                     )
                 yield self.current.entry_of(key, CalledGraph(edge_index, size, arguments))
             else:
-                self._check_types(types, edge_index.size(1))
+                self._check_types(types, edge_index.size(1) if is_edge_index(edge_index) else edge_index._nnz())
                 yield SplitEdgeIndex(edge_index, types)
 
     def _check_types(self, types: Tensor, num_edges: int) -> None:
         count = self.current.num_relations
-        if types.dim() == 2:
-            check_shape("edge_type", types, [num_edges, count])
-        else:
-            check_shape("edge_type", types, [num_edges])
-            check_integer("edge_type", types)
-            guard_ranges({"edge_type": (types, count)})
+        try:
+            check_shape("edge_type", types, [num_edges, count] if types.dim() == 2 else [num_edges])
+            if types.dim() == 1:
+                check_integer("edge_type", types)
+                guard_ranges({"edge_type": (types, count)})
+        except ValueError as error:
+            raise ValueError(f"{error}{STALE}") from None
 
     def extra_repr(self) -> str:
         """The split, and the converted convolutions by name, which PyG's models do not print."""
@@ -124,6 +147,9 @@ def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
     by_name = {name: value for name, value in tensors.items() if name.endswith("edge_index")} or tensors
     for name, value in by_name.items():
         yield name, value, _size(name, value, named), named, None
+    for name, value in named.items():
+        if name.endswith(("edge_index", "adj_t")) and is_sparse_adj(value):
+            yield name, value, _size_of_sparse(value), named, None
     for value in named.values():
         if isinstance(value, HeteroData):
             for kind in value.edge_types:
@@ -131,6 +157,8 @@ def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
                 size = size[0] if kind[0] == kind[2] else size
                 store = value[kind]
                 yield kind, store.edge_index, size, store.to_dict(), store.get("edge_type")
+        elif isinstance(value, Data) and is_sparse_adj(value.get("adj_t")):
+            yield "adj_t", value.adj_t, _size_of_sparse(value.adj_t), value.to_dict(), value.get("edge_type")
         elif isinstance(value, Data) and value.edge_index is not None:
             if value.get("edge_type") is not None:
                 check_split(value)
@@ -150,6 +178,19 @@ def is_edge_index(value: object) -> bool:
         and value.size(0) == 2
         and value.dtype in (torch.int64, torch.int32)
     )
+
+
+def is_sparse_adj(value: object) -> bool:
+    """Whether a value is a sparse matrix of torch, PyG's ``adj_t``."""
+    return isinstance(value, Tensor) and value.layout in _SPARSE and value.dim() == 2
+
+
+_SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
+def _size_of_sparse(adj_t: Tensor) -> int | tuple[int, int]:
+    receivers, senders = adj_t.shape
+    return senders if senders == receivers else (senders, receivers)
 
 
 def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> int | tuple[int, int]:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, MessagePassing, SAGEConv
-from torch_geometric.utils import degree
+from torch_geometric.utils import degree, to_torch_coo_tensor
 
 from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex
-from graphprism.convert.mrs_model import argument_names, is_edge_index, named_arguments
+from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
 from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalParameter
 from graphprism.ops import Coefficients, RelationalAdj
@@ -37,6 +37,7 @@ class OwnLayer(torch.nn.Module):
         self.is_reversed = replaced.flow == "target_to_source"
         # PyG divides by the number of edges where weights are given, too
         self.averages = isinstance(replaced, GraphConv) and replaced.aggr == "mean"
+        self.is_mean = getattr(replaced, "aggr", None) == "mean"
         self.arguments = argument_names(replaced.forward)
         for name in _COPIED:
             if hasattr(replaced, name):
@@ -56,7 +57,7 @@ class OwnLayer(torch.nn.Module):
         """Draws new weights."""
         self.conv.reset_parameters()  # type: ignore[operator]
 
-    def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Tensor:
+    def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
         """One layer, with the arguments of the convolution; relations may be given for other edges."""
         named = {**named_arguments(self.arguments, args), **kwargs}
         x, edge_index = named.pop("x"), named.pop("edge_index")
@@ -64,24 +65,47 @@ class OwnLayer(torch.nn.Module):
         check_edges(edge_index)
         entry = self.current.lookup(edge_index) if edge_type is None else SplitEdgeIndex(edge_index, edge_type)
         options = {name: value for name, value in named.items() if value is not None}
-        if not options.keys() <= _TAKES:
-            came = sorted(options.keys() - _TAKES)
-            raise ValueError(f"a converted {type(self.conv).__name__} must get {sorted(_TAKES)} alone, got {came}")
+        takes = _TAKES | {"return_attention_weights"} if isinstance(self.conv, MRSGATConv) else _TAKES
+        wants_attention = bool(options.get("return_attention_weights"))
+        if not options.keys() <= takes:
+            came = sorted(options.keys() - takes)
+            raise ValueError(f"a converted {type(self.conv).__name__} must get {sorted(takes)} alone, got {came}")
+        is_sparse = edge_index.layout != torch.strided
+        if is_sparse:
+            self._check_sparse(options)
+            edge_index, weight = entry.edges()
+            if weight is not None and not isinstance(self.conv, MRSGATConv):  # PyG's attention does not read it
+                options["edge_weight"] = weight
         if self.is_reversed:
             edge_index = edge_index.flip(0)
         if isinstance(x, tuple | list):
             x = self._pair(tuple(x))
-        if self.averages and "edge_weight" in options:
+        if (self.averages or (is_sparse and self.is_mean)) and "edge_weight" in options:
             rows = x.size(-2) if isinstance(x, Tensor) else x[1].size(-2)
             share = degree(edge_index[1], rows, options["edge_weight"].dtype).clamp(min=1)
             options["edge_weight"] = options["edge_weight"] / share[edge_index[1]]
         adj = None if self.is_reversed else self._prepared(entry, x, options.get("edge_weight"))
         if adj is not None:
             options.pop("edge_weight", None)
-            prepared: Tensor = self.conv(x, adj, **options)
-            return prepared
-        out: Tensor = self.conv(x, edge_index, entry.edge_type, **options)
-        return out
+            out = self.conv(x, adj, **options)
+        else:
+            out = self.conv(x, edge_index, entry.edge_type, **options)
+        return self._with_attention(out[0], out[1], is_sparse) if wants_attention else out
+
+    def _check_sparse(self, options: dict[str, Any]) -> None:
+        if self.is_reversed or "edge_weight" in options or "edge_attr" in options:
+            came = "target_to_source" if self.is_reversed else sorted(options.keys() & _TAKES)
+            raise ValueError(
+                f'a sparse `edge_index` must come with flow "source_to_target" and without weights, got {came}'
+            )
+
+    def _with_attention(self, out: Tensor, attention: tuple[Tensor, Tensor], is_sparse: bool) -> Any:
+        """As PyG's layer returns them: edges as they came, and ``alpha`` in their order."""
+        edges, alpha = attention
+        if is_sparse:
+            adj_t = to_torch_coo_tensor(edges.flip(0), alpha, size=out.size(0))
+            return out, (adj_t, adj_t.values())
+        return out, (edges.flip(0) if self.is_reversed else edges, alpha)
 
     def _prepared(self, entry: SplitEdgeIndex, x: Any, edge_weight: Tensor | None) -> RelationalAdj | None:
         """The prepared graph, where there is one and the layer would not have to sort it anew."""
@@ -103,21 +127,24 @@ class OwnLayer(torch.nn.Module):
 
 
 def check_edges(edge_index: object) -> None:
-    """Raises unless edges come as a tensor (2, E), which relations belong to."""
-    if not is_edge_index(edge_index):
+    """Raises unless edges come as a tensor (2, E), or a sparse one of torch, which relations belong to."""
+    if not is_edge_index(edge_index) and not is_sparse_adj(edge_index):
         raise TypeError(
-            f"`edge_index` must be an integer tensor (2, E) in a converted model, got {type(edge_index).__name__}; "
-            "a sparse matrix has no order of edges that relations could follow"
+            "`edge_index` must be an integer tensor (2, E) or a sparse tensor of torch in a converted model, got "
+            f"{type(edge_index).__name__}"
         )
 
 
-def own_layer(conv: MessagePassing, num_relations: int, start: str, decay: float) -> torch.nn.Module | None:
+def own_layer(
+    conv: MessagePassing, num_relations: int, start: str, decay: float, deviation: str
+) -> torch.nn.Module | None:
     """The layer of this package with the weights and options of ``conv``; None where there is none."""
     make = _MAKERS.get(type(conv))
     is_plain = conv._decomposed_layers == 1 and not any(hasattr(part, "parametrizations") for part in conv.modules())
     if make is None or not is_plain:
         return None
-    made = make(conv, {"num_relations": num_relations, "start": start, "decay": decay})
+    options = {"num_relations": num_relations, "start": start, "decay": decay, "deviation": deviation}
+    made = make(conv, options)
     return None if made is None else made.train(conv.training)
 
 

@@ -134,7 +134,11 @@ class RelationalAdj:
         adj = cls.__new__(cls)
         adj._hold(edge_index, edge_type, edge_weight, num_relations, size)
         adj.one_pass = adj.edge_index.is_cuda
-        guard_ranges(adj._ranges())
+        if not torch.compiler.is_compiling():
+            try:
+                guard_ranges(adj._ranges())
+            except ValueError as error:
+                raise ValueError(f"{error}{STALE if 'edge_type' in str(error) else ''}") from None
         return adj
 
     def _hold(
@@ -176,7 +180,13 @@ class RelationalAdj:
             self.edge_index = self.edge_index.long()
         types, num_edges = self.edge_type, self.num_edges
         if types is not None:
-            check_shape("edge_type", types, [num_edges, self.num_relations] if self.is_soft else [num_edges])
+            if types.dim() != 1 or types.size(0) != num_edges:
+                expected = [num_edges, self.num_relations] if self.is_soft else [num_edges]
+                _check_type_shape(types, expected)
+            if types.dim() == 1 and types.is_floating_point():
+                raise TypeError(
+                    f"`edge_type` must hold integers, got {types.dtype}; weights of edges have a name, `edge_weight=`"
+                )
             check_same_device("edge_type", types, "edge_index", self.edge_index)
             (check_floating if self.is_soft else check_integer)("edge_type", types)
         self._check_weight()
@@ -499,6 +509,17 @@ class RelationalAdj:
     def __repr__(self) -> str:
         nodes = self.size[0] if self.size[0] == self.size[1] else self.size
         return f"RelationalAdj(num_nodes={nodes}, num_edges={self.num_edges}, num_relations={self.num_relations})"
+
+
+# What an error about types ends with that a split may have written for other edges.
+STALE = "; `gp.check_split(data)` says why"
+
+
+def _check_type_shape(edge_type: Tensor, expected: list[int]) -> None:
+    try:
+        check_shape("edge_type", edge_type, expected)
+    except ValueError as error:
+        raise ValueError(f"{error}{STALE}") from None
 
 
 def _count_relations(edge_type: Tensor | None, num_relations: int | None) -> int:

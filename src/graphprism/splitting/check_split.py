@@ -10,8 +10,8 @@ from torch import Tensor
 from graphprism._checks import check_integer, check_shape, check_tensor
 from graphprism.splitting.graph import Graph, edges_of
 from graphprism.splitting.ranks import Factor, compare_ranks, num_relations_of, read_rule
-from graphprism.splitting.split import checked_relations
-from graphprism.splitting.splits import TIE, by_direction
+from graphprism.splitting.split import checked_relations, number_names
+from graphprism.splitting.splits import DIRECTION_NAMES, ORDER_NAMES, TIE, by_direction
 
 _ADVICE = "apply `SplitEdges` last, to the graph that the model sees (for link prediction to the training graph)"
 _SUMMED = "types of edges were added up or edges of a new kind came (T.ToUndirected, coalesce, T.VirtualNode)"
@@ -64,6 +64,21 @@ def split_relations(data: Any) -> int | None:
     """Number of relations of the split that ``data`` carries; None where it does not tell."""
     rule = _rule_of("data", getattr(data, "split_rule", None))
     return None if rule is None else num_relations_of(rule)
+
+
+def split_names(data: Any, num_relations: int) -> tuple[str, ...] | None:
+    """Names of the relations of the split that ``data`` carries; None where it does not tell, or has another number."""
+    rule = _rule_of("data", getattr(data, "split_rule", None))
+    if rule is None or num_relations_of(rule) != num_relations:
+        return None
+    names: tuple[str, ...] | None = None
+    for factor in rule:
+        numbers = number_names(factor.num_relations or 1)
+        own = {"order": ORDER_NAMES, "direction": DIRECTION_NAMES}.get(factor.kind, numbers)
+        if own is None or (names is None and factor is not rule[0]):
+            return None
+        names = own if names is None else tuple(f"{name},{other}" for other in own for name in names)
+    return names
 
 
 def _check_edges(

@@ -80,6 +80,7 @@ def scale_of(values: Tensor, graph: GraphLike) -> Tensor:
 
 UP, DOWN, TIE = 0, 1, 2
 ORDER_NAMES = ("up", "down", "tie")
+DIRECTION_NAMES = ("one-way", "mutual")
 
 
 def by_order(*orderings: str | Tensor | Ordering, tolerance: float | None = None) -> Split:
@@ -259,7 +260,7 @@ def by_direction() -> Split:
     >>> by_direction()(Graph(torch.tensor([[0, 1, 1], [1, 0, 2]]), num_nodes=3)).tolist()
     [1, 1, 0]
     """
-    return ByDirection(2, ("one-way", "mutual"))
+    return ByDirection(2, DIRECTION_NAMES)
 
 
 @dataclass(frozen=True, repr=False)

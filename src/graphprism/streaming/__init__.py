@@ -1,7 +1,7 @@
 """Splits of edges that do not fit into memory: from a file to a file, in passes, or as SQL."""
 
 from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
-from graphprism.streaming.split_file import parse_split, split_file
+from graphprism.streaming.split_file import split_file
 from graphprism.streaming.sql import split_sql
 from graphprism.streaming.typed_edges import TypedEdges, open_split
 
@@ -11,7 +11,6 @@ __all__ = [
     "TypedEdges",
     "open_edges",
     "open_split",
-    "parse_split",
     "split_file",
     "split_sql",
 ]

@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import time
 import zipfile
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from graphprism._checks import check_whole
 from graphprism._files import claim, not_writable, whole_file, write_whole
-from graphprism.splitting import resolve_split
+from graphprism.splitting import parse_split, split_text
 from graphprism.splitting.graph import Graph
 from graphprism.splitting.orderings import FixedOrder
 from graphprism.splitting.ranks import factors_of
@@ -35,8 +34,6 @@ from graphprism.splitting.splits import (
     ByDirection,
     ByOrder,
     Comparison,
-    by_attribute,
-    by_direction,
     prepare,
 )
 from graphprism.streaming.arrow import holds_numbers, pyarrow
@@ -60,29 +57,6 @@ _MOST_COUNTED = 4096
 _KINDS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 Progress = Callable[[str, int, "int | None"], None]
-
-
-def parse_split(text: str) -> Split:
-    """The split of a text: orderings between commas, ``direction``, ``attr(NAME)`` or ``attr(NAME, R)``; ``*`` joins.
-
-    >>> parse_split("degree * direction * attr(bond)")
-    by_order('degree') * by_direction() * by_attribute('bond')
-    """
-    found: Split | None = None
-    for term in text.split("*"):
-        factor = _parse_factor(term.strip())
-        found = factor if found is None else found * factor
-    assert found is not None  # a text has at least one term
-    return found
-
-
-def _parse_factor(term: str) -> Split:
-    if term == "direction":
-        return by_direction()
-    if attribute := re.fullmatch(r"attr\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)", term):
-        name, count = attribute.groups()
-        return by_attribute(name, None if count is None else int(count))
-    return resolve_split(term)
 
 
 def split_file(
@@ -173,6 +147,8 @@ def check_streamed(split: Split) -> None:
             bad = [each for each in factor.orderings if each not in STREAMED]
             if bad:
                 raise ValueError(f"orderings of edges in a file must be one of {list(STREAMED)}, got {bad[0]!r}")
+        elif isinstance(factor, ByAttribute) and factor.column is not None:
+            raise ValueError(f"attributes of edges in a file must have a column of their own, got {factor!r}")
         elif not isinstance(factor, ByAttribute | ByDirection):
             raise ValueError(f"edges in a file are split by order, direction and attribute, got {factor!r}")
 
@@ -241,7 +217,7 @@ class _Job:
     def _keep_own_files(self) -> None:
         """Removes what another split, or one of other edges, left in the folder."""
         edges, key_path = self._edges, self._folder / "key"
-        key = json.dumps([self._fingerprint, repr(self._split), edges.source, edges.target, edges.undirected])
+        key = json.dumps([self._fingerprint, split_text(self._split), edges.source, edges.target, edges.undirected])
         key += repr(self._options)
         if not (key_path.is_file() and key_path.read_text("utf-8") == key):
             _clear(self._folder)
@@ -480,7 +456,7 @@ class _Job:
     def _about(self, num_relations: int, counts: list[int]) -> dict[str, Any]:
         names = self._split.names
         return {
-            "split": repr(self._split),
+            "split": split_text(self._split),
             "source": self._edges.source,
             "target": self._edges.target,
             "num_nodes": self._state.num_nodes,

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import torch
 
 from graphprism._checks import check_choice
+from graphprism.splitting import parse_split
 from graphprism.splitting.graph import Graph
 from graphprism.splitting.orderings import FixedOrder
 from graphprism.splitting.ranks import factors_of
 from graphprism.splitting.split import Split
 from graphprism.splitting.splits import DOWN, TIE, UP, ByAttribute, ByDirection, ByOrder, prepare
-from graphprism.streaming.split_file import RESTART, STEPS, check_streamed, parse_split
+from graphprism.streaming.split_file import RESTART, STEPS, check_streamed
 
 DIALECTS = ("duckdb", "spark")
 

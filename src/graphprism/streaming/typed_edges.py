@@ -23,7 +23,7 @@ class TypedEdges:
 
     Attributes:
         path: The file.
-        split: The split, as its ``repr``.
+        split: The split as text.
         source: Column of the nodes that edges leave.
         target: Column of the nodes that edges enter.
         num_nodes: Number of nodes.

@@ -86,6 +86,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         alpha=run.alpha,
         start=run.start,
         decay=run.decay,
+        deviation=run.deviation,
         weight_init=run.weight_init,
         readout=readout_of(dataset) if on_graphs else None,
         head_layers=run.head_layers,

@@ -16,7 +16,7 @@ from graphprism._checks import (
     check_type,
     check_whole,
 )
-from graphprism.nn.conv.relational_weight import DECAY, STARTS
+from graphprism.nn.conv.relational_weight import DECAY, DEVIATIONS, STARTS
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
 from graphprism.nn.models.gnn import PE_ENCODERS, SPLIT_LAYERS
@@ -90,6 +90,8 @@ class Run:
             them apart, as the paper does on ZINC.
         decay: How much stronger a shared start holds what sets relations apart than what they have in common; 0 holds
             nothing, as the paper's directed runs.
+        deviation: What sets relations of a shared start apart: ``"full"`` matrices, or ``"diagonal"`` ones, a factor
+            for each output channel.
         weight_init: How matrices of (MRS-)SAGE start: None as PyG's layer, ``"glorot"`` as in the authors' MRS-SAGE.
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
@@ -132,6 +134,7 @@ class Run:
     input_dropout: bool = _field(False, origin=False)
     start: str = _field("shared", origin="independent")
     decay: float = _field(DECAY, origin=0.0)
+    deviation: str = _field("full", origin="full")
     weight_init: str | None = _field(None, origin=None)
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
@@ -151,7 +154,7 @@ class Run:
     def __post_init__(self) -> None:
         for name, allowed in (
             ("model", tuple(CONVOLUTIONS)),
-            ("jk", (None, "cat", "max")),
+            ("jk", (None, "cat", "max", "lstm")),
             ("pe_encoder", PE_ENCODERS),
             ("activation", tuple(ACTIVATIONS)),
             ("head", tuple(HEADS)),
@@ -164,6 +167,7 @@ class Run:
             ("schedule", tuple(SCHEDULES)),
             ("precision", PRECISIONS),
             ("start", STARTS),
+            ("deviation", DEVIATIONS),
         ):
             check_choice(name, getattr(self, name), allowed)
         check_type("dataset", self.dataset, str, "a name")

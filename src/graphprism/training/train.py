@@ -204,6 +204,8 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         return f"lockstep has no {run.model} on graphs"
     if run.norm not in _NORMS:
         return f"lockstep knows batch norm alone, not {run.norm}"
+    if run.jk == "lstm":  # which has no form for many runs or a padded width
+        return "lockstep has no jumping knowledge by an LSTM"
     if conv.relational:
         splits = run_splits(run, dataset)
         if len(splits) != 1 or is_soft(splits[0]):

@@ -70,12 +70,14 @@ def parted(make):
 
 
 SHARED = layers(start="shared", decay=3.0)
+DIAGONAL = layers(start="shared", decay=3.0, deviation="diagonal")
 LAYERS = {
     **layers(start="independent"),
     **{
         f"{name}-shared": parted(SHARED[name])
         for name in ("gcn", "gat", "gin", "gated-gcn-9", "gcne", "gine", "general")
     },
+    **{f"{name}-diagonal": parted(DIAGONAL[name]) for name in ("gcn", "gin", "general")},
 }
 
 

@@ -16,10 +16,11 @@ EXAMPLE = make_example(GRAPHS["random"])
 
 
 @pytest.mark.parametrize("graph", [GRAPHS["random"], GRAPHS["multi-edges"], GRAPHS["no-edges"]], ids=str)
+@pytest.mark.parametrize("deviation", ["full", "diagonal"])
 @pytest.mark.parametrize("name", layers())
-def test_law_of_the_shared_start(name, graph):
+def test_law_of_the_shared_start(name, deviation, graph):
     def make(num_relations, decay):
-        return layers(start="shared", decay=decay)[name](num_relations)
+        return layers(start="shared", decay=decay, deviation=deviation)[name](num_relations)
 
     assert_starts_as_plain(make, make_example(graph))
 

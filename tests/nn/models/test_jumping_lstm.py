@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch_geometric.nn import JumpingKnowledge
 
+from graphprism.datasets import molecules
 from graphprism.nn import GNN
 from graphprism.testing import random_graph, tolerance
+from graphprism.training import Run, train, train_lockstep
 
 GRAPH = random_graph(9, 30, 0)
 TYPES = torch.arange(30) % 3
@@ -43,3 +45,9 @@ def test_lstm_starts_anew():
 
 def test_other_models_have_no_new_parameters():
     assert not any("jumping" in key for key in GNN("mrs-gcn", 8, 3, 2, in_channels=5, jk="max").state_dict())
+
+
+def test_runs_with_lstm_train_in_every_engine():
+    graphs = [Run(jk="lstm", layers=2, width=8, epochs=1, seed=seed) for seed in (0, 1)]
+    assert [result.status for result in train_lockstep(graphs, molecules(60), accelerator="cpu")] == ["finished"] * 2
+    assert train(Run(jk="lstm", layers=2, budget=3000, epochs=1), molecules(60), accelerator="cpu").status == "finished"

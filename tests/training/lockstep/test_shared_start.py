@@ -81,7 +81,9 @@ def test_state_is_that_of_the_network_and_leaves_are_its_relations(model, summed
                 torch.testing.assert_close(leaf, module())
 
 
-@pytest.mark.parametrize("change", [{}, {"clip": 0.01}, {"optimizer": "adam"}, {"pe": 3, "jk": "cat"}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{}, {"clip": 0.01}, {"optimizer": "adam"}, {"pe": 3, "jk": "cat"}, {"deviation": "diagonal"}], ids=str
+)
 @pytest.mark.parametrize("model", HELD)
 def test_training_equals_that_of_every_run_alone(model, change):
     runs = runs_of(model=model, **change)

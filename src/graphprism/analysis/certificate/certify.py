@@ -30,6 +30,7 @@ from graphprism.analysis.certificate.in_degrees import (
 )
 from graphprism.ops import Coefficients, RelationalAdj
 from graphprism.splitting import Graph, check_split, resolve_split
+from graphprism.splitting.check_split import split_names
 from graphprism.splitting.graph import edges_of, num_nodes_of
 
 # Relations without an edge that are reported; where numbers are further apart, only those that occur are relations.
@@ -359,6 +360,8 @@ def _relations(
         if num_relations > max(_MOST_UNUSED, edge_type.numel()):
             occurring, edge_type = torch.unique(edge_type, return_inverse=True)
             return edge_type, tuple(str(relation) for relation in occurring.tolist())
+    if split is None:
+        names = split_names(one.graph, num_relations)
     if names is None or len(names) != num_relations:
         names = tuple(str(relation) for relation in range(num_relations))
     return edge_type, names

@@ -13,6 +13,7 @@ from graphprism.nn.conv.operands import (
     Nodes,
     check_edge_rows,
     check_features,
+    check_is_no_count,
     check_relations,
     resolved_aggregation,
     split_nodes,
@@ -43,6 +44,8 @@ class MRSConv(RelationalConv):
         start: ``"shared"`` starts all relations from one message function and holds them together, parameter by
             parameter; ``"independent"`` makes one for each. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: ``"full"``, or ``"diagonal"`` to scale the rows of each matrix, the output channels of a
+            `torch.nn.Linear`; vectors deviate in full. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
@@ -73,10 +76,12 @@ class MRSConv(RelationalConv):
         num_relations: int = 3,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
+        check_is_no_count("aggr", aggr, 'an aggregation of PyG or the name of one ("sum", "mean")')
         self.num_relations = num_relations
-        self.messages = RelationalModules("message", message, num_relations, start, decay)
+        self.messages = RelationalModules("message", message, num_relations, start, decay, deviation)
         if combine is not None:
             check_function("combine", combine, "None or a function of receivers and aggregated messages")
         self.aggr = resolved_aggregation("aggr", aggr)

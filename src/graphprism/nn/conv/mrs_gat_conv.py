@@ -61,6 +61,8 @@ class MRSGATConv(RelationalConv):
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
             paper's, relations that start apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`. With
@@ -86,6 +88,7 @@ class MRSGATConv(RelationalConv):
         num_relations: int = 3,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         check_positive("heads", heads)
@@ -102,10 +105,12 @@ class MRSGATConv(RelationalConv):
         self.edge_dim, self.add_self_loops, self.fill_value = edge_dim, add_self_loops, fill_value
         pair = isinstance(in_channels, tuple)
         src, dst = pair_of_channels(in_channels)
-        self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", start, decay)
+        self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", start, decay, deviation)
         # receivers of another kind need a map of their own; otherwise both ends share theirs, as in PyG
         self.lin_dst = (
-            RelationalWeight(dst, heads * out_channels, num_relations, "glorot", start, decay) if pair else None
+            RelationalWeight(dst, heads * out_channels, num_relations, "glorot", start, decay, deviation)
+            if pair
+            else None
         )
         self.att_src = torch.nn.Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = torch.nn.Parameter(torch.empty(1, heads, out_channels))

@@ -53,6 +53,8 @@ class MRSGatedGCNConv(RelationalConv):
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
             paper's, relations that start apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> (N, F_out), or with ``return_edge_attr=True`` also the new edge features (E, F_out);
@@ -73,6 +75,7 @@ class MRSGatedGCNConv(RelationalConv):
         eps: float = 1e-6,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
@@ -85,11 +88,11 @@ class MRSGatedGCNConv(RelationalConv):
         check_flag("batch_norm", batch_norm)
         check_finite_number("eps", eps, least=0)
         self.lin_root = Linear(dst, out_channels)  # A
-        self.lin_message = _RelationalMap(src, out_channels, num_relations, True, start, decay)  # B
+        self.lin_message = _RelationalMap(src, out_channels, num_relations, True, start, decay, deviation)  # B
         self.lin_edge = Linear(edge_dim, out_channels) if edge_dim is not None else None  # C
         self.lin_gate_dst = Linear(dst, out_channels)  # D
         gates = num_relations if gate_per_relation else 1
-        self.lin_gate_src = _RelationalMap(src, out_channels, gates, gate_per_relation, start, decay)  # E
+        self.lin_gate_src = _RelationalMap(src, out_channels, gates, gate_per_relation, start, decay, deviation)  # E
         self.norm_node = torch.nn.BatchNorm1d(out_channels) if batch_norm else None
         self.norm_edge = torch.nn.BatchNorm1d(out_channels) if batch_norm else None
         self.reset_parameters()
@@ -176,11 +179,20 @@ class _RelationalMap(torch.nn.Module):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, num_relations: int, by_score: bool, start: str, decay: float
+        self,
+        in_channels: int,
+        out_channels: int,
+        num_relations: int,
+        by_score: bool,
+        start: str,
+        decay: float,
+        deviation: str,
     ) -> None:
         super().__init__()
         self.by_score = by_score
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "kaiming_uniform", start, decay)
+        self.lin = RelationalWeight(
+            in_channels, out_channels, num_relations, "kaiming_uniform", start, decay, deviation
+        )
         self.bias = RelationalParameter((out_channels,), num_relations, start, decay)
         self._register_load_state_dict_pre_hook(_rename_bias)  # type: ignore[no-untyped-call]
         self.reset_parameters()

@@ -6,7 +6,15 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_choice, check_flag
-from graphprism.nn.conv.operands import Nodes, Prepared, check_relations, split_nodes, to_adj, zeros_parameter
+from graphprism.nn.conv.operands import (
+    Nodes,
+    Prepared,
+    check_is_no_count,
+    check_relations,
+    split_nodes,
+    to_adj,
+    zeros_parameter,
+)
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.nn.conv.self_loops import check_takes_loops, with_remaining_loops, with_weighted_loops
@@ -44,6 +52,8 @@ class MRSGCNConv(RelationalConv):
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
             paper's, relations that start apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,) -> (N, F_out);
     ``edge_index`` may be a `RelationalAdj`, which then holds the other two. A leading dimension of ``x`` is carried
@@ -70,11 +80,13 @@ class MRSGCNConv(RelationalConv):
         edge_norm: str = "sym",
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         if edge_norm not in EDGE_NORMS:
             raise ValueError(f"`edge_norm` must be one of {list(EDGE_NORMS)}, got {edge_norm!r}")
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
+        check_is_no_count("improved", improved, "True or False")
         check_choice("normalize", normalize, (None, True, False))
         for name, flag in (
             ("improved", improved),
@@ -88,7 +100,7 @@ class MRSGCNConv(RelationalConv):
         self.improved, self.cached, self.add_self_loops = improved, cached, add_self_loops
         self._kept: Prepared | None = None
         self.normalize, self.edge_norm = normalize, edge_norm
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay)
+        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay, deviation)
         self.bias = zeros_parameter(out_channels, bias)
 
     def reset_parameters(self) -> None:

@@ -44,6 +44,8 @@ class MRSGCNEConv(RelationalConv):
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` with
             relations apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
     ``edge_weight`` (E,), ``edge_attr`` (E, D) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`.
@@ -67,6 +69,7 @@ class MRSGCNEConv(RelationalConv):
         bias: bool = True,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         check_positive("out_channels", out_channels)
@@ -75,7 +78,9 @@ class MRSGCNEConv(RelationalConv):
         check_flag("bias", bias)
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.edge_dim = edge_dim
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "kaiming_uniform", start, decay)
+        self.lin = RelationalWeight(
+            in_channels, out_channels, num_relations, "kaiming_uniform", start, decay, deviation
+        )
         self.lin_edge = Linear(edge_dim, out_channels) if edge_dim not in (None, out_channels) else None
         self.bias = zeros_parameter(out_channels, bias)
 

@@ -24,7 +24,7 @@ from graphprism.nn.conv.operands import (
 )
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_modules import RelationalModules
-from graphprism.nn.conv.relational_weight import DECAY, Together, check_start
+from graphprism.nn.conv.relational_weight import DECAY, Together, check_start, deviation_size
 from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate, relational_linear
 
 
@@ -55,6 +55,8 @@ class MRSGINConv(RelationalConv):
         start: ``"shared"`` or ``"independent"``.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common; see
             `RelationalParameter`.
+        deviation: what sets a relation apart: ``"full"`` is a first map of its own, ``"diagonal"`` one factor for each
+            output channel of it.
 
     Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
     ``edge_weight`` (E,) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried
@@ -72,11 +74,12 @@ class MRSGINConv(RelationalConv):
         num_relations: int = 3,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         check_finite_number("eps", eps)
         check_flag("train_eps", train_eps)
-        check_start(start, decay)
+        check_start(start, decay, deviation)
         check_positive("num_relations", num_relations)
         self.num_relations, self.initial_eps, self.start = num_relations, eps, start
         self.nn: torch.nn.Module | None = None
@@ -89,7 +92,8 @@ class MRSGINConv(RelationalConv):
             first.register_forward_hook(self._add_messages)
             self.deviation: torch.nn.Parameter | None = None
             if num_relations > 1:
-                self.deviation = torch.nn.Parameter(first.weight.new_zeros(num_relations - 1, *first.weight.t().shape))
+                size = deviation_size(tuple(first.weight.t().shape), num_relations, deviation)
+                self.deviation = torch.nn.Parameter(first.weight.new_zeros(size))
                 self.together = Together(num_relations, decay)
             self._register_load_state_dict_pre_hook(self._rename)
         else:
@@ -179,6 +183,8 @@ class MRSGINConv(RelationalConv):
 
     def _rename(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
         """Version 0.1 had a list of networks, one for each relation; one relation is the network of today."""
+        if self.deviation is not None:
+            self.together.adopt(state, f"{prefix}together.", [f"{prefix}deviation"])
         old = [key for key in state if key.startswith(f"{prefix}nns.")]
         if old and self.num_relations > 1:
             more[-1].append(f'`{prefix}nns` must be loaded into a layer with start="independent", whose form it has')

@@ -43,6 +43,8 @@ class MRSGINEConv(RelationalConv):
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` with
             relations apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
     ``edge_weight`` (E,), ``edge_attr`` (E, D) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`.
@@ -61,6 +63,7 @@ class MRSGINEConv(RelationalConv):
         train_eps: bool = False,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         check_positive("in_channels", in_channels)
@@ -70,7 +73,9 @@ class MRSGINEConv(RelationalConv):
         check_flag("train_eps", train_eps)
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         self.edge_dim, self.initial_eps = edge_dim, eps
-        self.lin = RelationalWeight(in_channels, out_channels, num_relations, "kaiming_uniform", start, decay)
+        self.lin = RelationalWeight(
+            in_channels, out_channels, num_relations, "kaiming_uniform", start, decay, deviation
+        )
         self.bias = torch.nn.Parameter(torch.empty(out_channels))
         self.lin_out = Linear(out_channels, out_channels)
         self.lin_edge = Linear(edge_dim, in_channels) if edge_dim not in (None, in_channels) else None

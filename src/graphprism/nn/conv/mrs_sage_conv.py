@@ -15,6 +15,7 @@ from graphprism.nn.conv.operands import (
     Nodes,
     Prepared,
     check_features,
+    check_is_no_count,
     check_relations,
     pair_of_channels,
     split_nodes,
@@ -49,6 +50,8 @@ class MRSSAGEConv(RelationalConv):
         start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
             paper's, relations that start apart. See `RelationalParameter`.
         decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
+            output channel, which costs hardly any parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,)
     -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried along.
@@ -68,6 +71,7 @@ class MRSSAGEConv(RelationalConv):
         init: str = "kaiming_uniform",
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         if init not in ("kaiming_uniform", "glorot"):
@@ -79,6 +83,7 @@ class MRSSAGEConv(RelationalConv):
             ("bias", bias),
         ):
             check_flag(name, flag)
+        check_is_no_count("aggr", aggr, '"mean" or "sum"')
         norms = {"mean": "mean", "sum": "none", "add": "none"}
         if not isinstance(aggr, str) or aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
@@ -87,7 +92,7 @@ class MRSSAGEConv(RelationalConv):
         src, dst = pair_of_channels(in_channels)
         check_positive("out_channels", out_channels)
         self.project = _SquareLinear(src) if project else None
-        self.lin = RelationalWeight(src, out_channels, num_relations, init, start, decay)
+        self.lin = RelationalWeight(src, out_channels, num_relations, init, start, decay, deviation)
         self.lin_root = Linear(dst, out_channels, bias=False, weight_initializer=init) if root_weight else None
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
         self.reset_parameters()

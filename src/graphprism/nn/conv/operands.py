@@ -172,6 +172,13 @@ def _edges_of_sparse(
     return edge_index, values.long(), None
 
 
+def check_is_no_count(name: str, value: object, must: str) -> None:
+    """Raises where a whole number comes in the place of ``name``, which is none: relations were meant."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        hint = f"relations have a name, `num_relations={value}`"
+        raise TypeError(f"`{name}` must be {must}, got {value}; {hint}")
+
+
 def check_relations(adj: RelationalAdj, num_relations: int) -> None:
     """Raises unless a graph has as many relations as the layer."""
     if adj.num_relations != num_relations:

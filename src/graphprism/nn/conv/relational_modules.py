@@ -13,7 +13,7 @@ from torch_geometric.nn.inits import reset
 
 from graphprism._checks import check_positive
 from graphprism.nn.conv.operands import made_by
-from graphprism.nn.conv.relational_weight import Together, check_start
+from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 
 
 class RelationalModules(torch.nn.Module):
@@ -25,31 +25,40 @@ class RelationalModules(torch.nn.Module):
         num_relations: R.
         start: ``"shared"`` or ``"independent"``.
         decay: how much stronger a shared start holds deviations than the common parameters.
+        deviation: ``"full"``, or ``"diagonal"`` for one factor for each row of a matrix.
 
     Attributes:
         each: the modules, one for each relation; a single one where they are held together.
-        deviations: (R - 1, ...) for each parameter of the single one.
+        deviations: (R - 1, ...) for each parameter of the single one, (R - 1, F') for a matrix with F' factors.
     """
 
     def __init__(
-        self, name: str, factory: Callable[[], torch.nn.Module], num_relations: int, start: str, decay: float
+        self,
+        name: str,
+        factory: Callable[[], torch.nn.Module],
+        num_relations: int,
+        start: str,
+        decay: float,
+        deviation: str = "full",
     ) -> None:
         super().__init__()
         check_positive("num_relations", num_relations)
-        check_start(start, decay)
+        check_start(start, decay, deviation)
         must = "a function that makes a module, one for every relation"
         if isinstance(factory, torch.nn.Module):
             raise TypeError(f"`{name}` must be {must}, got a module")
         self.num_relations, self.start = num_relations, start
         self.is_held = start == "shared" and num_relations > 1
-        self.together = Together(num_relations, decay)
+        self.together = Together(num_relations, decay) if self.is_held else None
         number = 1 if self.is_held else num_relations
         self.each = torch.nn.ModuleList(made_by(name, factory, must) for _ in range(number))
         held = list(self.each[0].named_parameters()) if self.is_held else []
         if any(is_lazy(parameter) for _, parameter in held):
             raise ValueError(f'`{name}` must know its sizes with start="shared", got a module that waits for an input')
         self.names = [name for name, _ in held]
-        self.deviations = torch.nn.ParameterList(p.new_zeros(num_relations - 1, *p.shape) for _, p in held)
+        self.deviations = torch.nn.ParameterList(
+            p.new_zeros(deviation_size(tuple(p.shape), num_relations, deviation, dim=0)) for _, p in held
+        )
         self._register_load_state_dict_pre_hook(self._rename)  # type: ignore[no-untyped-call]
 
     def reset_parameters(self) -> None:
@@ -61,23 +70,26 @@ class RelationalModules(torch.nn.Module):
 
     def functions(self) -> Sequence[Callable[..., Any]]:
         """The function of each relation."""
-        if not self.is_held:
+        if self.together is None:
             return list(self.each)
         module = self.each[0]
         common = dict(module.named_parameters())
         pairs = zip(self.names, self.deviations, strict=True)
-        stacks = {name: self.together(common[name], deviation) for name, deviation in pairs}
+        stacks = {name: self.together(common[name], deviation, dim=0) for name, deviation in pairs}
         return [
             partial(_call, module, {name: stack[r] for name, stack in stacks.items()})
             for r in range(self.num_relations)
         ]
 
     def _rename(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
-        """Version 0.1 had the modules of all relations in a plain list."""
+        """Version 0.1 had the modules of all relations in a plain list; deviations may be those of another decay."""
         for key in [key for key in state if key.startswith(prefix)]:
             number, _dot, rest = key.removeprefix(prefix).partition(".")
             if number.isdigit():
                 state[f"{prefix}each.{number}.{rest}"] = state.pop(key)
+        keys = [f"{prefix}deviations.{number}" for number in range(len(self.deviations))]
+        if self.together is not None:
+            self.together.adopt(state, f"{prefix}together.", keys)
 
 
 def _call(module: torch.nn.Module, parameters: dict[str, Tensor], *inputs: Any) -> Any:

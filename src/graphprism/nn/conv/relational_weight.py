@@ -14,15 +14,19 @@ from graphprism.nn.conv.operands import check_in_channels
 from graphprism.ops import relational_transform
 
 STARTS = ("shared", "independent")
+DEVIATIONS = ("full", "diagonal")
 # Found on Cora, CiteSeer, PubMed and ZINC12k (benchmarks/README.md, "Never worse"), the same for all of them.
 DECAY = 1000.0
 # More relations than this are summed up one after another: a matrix of R x R would be larger than the weights.
 _MATRIX = 64
 
 
-def check_start(start: str, decay: float) -> None:
-    """Raises unless ``start`` and ``decay`` say how relations begin."""
+def check_start(start: str, decay: float, deviation: str = "full") -> None:
+    """Raises unless ``start``, ``decay`` and ``deviation`` say how relations begin and what can set them apart."""
     check_choice("start", start, STARTS)
+    check_choice("deviation", deviation, DEVIATIONS)
+    if deviation != "full" and start != "shared":
+        raise ValueError(f'`deviation` must be "full" for relations that start apart, got {deviation!r}')
     if isinstance(decay, bool) or not isinstance(decay, int | float):
         raise TypeError(f"`decay` must be a number, got {decay!r}")
     if not decay >= 0:
@@ -46,6 +50,16 @@ def _whole_contrasts(num_relations: int) -> Tensor:
     return columns
 
 
+def deviation_size(shape: tuple[int, ...], num_relations: int, deviation: str, dim: int = -1) -> tuple[int, ...]:
+    """Shape of the parameter that sets R tensors apart: a number for each entry, or for each channel of a matrix.
+
+    >>> deviation_size((8, 4), 3, "full"), deviation_size((8, 4), 3, "diagonal"), deviation_size((4,), 3, "diagonal")
+    ((2, 8, 4), (2, 4), (2, 4))
+    """
+    is_diagonal = deviation == "diagonal" and len(shape) == 2
+    return num_relations - 1, *((shape[dim],) if is_diagonal else shape)
+
+
 def _norms(num_relations: int) -> Tensor:
     k = torch.arange(1, num_relations, dtype=torch.float64)
     return (k * (k + 1)).sqrt()
@@ -58,36 +72,67 @@ class Together(torch.nn.Module):
         num_relations: R.
         decay: how much stronger deviations are held than the common tensor; see `RelationalParameter`.
 
-    Shapes: ``common`` (...), ``deviation`` (R - 1, ...) -> (R, ...)
+    Attributes:
+        decay: is stored with the state, since the same deviations mean another function with another one.
+
+    Shapes: ``common`` (...), ``deviation`` (R - 1, ...) -> (R, ...); a deviation (R - 1, F) of a matrix scales the F
+    channels in dimension ``dim`` of it, by one plus the deviation
     """
 
     columns: Tensor
+    decay: Tensor
 
     def __init__(self, num_relations: int, decay: float) -> None:
         super().__init__()
-        self.num_relations, self.scale = num_relations, 1 / math.sqrt(1 + decay)
+        self.num_relations, self.scale, self._decay = num_relations, 1 / math.sqrt(1 + decay), decay
         self.register_buffer("columns", self._columns(torch.empty(0)), persistent=False)
+        self.register_buffer("decay", torch.tensor(decay, dtype=torch.float32))
 
-    def forward(self, common: Tensor, deviation: Tensor) -> Tensor:
+    def forward(self, common: Tensor, deviation: Tensor, dim: int = -1) -> Tensor:
         """The common tensor plus each relation's deviation."""
         columns = self.columns.to(deviation.dtype)
-        if self.num_relations > _MATRIX:
+        is_long = self.num_relations > _MATRIX
+        if deviation.dim() == common.dim():
+            # no product of matrices: small next to one, deviations would be rounded away in TF32 or under autocast
+            spread = _spread(deviation, columns) if is_long else (columns[:, :, None] * deviation).sum(dim=1)
+            return common * (1 + spread).unsqueeze(1 if dim == -1 else -1)
+        if is_long:
             return common + _spread(deviation, columns)
         # the common tensor is added in full precision, whatever a product of matrices is rounded to
         flat = torch.addmm(common.reshape(1, -1), columns, deviation.flatten(1))
         return flat.view(self.num_relations, *common.shape)
 
-    def apart(self, tensors: Tensor) -> tuple[Tensor, Tensor]:
+    def apart(self, tensors: Tensor, deviation: str = "full") -> tuple[Tensor, Tensor]:
         """The ``common`` and the ``deviation`` that give ``tensors``, (R, ...)."""
         common = tensors.mean(dim=0)
         wide = (tensors - common).double()
         if self.scale == 0 and wide.abs().max() > 0:
             raise ValueError("relations must be equal where `decay` is infinite, got different ones")
+        if deviation == "diagonal" and common.dim() == 2:
+            wide = _channel_scales(common.double(), wide)
         # rows before the k-th minus k times the k-th: the transpose of the contrasts, without their matrix
         k = torch.arange(1, self.num_relations, dtype=torch.float64, device=wide.device)
         k = k.view(-1, *[1] * (wide.dim() - 1))
-        deviation = (wide.cumsum(dim=0)[:-1] - k * wide[1:]) / (k * (k + 1)).sqrt() / (self.scale or 1.0)
-        return common, deviation.to(tensors)
+        contrast = (wide.cumsum(dim=0)[:-1] - k * wide[1:]) / (k * (k + 1)).sqrt() / (self.scale or 1.0)
+        return common, contrast.to(tensors)
+
+    def adopt(self, state: dict[str, Any], prefix: str, deviations: list[str]) -> None:
+        """Makes a saved state one of the own decay: what is stored under ``deviations`` is scaled to give the same.
+
+        States from before 0.2 was released hold no decay: it was the own one.
+        """
+        saved = state.get(f"{prefix}decay")
+        state[f"{prefix}decay"] = self.decay
+        if saved is None or float(saved) == float(self.decay):
+            return
+        for key in deviations:
+            values = state.get(key)
+            if values is None or is_lazy(values):
+                continue
+            there = values.double() / math.sqrt(1 + float(saved))
+            if self.scale == 0 and bool(there.any()):
+                raise ValueError(f"`{key}` must be zero where `decay` is infinite, got relations that differ")
+            state[key] = (there / (self.scale or 1.0)).to(values)
 
     def _columns(self, like: Tensor) -> Tensor:
         if self.num_relations > _MATRIX:
@@ -98,7 +143,19 @@ class Together(torch.nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> Together:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.columns = self._columns(self.columns)  # made anew: the type before may have had fewer digits
+        self.decay = torch.tensor(self._decay, dtype=torch.float32, device=self.columns.device)
         return self
+
+
+def _channel_scales(common: Tensor, differences: Tensor) -> Tensor:
+    """What the columns of ``common`` are multiplied by to give ``differences``: (F, F'), (R, F, F') -> (R, F')."""
+    scales = (common * differences).sum(dim=1) / common.square().sum(dim=0).clamp(min=1e-300)
+    rest = (differences - common * scales.unsqueeze(1)).abs().max()
+    if rest > 1e-5 * max(float(common.abs().max()), float(differences.abs().max())):
+        raise ValueError(
+            'relations must differ by one factor for each output channel with deviation="diagonal", got others'
+        )
+    return scales
 
 
 def _spread(deviation: Tensor, lengths: Tensor) -> Tensor:
@@ -127,6 +184,22 @@ class RelationalParameter(torch.nn.Module):
     the relations as far apart as it needs. ``decay=0`` holds nothing: R free tensors that start equal. An infinite one
     is the plain layer for ever.
 
+    With ``deviation="diagonal"`` a deviation of a matrix is one factor for each of its output channels:
+
+    .. math:: \mathbf{W}_r = \mathbf{W} \operatorname{diag} \Big( \mathbf{1} + \frac{1}{\sqrt{1 + \lambda}}
+        \sum_{k=1}^{R-1} h_{rk} \mathbf{d}_k \Big), \qquad \mathbf{d}_k = 0 \text{ at first}
+
+    which costs :math:`(R - 1) F'` numbers where R matrices :math:`F \times F'` cost :math:`(R - 1) F F'`: a network of
+    nearly the width of the plain one for the same number of parameters. Vectors deviate in full. The certificate holds
+    for it. Let all nodes send multiples of one row :math:`\mathbf{x}`, and let :math:`\mathbf{u} = \mathbf{W}^\top
+    \mathbf{x}`, :math:`\mathbf{A}` be the in-degrees (N, R) and :math:`\mathbf{S}` the factors (R, F'): the output
+    is :math:`\mathbf{A} \mathbf{S} \operatorname{diag}(\mathbf{u})`. For almost all weights no entry of
+    :math:`\mathbf{u}` is zero and each min(R, F') rows of :math:`\mathbf{S}` are independent (the mean of the rows is
+    one, the rest of them is free), so that the output has the rank min(rank A, F'), that of free matrices. One factor
+    for each *input* channel would not do: an :math:`\mathbf{x}` with a single entry that is not zero, as one-hot
+    features have it, gets parallel rows from all relations. What is lost is freedom: all relations read the
+    input along the same F' directions.
+
     With ``start="independent"`` the relations are R free tensors that start apart, as in the paper.
 
     Args:
@@ -134,27 +207,31 @@ class RelationalParameter(torch.nn.Module):
         num_relations: R.
         start: ``"shared"`` or ``"independent"``.
         decay: :math:`\lambda`, how much stronger deviations are held than the common tensor.
+        deviation: ``"full"`` or ``"diagonal"``.
 
     Attributes:
         weight: (R, ...) where the relations are free.
         is_waiting: whether the shape is still unknown.
         common: :math:`\mathbf{W}`, where they are held.
-        deviation: (R - 1, ...) :math:`\mathbf{D}`, where they are held.
+        deviation: (R - 1, ...) :math:`\mathbf{D}`, where they are held; (R - 1, F') where these are diagonal.
     """
 
     weight: Tensor
     common: Tensor
     deviation: Tensor
 
-    def __init__(self, shape: tuple[int, ...] | None, num_relations: int, start: str, decay: float) -> None:
+    def __init__(
+        self, shape: tuple[int, ...] | None, num_relations: int, start: str, decay: float, deviation: str = "full"
+    ) -> None:
         super().__init__()
         check_positive("num_relations", num_relations)
-        check_start(start, decay)
+        check_start(start, decay, deviation)
         self.num_relations, self.start, self.decay = num_relations, start, float(decay)
         self.is_waiting = shape is None
         self.takes_matrices = shape is None or len(shape) == 2
-        self.is_held = start == "shared" and decay > 0 and num_relations > 1
-        for name, size in self._sizes(shape or ()).items():
+        self.form = deviation if self.takes_matrices else "full"
+        self.is_held = start == "shared" and (decay > 0 or self.form == "diagonal") and num_relations > 1
+        for name, size in self._sizes(shape or (0, 0)).items():
             parameter: Any = UninitializedParameter() if shape is None else Parameter(torch.empty(size))
             self.register_parameter(name, parameter)
         self.together = Together(num_relations, decay) if self.is_held else None
@@ -162,7 +239,7 @@ class RelationalParameter(torch.nn.Module):
 
     def _sizes(self, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         if self.is_held:
-            return {"common": shape, "deviation": (self.num_relations - 1, *shape)}
+            return {"common": shape, "deviation": deviation_size(shape, self.num_relations, self.form)}
         return {"weight": (self.num_relations, *shape)}
 
     def materialize(self, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> None:
@@ -198,8 +275,9 @@ class RelationalParameter(torch.nn.Module):
         Gives a matrix (R, R) of whole numbers and lengths (R,), in float64: the common tensor and the deviations, each
         times its length, times the matrix are the tensors of the relations.
         """
-        if self.together is None or self.is_waiting:
-            came = "free ones" if self.together is None else "some that wait for an input"
+        if self.together is None or self.is_waiting or self.form == "diagonal":
+            waits = "some that wait for an input" if self.is_waiting else "diagonal ones"
+            came = "free ones" if self.together is None else waits
             raise ValueError(f"relations must be held together and know their size to be released, got {came}")
         free, one = self.common.new_empty(self.num_relations, *self.common.shape), torch.ones(1, dtype=torch.float64)
         columns, lengths = _whole_contrasts(self.num_relations), self.together.scale / _norms(self.num_relations)
@@ -218,28 +296,45 @@ class RelationalParameter(torch.nn.Module):
         tensors = tensors.expand(self.num_relations, *shape)
         if self.together is None:
             return {"weight": tensors}
-        common, deviation = self.together.apart(tensors)
+        common, deviation = self.together.apart(tensors, self.form)
         return {"common": common, "deviation": deviation}
 
-    def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
-        """Takes the state of the other start, or the one matrix of PyG's linear map, for its own."""
+    def _before_load(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
+        """Takes the state of another start, decay or form, or the one matrix of PyG's linear map, for its own."""
         weight, common = state.get(f"{prefix}weight"), state.get(f"{prefix}common")
         saved = weight if common is None else common
         if saved is None or is_lazy(saved):
+            self._adopt(state, prefix)
             return
         if common is None and saved.dim() == 2 and self.takes_matrices:
             saved = saved.t()  # PyG stores (F_out, F_in)
         is_stack = common is None and saved.dim() > 1 + self.takes_matrices
-        is_own = self.is_held if common is not None else is_stack and not self.is_held
         if self.is_waiting:
             self._materialize_like(saved, is_stack)
-        if is_own or (is_stack and len(saved) != self.num_relations):
-            return  # what does not fit is for torch to say
-        if common is not None:  # held there, free here: with the same decay
-            together = Together(self.num_relations, self.decay).to(saved)
+        deviation = state.get(f"{prefix}deviation")
+        relations = len(saved) if is_stack else self.num_relations if deviation is None else len(deviation) + 1
+        if relations != self.num_relations:
+            more[-1].append(f"`{prefix[:-1]}` must hold {self.num_relations} relations, got {relations}")
+            self._adopt(state, prefix)
+            return
+        is_own = common is None or deviation is None or deviation.dim() == getattr(self, "deviation", saved).dim()
+        if is_own and (self.is_held if common is not None else is_stack and not self.is_held):
+            self._adopt(state, prefix)
+            return
+        decay = state.pop(f"{prefix}together.decay", None)
+        if common is not None and deviation is not None:  # held there in another form, or free here
+            together = Together(relations, self.decay if decay is None else float(decay)).to(saved)
             saved = together(saved, state.pop(f"{prefix}deviation"))
         state.pop(f"{prefix}{'weight' if common is None else 'common'}")
-        state.update({f"{prefix}{name}": value for name, value in self._parts(saved).items()})
+        try:
+            state.update({f"{prefix}{name}": value for name, value in self._parts(saved).items()})
+        except ValueError as error:
+            more[-1].append(f"`{prefix[:-1]}`: {error}")
+        self._adopt(state, prefix)
+
+    def _adopt(self, state: dict[str, Any], prefix: str) -> None:
+        if self.together is not None:
+            self.together.adopt(state, f"{prefix}together.", [f"{prefix}deviation"])
 
     def _materialize_like(self, saved: Tensor, is_stack: bool) -> None:
         self.materialize(tuple(saved.shape[1:] if is_stack else saved.shape), saved.device, saved.dtype)
@@ -258,6 +353,7 @@ class RelationalWeight(RelationalParameter):
         init: ``"glorot"`` or ``"kaiming_uniform"``, for each relation as for a layer of its own.
         start: ``"shared"`` or ``"independent"``; see `RelationalParameter`.
         decay: how much stronger a shared start holds deviations than the common matrix.
+        deviation: what sets a relation apart, a ``"full"`` matrix or a ``"diagonal"`` one behind the common one.
     """
 
     def __init__(
@@ -268,12 +364,13 @@ class RelationalWeight(RelationalParameter):
         init: str = "glorot",
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
     ) -> None:
         check_positive("out_channels", out_channels)
         check_in_channels(in_channels)
         check_choice("init", init, ("glorot", "kaiming_uniform"))
         shape = None if in_channels == -1 else (in_channels, out_channels)
-        super().__init__(shape, num_relations, start, decay)
+        super().__init__(shape, num_relations, start, decay, deviation)
         self.in_channels, self.out_channels, self.init = in_channels, out_channels, init
         self.reset_parameters()
 

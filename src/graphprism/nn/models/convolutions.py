@@ -34,6 +34,7 @@ class LayerOptions:
         alpha: share of the nodes that a node points to, for directed convolutions.
         start: how relations begin, ``"shared"`` or ``"independent"``.
         decay: how much stronger a shared start holds what sets relations apart.
+        deviation: what sets relations apart, ``"full"`` or ``"diagonal"``.
         weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution; SAGE only.
     """
 
@@ -42,11 +43,13 @@ class LayerOptions:
     alpha: float
     start: str
     decay: float
+    deviation: str = "full"
     weight_init: str | None = None
 
     def relational(self) -> dict[str, Any]:
         """Arguments that all relational layers take."""
-        return {"num_relations": self.num_relations, "start": self.start, "decay": self.decay}
+        names = ("num_relations", "start", "decay", "deviation")
+        return {name: getattr(self, name) for name in names}
 
 
 Factory = Callable[[int, int, LayerOptions], torch.nn.Module]
@@ -101,6 +104,7 @@ class Convolution:
         alpha: float = 0.5,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
         weight_init: str | None = None,
     ) -> torch.nn.Module:
         """Makes one layer; ``in_channels=-1`` takes the width from the first input.
@@ -112,7 +116,7 @@ class Convolution:
         )
         """
         edge_dim = edge_dim if self.takes_edge_attr else None
-        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, start, decay, weight_init)
+        options = LayerOptions(self.relations(num_relations), edge_dim, alpha, start, decay, deviation, weight_init)
         return self.factory(in_channels, out_channels, options)
 
 

@@ -102,6 +102,7 @@ class GNN(torch.nn.Module):
         start: ``"shared"`` starts as the network with the plain convolution; ``"independent"`` as the paper's, with
             relations apart.
         decay: how much stronger a shared start holds what sets relations apart than what they have in common.
+        deviation: what sets relations apart, ``"full"`` matrices or ``"diagonal"`` ones, see `RelationalParameter`.
         weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution in all matrices of
             (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
@@ -156,6 +157,7 @@ class GNN(torch.nn.Module):
         alpha: float = 0.5,
         start: str = "shared",
         decay: float = DECAY,
+        deviation: str = "full",
         weight_init: str | None = None,
         readout: str | None = None,
         head_layers: int = 1,
@@ -213,6 +215,7 @@ class GNN(torch.nn.Module):
             "alpha": alpha,
             "start": start,
             "decay": decay,
+            "deviation": deviation,
             "weight_init": weight_init,
         }
         relations = [num_relations] if isinstance(num_relations, int) else list(num_relations)

@@ -123,10 +123,14 @@ def _release(template: torch.nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
     """Makes relations that are held together free ones, and gives for each what `RelationalParameter.release` gives.
 
     Under `torch.vmap` the sum of a common tensor and deviations would be several kernels for each layer, and as many
-    in backward: 0.35 of 0.82 ms in a step of nine runs. What is not a `RelationalParameter`, as in GIN, stays held.
+    in backward: 0.35 of 0.82 ms in a step of nine runs. What is not a `RelationalParameter`, as in GIN, stays held, and
+    so do diagonal deviations.
     """
     return {
         f"{name}.weight": module.release()
         for name, module in template.named_modules()
-        if isinstance(module, RelationalParameter) and module.is_held and module.num_relations <= _MOST_RELATIONS
+        if isinstance(module, RelationalParameter)
+        and module.is_held
+        and module.form == "full"
+        and module.num_relations <= _MOST_RELATIONS
     }

@@ -74,7 +74,10 @@ class StackedParameters:
         held: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> None:
         held = held or {}
-        self._own = {name: tensor.shape for name, tensor in networks[0].state_dict().items()}
+        state = networks[0].state_dict()
+        # the decay of relations that are free in the template: a constant of all networks
+        self._fixed = {name: state.pop(name) for name in _decays(state, template)}
+        self._own = {name: tensor.shape for name, tensor in state.items()}
         self._widths = networks[0].hidden_channels, template.hidden_channels
         self._pe = pe
         self._places: dict[str, _Place] = {}
@@ -130,7 +133,8 @@ class StackedParameters:
     ) -> dict[str, Tensor]:
         """The state of one network at its own width, on the CPU; of other tensors of the same layout if given."""
         stored = self._stored(self.flat if flat is None else flat, self.buffers if buffers is None else buffers, number)
-        return {name: stored[name][self._indices(name, stored[name])].cpu().clone() for name in self._own}
+        own = {name: stored[name][self._indices(name, stored[name])].cpu().clone() for name in self._own}
+        return own | {name: tensor.cpu().clone() for name, tensor in self._fixed.items()}
 
     def refresh(self) -> None:
         """Brings ``used`` up to date after ``flat`` was written by others than `load` and the optimiser."""
@@ -193,6 +197,11 @@ class StackedParameters:
             return torch.arange(size)  # hidden rows of a head, which no other part reads
         first = torch.cat([torch.arange(width - self._pe), torch.arange(padded - self._pe, padded)])
         return (torch.arange(blocks)[:, None] * padded + first).flatten()
+
+
+def _decays(state: Mapping[str, Tensor], template: GNN) -> list[str]:
+    kept = dict(template.named_buffers())
+    return [name for name in state if name.endswith("together.decay") and name not in kept]
 
 
 def _coordinates(matrix: Tensor, lengths: Tensor, shape: tuple[int, ...], swapped: tuple[int, int]) -> Coordinates:

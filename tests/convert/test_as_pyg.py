@@ -1,0 +1,141 @@
+"""What PyG's own layers give beside their output, and sparse edges, through converted models."""
+
+import pytest
+import torch
+import torch_geometric.transforms as T
+from torch_geometric.data import Data
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    GIN,
+    GATConv,
+    GATv2Conv,
+    GCNConv,
+    GraphConv,
+    GraphSAGE,
+    LEConv,
+    SAGEConv,
+    TransformerConv,
+)
+
+from graphprism.convert import to_mrs
+
+# of PyG's own layers
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Converting sparse tensor to CSR"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks"),
+]
+torch.manual_seed(0)
+N = 9
+EDGES = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 2, 5, 5], [1, 2, 3, 4, 5, 6, 7, 8, 0, 4, 7, 1, 2]])
+EDGES = torch.cat([EDGES, EDGES.flip(0)], dim=1)
+X = torch.randn(N, 5, dtype=torch.double)
+LAYOUTS = {
+    "coo": lambda edges, values: torch.sparse_coo_tensor(
+        edges.flip(0), values, (N, N), check_invariants=False
+    ).coalesce(),
+    "csr": lambda edges, values: (
+        torch.sparse_coo_tensor(edges.flip(0), values, (N, N), check_invariants=False).coalesce().to_sparse_csr()
+    ),
+}
+
+
+def parted(model):
+    for name, parameter in model.named_parameters():
+        if "deviation" in name:
+            torch.nn.init.normal_(parameter, std=10)
+    return model
+
+
+ATTENTION = {
+    "gat": lambda: GATConv(5, 4, heads=2),
+    "gat, no loops": lambda: GATConv(5, 4, heads=2, add_self_loops=False),
+    "gat, reversed": lambda: GATConv(5, 4, add_self_loops=False, flow="target_to_source"),
+    "gatv2": lambda: GATv2Conv(5, 4, heads=2),
+    "transformer": lambda: TransformerConv(5, 4, heads=2),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_weights_are_pygs_at_first(name):
+    conv = ATTENTION[name]().double()
+    model = to_mrs(conv)
+    for _ in range(3):  # split, prepared, kept
+        out, (edges, alpha) = model(X, EDGES, return_attention_weights=True)
+        theirs, (their_edges, their_alpha) = conv(X, EDGES, return_attention_weights=True)
+        torch.testing.assert_close(out, theirs)
+        assert torch.equal(edges, their_edges)
+        torch.testing.assert_close(alpha, their_alpha)
+    torch.testing.assert_close(model(X, EDGES), out)
+
+
+def test_attention_weights_of_gatv2_are_those_that_messages_got():
+    conv = GATv2Conv(5, 4, heads=1, add_self_loops=False, bias=False, share_weights=True).double()
+    model = parted(to_mrs(conv))
+    out, (edges, alpha) = model(X, EDGES, return_attention_weights=True)
+    _, (_, plain) = model.model.conv(X, EDGES, return_attention_weights=True)
+    assert (alpha - plain).abs().max() > 1e-3
+    stacks = dict(zip(model.model.names, model.model.deviations, strict=True))
+    matrix = model.model.together(conv.lin_l.weight, stacks["lin_l.weight"])
+    types = model.current.split(Data(edge_index=EDGES, num_nodes=N))
+    rows = torch.einsum("ei,eoi->eo", X[EDGES[0]], matrix[types])
+    torch.testing.assert_close(out, torch.zeros_like(out).index_add(0, edges[1], alpha * rows))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "conv",
+    [
+        lambda: GCNConv(5, 4),
+        lambda: GCNConv(5, 4, normalize=False),
+        lambda: SAGEConv(5, 4),
+        lambda: GraphConv(5, 4, aggr="mean"),
+        lambda: GATConv(5, 4),
+        lambda: LEConv(5, 4),
+    ],
+)
+def test_sparse_edges_are_taken_as_pyg_takes_them(conv, weighted, layout):
+    conv = conv().double()
+    weight = torch.rand(EDGES.size(1), dtype=torch.double) + 0.5 if weighted else torch.ones(EDGES.size(1)).double()
+    adj_t = LAYOUTS[layout](EDGES, weight)
+    model = to_mrs(conv)
+    expected = conv(X, EDGES, weight) if isinstance(conv, LEConv) else conv(X, adj_t)  # PyG's takes no sparse edges
+    for _ in range(3):
+        torch.testing.assert_close(model(X, adj_t), expected)
+    if not weighted:
+        parted(model)
+        order = adj_t.to_sparse_coo().coalesce().indices().flip(0)
+        torch.testing.assert_close(model(X, adj_t), model(X, order))
+        types = torch.arange(EDGES.size(1)) % 3
+        torch.testing.assert_close(model(X, adj_t, edge_type=types), model(X, order, edge_type=types))
+
+
+@pytest.mark.parametrize("make", [GCN, GraphSAGE, GAT, GIN])
+def test_models_take_data_with_sparse_edges(make):
+    model = make(5, 6, num_layers=2, out_channels=3).double().eval()
+    data = T.ToSparseTensor(layout=torch.sparse_csr)(Data(x=X, edge_index=EDGES))
+    torch.testing.assert_close(to_mrs(model)(X, data.adj_t.double()), model(X, data.adj_t.double()))
+
+
+def test_attention_of_sparse_edges_is_pygs():
+    conv = GATConv(5, 4).double()
+    adj_t = LAYOUTS["coo"](EDGES, torch.ones(EDGES.size(1)).double())
+    ours, theirs = to_mrs(conv)(X, adj_t, return_attention_weights=True), conv(X, adj_t, return_attention_weights=True)
+    torch.testing.assert_close(ours[0], theirs[0])
+    torch.testing.assert_close(ours[1][0].to_dense(), theirs[1][0].to_dense())
+
+
+def test_weights_that_a_layer_does_not_take_are_refused():
+    adj_t = LAYOUTS["coo"](EDGES, torch.rand(EDGES.size(1)).double() + 2)
+    with pytest.raises(ValueError, match="a sparse tensor must hold ones for a converted TransformerConv"):
+        to_mrs(TransformerConv(5, 4).double())(X, adj_t)
+
+
+def test_state_of_another_split_is_refused():
+    conv = GCNConv(5, 4).double()
+    state = to_mrs(conv, "degree").state_dict()
+    with pytest.raises(ValueError, match=r"same split, by_order\(.*ppr.*\), got one of by_order\(.*degree.*\)"):
+        to_mrs(conv, "ppr").load_state_dict(state)
+    del state["_extra_state"]  # as it was before the split was in it
+    to_mrs(conv, "ppr").load_state_dict(state)
