@@ -12,7 +12,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --const
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo    set up if needed, then show rank collapse and how a split prevents it"
+	@echo "make demo    set up if needed, then a minute of the main job: collapse, training, one page of results"
 	@echo "make test    set up if needed, then run all tests and doctests"
 	@echo "make test-all  the same with the tests that take minutes"
 	@echo "make test-versions  a slice of them with every declared Python, and the lowest declared dependencies"
@@ -24,7 +24,7 @@ help:
 	@echo "make clean   remove .venv and all caches"
 
 demo: $(READY)
-	@$(RUN) examples/rank_collapse.py
+	@$(RUN) examples/demo.py
 
 test: $(READY)
 	@$(RUN) -m pytest $(PARALLEL)

@@ -23,8 +23,8 @@ from torch_geometric.data import Batch
 from training_contenders import copy_weights, pyg_trainers, weights_of
 
 from graphprism.datasets import PackedDataset, load, molecules
-from graphprism.datasets.load import named_folder
 from graphprism.experiments import Ledger
+from graphprism.known import named_folder
 from graphprism.training import EpochReport, Run, build_model, train
 from graphprism.training.eager import EagerEngine
 from graphprism.training.optim import epoch_order

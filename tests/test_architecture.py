@@ -19,7 +19,13 @@ ARROWS = {
     **{leaf: set() for leaf in LEAVES},
     # The form of packed files, which `io` reads as one graph and `datasets` as a set with targets and folds.
     "packed": set(),
+    # Names of data sets and the folder of their files, which commands list without waiting for torch.
+    "known": set(),
     "results": set(),
+    # Defaults of runs by data set, which the command line shows without loading torch.
+    "protocols": set(),
+    # The results of runs in a file, which the report reads without torch.
+    "ledger": {"results"},
     "splitting": set(),
     # A prepared graph is made of data whose split is checked.
     "ops": {"splitting"},
@@ -30,6 +36,8 @@ ARROWS = {
     # Splits of files: the definitions are those of `splitting`, packed files are one of the formats.
     "streaming": {"packed", "splitting"},
     "io": {"packed", "splitting", "streaming"},
+    # Samples graphs that were split before; runs a network layer by layer on parts of a prepared graph.
+    "loader": {"nn", "ops"},
     "plotting": {"splitting"},
     # Replaces layers of PyG by those of `nn`, and splits what the converted model is called with.
     "convert": {"nn", "splitting", "ops"},
@@ -37,25 +45,47 @@ ARROWS = {
     # Both make molecule-like graphs, with one generator.
     "testing": {"datasets", "splitting", "ops"},
     # Tables and GraphML are read by `io`, and become sets with targets and folds here.
-    "datasets": {"packed", "io"},
+    "datasets": {"packed", "known", "io"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
     # A predictor reads tables as the data set did that it was trained on.
-    "training": {"results", "nn", "transforms", "datasets", "io", "splitting", "ops"},
+    "training": {"results", "nn", "transforms", "datasets", "io", "loader", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {
         "training",
         "datasets",
+        "known",
         "analysis",
         "io",
         "plotting",
+        "ledger",
         "results",
         "nn",
         "ops",
         "splitting",
         "testing",
     },
+    # Certifies splits, and trains briefly with each of them.
+    "adviser": {"training", "analysis", "datasets", "known", "nn", "splitting", "protocols", "results"},
     "report": {"results"},
-    "cli": {"experiments", "report", "training", "nn", "analysis", "plotting", "datasets", "results", "streaming"},
+    # The page takes the policy of the report; its numbers are those of bare layers on split graphs.
+    "play": {"report", "analysis", "nn", "splitting"},
+    "cli": {
+        "adviser",
+        "experiments",
+        "report",
+        "play",
+        "ops",
+        "training",
+        "nn",
+        "analysis",
+        "plotting",
+        "datasets",
+        "known",
+        "ledger",
+        "results",
+        "protocols",
+        "streaming",
+    },
     "__main__": {"cli"},
 }
 # Packages that a part may load when it is imported; anything else waits inside the function that needs it.
@@ -67,6 +97,9 @@ AT_IMPORT = {
     "_files": set(),
     "_text": set(),
     "results": set(),
+    "protocols": set(),
+    "known": set(),
+    "ledger": set(),
     "packed": {"numpy"},
     "splitting": TENSORS,
     "ops": TENSORS,
@@ -76,18 +109,20 @@ AT_IMPORT = {
     "transforms": CORE,
     "streaming": TENSORS,
     "io": CORE,
+    "loader": CORE,
     "plotting": CORE,
     "convert": CORE,
     "analysis": CORE,
     "testing": CORE,
     "datasets": CORE,
+    "play": CORE,
 }
 # Kernels lie in one folder, whose files are loaded only where their language can be.
 AT_IMPORT_IN_FOLDER = {"ops/kernels": {"triton"}}
 # Packages that only the named parts may import at all, inside functions too.
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
-WITHOUT_PYG = {*LEAVES, "splitting", "ops", "results", "report", "streaming"}
-WITHOUT_TORCH = {"_extras", "_files", "_text", "results", "report"}
+WITHOUT_PYG = {*LEAVES, "splitting", "ops", "known", "ledger", "results", "protocols", "report", "streaming"}
+WITHOUT_TORCH = {"_extras", "_files", "_text", "known", "ledger", "results", "protocols", "report"}
 ONLY_IN = {
     "torch": set(ARROWS) - WITHOUT_TORCH,
     "torch_geometric": set(ARROWS) - WITHOUT_PYG,

@@ -111,6 +111,12 @@ def test_links_point_to_files(readme):
     assert broken_links(readme, ROOT) == []
 
 
+def test_links_work_on_a_package_index(readme):
+    """A package index shows the README alone: a link to a file beside it leads nowhere there."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+
+
 PLANTED = """# Title
 They make sense. Run `make test`, or [read](docs/a.md#part) and ![see](<a.png>) [web](https://example.org).
 

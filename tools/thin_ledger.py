@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from graphprism._files import write_whole
-from graphprism.experiments.ledger import Ledger
+from graphprism.ledger import Ledger
 from graphprism.results import RunResult
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         convert,
         datasets,
         experiments,
+        loader,
         nn,
         ops,
         splitting,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         training,
         transforms,
     )
+    from graphprism.adviser import Advice, advise
     from graphprism.analysis import (
         Certificate,
         CollapseMonitor,
@@ -46,6 +48,7 @@ _PACKAGES = (
     "convert",
     "datasets",
     "experiments",
+    "loader",
     "nn",
     "ops",
     "splitting",
@@ -75,12 +78,14 @@ _NAMES = {
         "analysis",
     ),
     "load": "training",
+    **dict.fromkeys(("Advice", "advise"), "adviser"),
     "read_graph": "io",
     "to_mrs": "convert",
     **dict.fromkeys(("open_split", "split_file"), "streaming"),
 }
 
 __all__ = [
+    "Advice",
     "Certificate",
     "CollapseMonitor",
     "CollapseReport",
@@ -90,6 +95,7 @@ __all__ = [
     "SplitComparison",
     "SplitEdges",
     "__version__",
+    "advise",
     "analysis",
     "certify",
     "check_split",
@@ -101,6 +107,7 @@ __all__ = [
     "explain",
     "inspect_graph",
     "load",
+    "loader",
     "nn",
     "open_split",
     "ops",

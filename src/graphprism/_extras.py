@@ -14,6 +14,7 @@ EXTRAS = {
     "lightning": "experiments",
     "scipy": "experiments",
     "torchmetrics": "experiments",
+    "pymetis": "full",
     "pyarrow": "parquet",
     "tensorboard": "full",
     "optuna": "tune",

@@ -20,7 +20,8 @@ import graphprism
 from graphprism import analysis, datasets, io, nn, ops, splitting, testing, training, transforms
 from graphprism.analysis.certificate.cycles import ergodic_graphs, find_cycle, root_nodes
 from graphprism.analysis.certificate.directions import independent_pairs
-from graphprism.datasets.load import named_folder, packed_path
+from graphprism.datasets.load import packed_path
+from graphprism.known import named_folder
 from graphprism.ops.batched.type_rows import type_rows, type_sums
 from graphprism.ops.batches import BlockDiagonal, select_graphs
 from graphprism.ops.csr import csr_sum

@@ -63,9 +63,12 @@ def test_names_and_gz(tmp_path):
     file = tmp_path / "named.txt.gz"
     file.write_bytes(gzip.compress(b"ann bob\nbob eve\n"))
     assert Certificate.from_json(inspect(file, "--labels", "--split", "bfs", "--json").stdout).num_nodes == 3
+    # without a flag the file says what its nodes are
+    assert Certificate.from_json(inspect(file, "--split", "bfs", "--json").stdout).num_nodes == 3
+    file.write_bytes(gzip.compress(b"0 1\n1 2\n2 bob\n"))
     run = inspect(file)
     assert run.exit_code == 2
-    assert "line 2: 'bob' must be a node number; names are numbered with --labels" in run.stderr
+    assert "line 3: 'bob' must be a node number; names are numbered with --labels" in run.stderr
 
 
 def test_molecule():

@@ -7,24 +7,45 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from graphprism import cli, datasets
+from graphprism import cli
 from graphprism.cli.app import app, load
-from graphprism.cli.arguments import DATA_VARIABLE
+from graphprism.cli.listed_experiments import LISTED
+from graphprism.experiments import TABLES
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
-LISTED = typer.main.get_group(app).commands
+COMMANDS = typer.main.get_group(app).commands
 
 
-@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_list_says_what_the_command_says(name):
-    listed = LISTED[name]
+    listed = COMMANDS[name]
     command = load(name, listed.callback())
     assert command.name == name
     assert command.help.splitlines()[0] == listed.help
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["trian"], ["train", "--help"], ["train", "--layers", "many"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["trian"],
+        ["train", "--help"],
+        ["train", "--layers", "many"],
+        ["data", "--help"],
+        ["data", "list"],
+        ["data", "pack", "--help"],
+        ["figure", "split", "--help"],
+        ["inspect", "--help"],
+        ["play", "--help"],
+        ["split", "--help"],
+        ["doctor", "--help"],
+        ["report", "--help"],
+        ["report", "--ledger", "nowhere.jsonl"],
+        ["reproduce", "--help"],
+        ["reproduce", "depth", "--help"],
+        ["reproduce", "depht"],
+    ],
 )
 def test_torch_is_not_waited_for(arguments):
     code = (
@@ -35,8 +56,37 @@ def test_torch_is_not_waited_for(arguments):
     assert subprocess.run(run, env=ENVIRONMENT, capture_output=True, text=True).stdout.endswith("not loaded\n")
 
 
-def test_data_variable_has_one_name():
-    assert DATA_VARIABLE == datasets.DATA_VARIABLE
+def test_listed_experiments_are_those_that_run():
+    fields = [
+        [(each.name, each.help, [(o.name, o.kind, o.default, o.help) for o in each.options]) for each in experiments]
+        for experiments in (LISTED, TABLES)
+    ]
+    assert fields[0] == fields[1]
+
+
+@pytest.mark.parametrize("words", [["REPRODUCE", "Figure-2"], ["Reproduce", "DEPTH"]])
+def test_case_of_names_does_not_count(words):
+    run = CliRunner().invoke(app, [*words, "--help"])
+    assert run.exit_code == 0, run.output
+    assert f"graphprism reproduce {words[1].lower()} [OPTIONS]" in run.stdout
+
+
+def completed(words, shell="bash"):
+    """What a shell is told to offer after these words."""
+    line = " ".join(["graphprism", *words])
+    values = {"_GRAPHPRISM_COMPLETE": f"complete_{shell}", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+    code = "from graphprism.cli import main\nmain()"
+    run = [sys.executable, "-c", code]
+    return subprocess.run(run, env={**ENVIRONMENT, **values}, capture_output=True, text=True).stdout.split()
+
+
+def test_shell_completes_commands_tables_and_options():
+    assert {"train", "inspect", "play", "doctor", "reproduce"} <= set(completed([""]))
+    assert completed(["reproduce", "figure"]) == ["figure-2"]
+    assert "--layers" in completed(["train", "--l"])
+    assert {"cora", "zinc12k"} <= set(completed(["data", "pack", ""]))
+    assert completed(["train", "--dataset", "pub"]) == ["pubmed"]
+    assert {"gcn,mrs-gat", "gcn,mrs-gated-gcn"} <= set(completed(["train", "--model", "gcn,mrs-gat"]))
 
 
 def test_misspelt_command_is_suggested():

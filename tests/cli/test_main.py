@@ -47,6 +47,17 @@ def test_missing_package_is_named(monkeypatch, capsys, package):
     assert capsys.readouterr().err == f'error: the command line needs {package}: pip install "graphprism[demo]"\n'
 
 
+def test_missing_package_of_a_command_is_named(monkeypatch, capsys):
+    def command(**_):
+        raise ModuleNotFoundError("No module named 'lightning'", name="lightning")
+
+    monkeypatch.setattr("graphprism.cli.app.app", command)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == 'error: this command needs lightning: pip install "graphprism[experiments]"\n'
+
+
 def test_other_missing_modules_are_not_hidden(monkeypatch):
     monkeypatch.setitem(sys.modules, "graphprism.cli.app", None)
     with pytest.raises(ModuleNotFoundError, match=r"graphprism\.cli\.app"):

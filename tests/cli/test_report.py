@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from graphprism.cli.app import app
 from graphprism.experiments import Ledger
 from tests.report.document import read
-from tests.report.samples import depth_runs, depth_table
+from tests.report.samples import depth_runs, depth_table, directed_table, node_runs
 
 
 def report(*arguments):
@@ -55,6 +55,24 @@ def test_a_folder_of_results(outputs, tmp_path):
     other = (moved / "ledger.jsonl").rename(tmp_path / "other.jsonl")
     assert "0 runs and 1 table" in report("--out", moved).stdout
     assert "6 runs and 1 table" in report("--out", moved, "--ledger", other).stdout  # what is named counts
+
+
+def test_named_ledger_shows_only_what_belongs_to_it(outputs, tmp_path):
+    other = tmp_path / "other" / "ledger.jsonl"
+    runs = depth_runs()[6:12]
+    for run in runs:
+        Ledger(other).append(run)
+    page = tmp_path / "a.html"
+    # neither tables nor figures of `outputs`
+    assert "6 runs and 0 tables" in report("--ledger", other, "--out", page).stdout
+    assert not read(page.read_text("utf-8")).all("figure")
+    (other.parent / "tables").mkdir()
+    (other.parent / "tables" / "directed.json").write_text(directed_table(node_runs()).to_json())
+    (other.parent / "tables" / "depth.json").write_text(depth_table(runs).to_json())
+    assert "6 runs and 1 table" in report("--ledger", other, "--out", page).stdout
+    document = read(page.read_text("utf-8"))
+    assert document.one("section", id="table-depth")
+    assert not document.all("section", id="table-directed")
 
 
 def test_nothing_yet(tmp_path, monkeypatch):

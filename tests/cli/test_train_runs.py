@@ -5,11 +5,7 @@ import pytest
 from graphprism.cli.run_training import parse_numbers
 from graphprism.cli.run_training import train_runs as runs_on
 from graphprism.cli.train_options import (
-    DATASET_DEFAULTS,
-    DIRECTED_PROTOCOL,
     MODELS,
-    NODE_PROTOCOL,
-    PROTOCOL,
     Optimizer,
     Precision,
     Schedule,
@@ -17,6 +13,7 @@ from graphprism.cli.train_options import (
 )
 from graphprism.datasets import DATASETS, molecules
 from graphprism.nn import CONVOLUTIONS
+from graphprism.protocols import DATASET_DEFAULTS, DIRECTED_PROTOCOL, NODE_PROTOCOL, PROTOCOL
 from graphprism.training import Run
 from graphprism.training.run import OPTIMIZERS, PRECISIONS, SCHEDULES
 from tests.datasets.small_sets import one_graph

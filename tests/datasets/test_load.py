@@ -1,5 +1,6 @@
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch_geometric.datasets
 from torch_geometric.datasets import ZINC
 
 from graphprism.datasets import DATA_VARIABLE, DATASETS, DatasetFileError, data_folder, load, molecules, read, save
+from graphprism.known import find_name
 from tests.datasets.raw_files import SIZES, write_peptides, write_zinc
 from tests.datasets.small_sets import one_graph, three_graphs
 from tests.real_data import FOLDER, load_real, needs_data
@@ -171,3 +173,12 @@ def test_real_zinc_by_pyg_is_the_packed_one(tmp_path):
         for key in ("x", "edge_index", "edge_attr", "y", "batch", "ptr"):
             assert torch.equal(ours[key], theirs[key]), (split, key)
     assert len(found.subset("train")) == 10_000
+
+
+def test_case_of_names_does_not_count(tmp_path):
+    save(replace(molecules(20), name="own"), tmp_path / "Mine.npz")
+    assert len(load("mINE", tmp_path)) == 20
+    assert len(load("Molecules", tmp_path)) == 12_000
+    assert find_name("ZINC12K", tmp_path) == "zinc12k"
+    assert find_name("Mine", tmp_path) == "Mine"  # as it is spelt, where it is there
+    assert find_name("unknown", tmp_path) == "unknown"

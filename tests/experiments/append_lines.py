@@ -13,7 +13,7 @@ def skip_inits(source: str) -> None:
 
 
 def write(path: str, name: str, count: int) -> None:
-    from graphprism.experiments.ledger import Ledger
+    from graphprism.ledger import Ledger
     from graphprism.results import RunResult
 
     # Long lines: a write of less than a page would look whole by luck.

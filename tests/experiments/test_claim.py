@@ -7,7 +7,7 @@ import pytest
 
 import graphprism
 from graphprism._files import claim
-from graphprism.experiments.ledger import claim_all
+from graphprism.ledger import claim_all
 from tests.experiments.processes import start
 
 HOLD = """

@@ -10,6 +10,8 @@ import pytest
 
 import graphprism
 from graphprism.experiments import Ledger
+from graphprism.ledger import RUN_TYPES
+from graphprism.results import field_types
 from graphprism.training import Run
 from tests.experiments.processes import ROOT, run, start
 from tests.experiments.results_zoo import diverged, make_result
@@ -171,3 +173,7 @@ def test_read_only_folder_is_one_sentence_and_stays_readable(ledger):
         assert len(ledger.read()) == 1
     finally:
         ledger.path.parent.chmod(0o700)
+
+
+def test_types_of_fields_are_those_of_run():
+    assert field_types(Run) == RUN_TYPES

@@ -83,8 +83,8 @@ def test_variants_share_rows_with_the_table_and_change_what_they_say(base):
     for row, names in expected.items():
         run = run_at(STRONG_VARIANTS, row, column)
         assert changed(plain, run) - SPLIT_FIELDS == names
-        most = 500_000 if row.startswith("500k") else parameters(plain)
-        if row != "degree: width of plain":
+        if base == "GCN+" and row in ("no feed-forward: degree x bond", "500k: degree"):  # a search takes a second
+            most = 500_000 if row.startswith("500k") else parameters(plain)
             assert 0.9 * most < parameters(run) <= most
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphprism.experiments.ledger import Ledger
+from graphprism.ledger import Ledger
 from graphprism.report.curves import mean_curve
 from graphprism.results import RunResult
 from tests.experiments.results_zoo import make_result

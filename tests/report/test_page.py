@@ -82,8 +82,8 @@ def test_look_up_stands_beside_the_score_and_warns(document):
 def test_list_of_runs(document):
     section = document.one("section", id="runs")
     heads = [each.text for each in section.one("thead").all("th")]
-    assert heads == ["run", "dataset", "model", "split", "layers", "width", "parameters", "lr", "seed", "metric",
-                     "best epoch", "train", "val", "test", "step ms", "time", "engine", "device"]  # fmt: skip
+    assert heads == ["run", "dataset", "metric", "val", "test", "train", "best epoch", "parameters", "time", "model",
+                     "split", "layers", "width", "lr", "seed", "step ms", "engine", "device"]  # fmt: skip
     rows = section.one("tbody").all("tr")
     assert len(rows) == 62
     assert all(len(row.all("td")) == len(heads) - 1 for row in rows)

@@ -5,11 +5,15 @@ from dataclasses import replace
 import pytest
 
 from graphprism.report import page
+from graphprism.report.runs import COLUMNS
 from graphprism.results import Cell, Score, TableResult
 from tests.report.browser import Browser, find_browser
 from tests.report.samples import depth_runs, depth_table, directed_table, node_runs, run
 
 PROGRAM = find_browser()
+TEST, TIME, MODEL, LAYERS = (
+    1 + [each.name for each in COLUMNS].index(name) for name in ("test", "time", "model", "layers")
+)
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs chromium or google-chrome, and neither is on the path")
 # An image that would load from elsewhere and run code, were it not loaded as an image.
 FIGURE = (
@@ -94,18 +98,33 @@ def test_both_colour_schemes_can_be_read(browser, address, scheme, page_is_light
 
 def test_sorting_by_numbers_and_words(browser, address):
     with browser.page(address) as tab:
-        tab.click(heading(13))
-        scores = [float(text.partition("look-up")[0]) for text in column(tab, 13) if text]
+        tab.click(heading(TEST))
+        scores = [float(text.partition("look-up")[0]) for text in column(tab, TEST) if text]
         assert scores == sorted(scores)
-        assert column(tab, 13)[-1] == ""  # the run that diverged has none
-        tab.click(heading(13))
-        assert [float(text.partition("look-up")[0]) for text in column(tab, 13) if text] == scores[::-1]
-        assert column(tab, 13)[-1] == ""
-        assert tab.run(f"document.querySelector('{heading(13)}').parentElement.ariaSort") == "descending"
-        tab.click(heading(15))  # times are words, sorted as the numbers behind them
-        assert (column(tab, 15)[0], column(tab, 15)[-1]) == ("1 min 30 s", "1 h 00 min")
-        tab.click(heading(2))
-        assert column(tab, 2) == sorted(column(tab, 2))
+        assert column(tab, TEST)[-1] == ""  # the run that diverged has none
+        tab.click(heading(TEST))
+        assert [float(text.partition("look-up")[0]) for text in column(tab, TEST) if text] == scores[::-1]
+        assert column(tab, TEST)[-1] == ""
+        assert tab.run(f"document.querySelector('{heading(TEST)}').parentElement.ariaSort") == "descending"
+        tab.click(heading(TIME))  # times are words, sorted as the numbers behind them
+        assert (column(tab, TIME)[0], column(tab, TIME)[-1]) == ("1 min 30 s", "1 h 00 min")
+        tab.click(heading(MODEL))
+        assert column(tab, MODEL) == sorted(column(tab, MODEL))
+
+
+def test_scores_are_in_sight_at_1024(browser, address):
+    with browser.page(address, 1024) as tab:
+        assert fits(tab)
+        right = "document.querySelector('.tall').getBoundingClientRect().right"
+        ends = tab.run(
+            f"['test', 'val', 'train'].map((name) => {right} - Array.from(document.querySelectorAll('table.runs th'))"
+            ".find((each) => each.textContent === name).getBoundingClientRect().right)"
+        )
+        assert min(ends) >= 0
+        inside = (
+            "Array.from(document.querySelectorAll('#comparison .scroll'), (box) => box.scrollWidth - box.clientWidth)"
+        )
+        assert tab.run(inside) == [0]
 
 
 def test_filter_by_words_and_choices(browser, address):
@@ -125,7 +144,9 @@ def test_filter_by_words_and_choices(browser, address):
 def test_a_cell_leads_to_its_runs(browser, address):
     with browser.page(address) as tab:
         tab.click("#table-depth tbody tr:nth-child(2) td:nth-child(3) a")
-        assert {(row, layers) for row, layers in zip(column(tab, 2), column(tab, 4), strict=True)} == {("mrs-gcn", "2")}
+        assert {(row, layers) for row, layers in zip(column(tab, MODEL), column(tab, LAYERS), strict=True)} == {
+            ("mrs-gcn", "2")
+        }
         assert tab.run("document.getElementById('filter-count').textContent") == "3 of 62 runs, behind MRS-GCN, 2"
         assert tab.run("location.hash") == "#runs"
 

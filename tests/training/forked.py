@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from graphprism.datasets import molecules
-from graphprism.training import Run, train
+from graphprism.training import ProcessLost, Run, train
 from tests.training.killable import answer, die_at, exit_code, fork
+from tests.training.node_sets import small_set
 
 
 def work(job: dict[str, Any], rank: int, port: int) -> None:
@@ -23,9 +24,14 @@ def work(job: dict[str, Any], rank: int, port: int) -> None:
         places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "GROUP_RANK": 0}
         os.environ |= {name: str(value) for name, value in places.items()}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "tests"}
-    if "die_at" in job:
-        die_at(*job["die_at"], step=(torch.optim.AdamW, "step"))
-    result = train(Run(**job["run"]), molecules(job["graphs"]), folder=job["folder"], accelerator="cpu", devices=ranks)
+    if "die_at" in job and rank == job.get("victim", rank):
+        die_at(*job["die_at"], step=(torch.optim.AdamW, "step"), adam=(torch.optim.Adam, "step"))
+    dataset = molecules(job["graphs"]) if "graphs" in job else small_set(job["nodes"])
+    try:
+        result = train(Run(**job["run"]), dataset, folder=job["folder"], accelerator="cpu", devices=ranks)
+    except ProcessLost as error:
+        Path(job["folder"], f"lost-{rank}").write_text(str(error), "utf-8")
+        raise
     if rank == 0:
         Path(job["folder"], "result.json").write_text(result.to_json(), "utf-8")
 

@@ -97,7 +97,7 @@ def test_runs_that_do_not_take_the_whole_graph():
         train(small_run(batch_size=32), small_set(), accelerator="cpu")
     with pytest.raises(ValueError, match="`pe` must be 0 for targets of nodes, got 2"):
         train(small_run(pe=2), small_set(), accelerator="cpu")
-    with pytest.raises(ValueError, match="`devices` must be 1 for targets of nodes, got 2"):
+    with pytest.raises(ValueError, match="`devices` must be 1 for targets of nodes on the whole graph"):
         train(small_run(), small_set(), accelerator="cpu", devices=2)
 
 

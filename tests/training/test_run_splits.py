@@ -10,7 +10,7 @@ from graphprism.splitting import SplitSyntaxError, split_text
 from graphprism.training import Run, build_model, load_best, train, train_lockstep
 from graphprism.training.lockstep.data import TableDataset, _gray_rank, _tiles
 from graphprism.training.prepared_data import PreparedDataset
-from graphprism.training.run_splits import relations_of, run_splits
+from graphprism.training.run_splits import relations_of, run_splits, split_input
 from tests.training.node_sets import small_run, small_set
 
 DATASET = molecules(60)
@@ -101,3 +101,35 @@ def test_nodes_have_splits_of_layers_and_products():
     result = train(run, dataset, accelerator="cpu")
     assert result.status == "finished"
     assert build_model(run, dataset).convs[1].num_relations == 3
+
+
+def test_loops_that_a_run_adds_are_a_relation_of_edge_types():
+    dataset = small_set()
+    types = torch.arange(dataset.edge_index.size(1)) % 3
+    dataset = replace(dataset, edge_attr=types[:, None])
+    run = small_run(model="mrs-gcn", jk=None, split="attr(edge_attr)", epochs=1)
+    assert relations_of(run, dataset) == 3
+    with_loops = replace(run, self_loops=True)
+    assert relations_of(with_loops, dataset) == 4
+    graph = split_input(with_loops, dataset)
+    loops = graph.edge_index[0] == graph.edge_index[1]
+    assert int(loops.sum()) == dataset.x.size(0)
+    assert train(with_loops, dataset, accelerator="cpu").status == "finished"
+    with pytest.raises(ValueError, match="must have an attribute `edge_attr`"):
+        relations_of(replace(run, undirected=True), dataset)
+
+
+def test_learned_split_is_trained_one_run_at_a_time(tmp_path):
+    run = replace(RUN, learned_split=True, split="degree", start="independent")
+    (result,) = train_lockstep([run], DATASET, accelerator="cpu", folder=tmp_path)
+    assert result.engine == "eager"
+    assert result.parameters > train(replace(run, learned_split=False), DATASET, accelerator="cpu").parameters
+    learned = load_best(tmp_path, run, DATASET).learned_split
+    assert float(learned.out.weight.detach().abs().max()) > 0
+    with pytest.raises(ValueError, match="`learned_split` must be False for a model without relations"):
+        replace(run, model="gcn")
+
+
+def test_learned_split_of_nodes():
+    run = small_run(model="mrs-gcn", jk=None, normalize=False, epochs=2, learned_split=True)
+    assert train(run, small_set(), accelerator="cpu").status == "finished"

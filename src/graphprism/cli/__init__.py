@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from graphprism._extras import MissingExtraError, needs_extra
 
 
 def main() -> None:
     """Runs ``graphprism``; where a package is missing, an error names it."""
-    try:
-        with needs_extra("the command line"):
-            # Commands print with rich and load it when they are called, which is too late to say that it is missing.
-            import rich  # noqa: F401
+    with exit_on_missing_extra("the command line"):
+        # Commands print with rich and load it when they are called, which is too late to say that it is missing.
+        import rich  # noqa: F401
 
-            from graphprism.cli.app import app
+        from graphprism.cli.app import app
+    with exit_on_missing_extra():
+        app(prog_name="graphprism")
+
+
+@contextmanager
+def exit_on_missing_extra(what: str = "this command") -> Iterator[None]:
+    """Prints the package that is missing and the command that installs it; exit code 2."""
+    try:
+        with needs_extra(what):
+            yield
     except MissingExtraError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    app(prog_name="graphprism")

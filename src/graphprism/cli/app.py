@@ -38,7 +38,8 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Split the edges of a graph into relations and keep deep graph networks from collapsing to one signal.",
     no_args_is_help=True,
-    add_completion=False,
+    # Names of commands, and with them of tables and figures, are the same in any case.
+    context_settings={"token_normalize_func": str.lower},
     pretty_exceptions_enable=False,
 )
 
@@ -64,6 +65,14 @@ def inspect() -> Any:
     from graphprism.cli.inspect import inspect
 
     return inspect
+
+
+@app.command()
+def advise() -> Any:
+    """Say which split to train with, or none: certificate, cost and a short paired trial."""
+    from graphprism.cli.advise import advise
+
+    return advise
 
 
 @app.command()
@@ -136,3 +145,19 @@ def report() -> Any:
     from graphprism.cli.report import report
 
     return report
+
+
+@app.command()
+def play() -> Any:
+    """Write a page to play with: signals on a graph through up to 128 layers, with and without a split."""
+    from graphprism.cli.play import play
+
+    return play
+
+
+@app.command()
+def doctor() -> Any:
+    """Print versions, devices, which backends run here and why others do not."""
+    from graphprism.cli.doctor import doctor
+
+    return doctor

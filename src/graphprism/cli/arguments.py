@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-# `graphprism.datasets.DATA_VARIABLE`, which would load torch; a test holds the two together.
-DATA_VARIABLE = "GRAPHPRISM_DATA"
+from graphprism.known import DATA_VARIABLE, DATASETS, data_folder
 
 GraphName = Annotated[
     str,
@@ -23,7 +22,9 @@ GraphName = Annotated[
 Data = Annotated[
     Path | None, typer.Option(envvar=DATA_VARIABLE, metavar="FOLDER", help="Folder of packed datasets, NAME.npz.")
 ]
-Labels = Annotated[bool, typer.Option("--labels", help="Nodes of an edge list have names, not numbers.")]
+Labels = Annotated[
+    bool, typer.Option("--labels", help="Nodes of an edge list are names, also where they look like numbers.")
+]
 Undirected = Annotated[bool, typer.Option("--undirected", help="The file names an edge once: add the way back.")]
 
 
@@ -36,6 +37,12 @@ def exit_on_user_error() -> Iterator[None]:
         # The reader of files speaks of its argument, which is an option here.
         typer.echo(f"error: {error}".replace("labels=True", "--labels"), err=True)
         raise typer.Exit(2) from error
+
+
+def complete_dataset(incomplete: str) -> list[str]:
+    """Names of data sets that begin so, for the shell."""
+    there = {*DATASETS, *(path.stem for path in data_folder().glob("*.npz"))}
+    return sorted(name for name in there if name.lower().startswith(incomplete.lower()))
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

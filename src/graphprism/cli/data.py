@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from graphprism._text import counted
-from graphprism.cli.arguments import Data, exit_on_user_error
-from graphprism.datasets import (
-    DATASETS,
-    DatasetFileError,
-    KnownDataset,
-    PackedDataset,
-    data_folder,
-    describe,
-    from_files,
-    load,
-    save,
-)
-from graphprism.datasets.load import packed_path
+from graphprism.cli.arguments import Data, complete_dataset, exit_on_user_error
+from graphprism.known import DATASETS, KnownDataset, data_folder, find_name
+
+if TYPE_CHECKING:
+    from graphprism.datasets import PackedDataset
 
 app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)
 
@@ -43,12 +35,20 @@ def list_datasets(data: Data = None) -> None:
 
 @app.command()
 def pack(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `graphprism data list` shows.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A name that `graphprism data list` shows.", autocompletion=complete_dataset
+        ),
+    ],
     data: Data = None,
 ) -> None:
     """Write a data set to NAME.npz in the folder of data sets; fetched by PyG, or read from its raw files there."""
     with exit_on_user_error():
-        there = (data_folder(data) / f"{name}.npz").is_file()
+        from graphprism.datasets import load
+        from graphprism.datasets.load import packed_path
+
+        there = (data_folder(data) / f"{find_name(name, data_folder(data))}.npz").is_file()
         path = packed_path(name, data)
         dataset = load(path)
     typer.echo(f"{path} {'was there already' if there else 'is written'}: {_summary(dataset)}.")
@@ -126,6 +126,8 @@ def import_files(
     }
     files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
     with exit_on_user_error():
+        from graphprism.datasets import describe, from_files, save
+
         dataset = from_files(
             path,
             _names(target or ""),
@@ -173,7 +175,7 @@ def verify(
 ) -> None:
     """Read packed files in full and check sizes, ranges and checksums; exit code 1 if one of them is not whole."""
     folder = data_folder(data)
-    paths = [Path(name) if name.endswith(".npz") else folder / f"{name}.npz" for name in names or []]
+    paths = [Path(name) if name.endswith(".npz") else folder / f"{find_name(name, folder)}.npz" for name in names or []]
     paths = paths or sorted(folder.glob("*.npz"))
     with exit_on_user_error():
         if not paths:
@@ -184,6 +186,8 @@ def verify(
 
 
 def _verify(path: Path) -> bool:
+    from graphprism.datasets import DatasetFileError, load
+
     try:
         dataset = load(path)
     except DatasetFileError as error:

@@ -25,6 +25,7 @@ def estimate(
     norm: option.Norm = None,
     dropout: option.Dropout = None,
     batch_size: option.BatchSize = None,
+    neighbors: option.Neighbors = None,
     epochs: option.Epochs = None,
     patience: option.Patience = None,
     seeds: option.Seeds = "0",

@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
-from graphprism.experiments.find_graph import find_graph
-from graphprism.plotting import check_format, draw_split, save_figure
 
 app = typer.Typer(help="Draw a figure of the theory.", no_args_is_help=True)
 
@@ -30,6 +28,9 @@ def split(
 ) -> None:
     """Draw a graph beside each of its relations: up, down and tie."""
     with exit_on_user_error():
+        from graphprism.experiments.find_graph import find_graph
+        from graphprism.plotting import check_format, draw_split, save_figure
+
         check_format(out)
         found = find_graph(graph, data, labels=labels, undirected=undirected)
         save_figure(draw_split(found, split, title=f"{Path(graph).name}, split by {split}"), out)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 from rich.console import Console
 
-from graphprism.analysis import Certificate, SplitComparison, certify, inspect_graph
 from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
-from graphprism.experiments.find_graph import find_graph
-from graphprism.nn import CONVOLUTIONS
+
+if TYPE_CHECKING:
+    import torch
+
+    from graphprism.analysis import Certificate, SplitComparison
 
 
 def inspect(
@@ -32,6 +33,9 @@ def inspect(
 ) -> None:
     """Say which splits distinguish the nodes of a graph or a dataset, and what is proven about them."""
     with exit_on_user_error():
+        from graphprism.analysis import certify, inspect_graph
+        from graphprism.experiments.find_graph import find_graph
+
         make = None if layer is None else _layer(layer)
         found = find_graph(graph, data, labels=labels, undirected=undirected)
         result: Certificate | SplitComparison = (
@@ -49,6 +53,8 @@ _CHANNELS = 64
 
 def _layer(name: str) -> Callable[[int], torch.nn.Module]:
     """Makes the layer of that name from the number of relations."""
+    from graphprism.nn import CONVOLUTIONS
+
     known = [other for other, conv in CONVOLUTIONS.items() if conv.relational and conv.edge_norm is not None]
     if name not in known:
         raise ValueError(f"--layer must be one of {', '.join(known)}, got {name!r}")

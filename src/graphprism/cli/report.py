@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +13,8 @@ import typer
 from graphprism._files import check_regular, write_whole
 from graphprism._text import counted
 from graphprism.cli.arguments import exit_on_user_error
-from graphprism.experiments import Ledger
-from graphprism.report import page
+from graphprism.ledger import Ledger
+from graphprism.report import page, paper_page
 from graphprism.results import RunResult, TableResult
 
 
@@ -26,6 +27,12 @@ def read_figures(folder: Path) -> dict[str, str]:
     """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with the settings from the JSON beside it."""
     paths = [path for path in sorted(folder.glob("figure-*/figure-*.svg")) if path.is_file()]
     return {_title(path): path.read_text("utf-8", errors="replace") for path in paths if path.stem == path.parent.name}
+
+
+def tables_of(runs: Sequence[RunResult], tables: Sequence[TableResult]) -> list[TableResult]:
+    """Tables with a cell that one of these runs is behind."""
+    keys = {run.key for run in runs}
+    return [table for table in tables if any(not keys.isdisjoint(cell.runs) for cell in table.cells)]
 
 
 def _table(path: Path) -> TableResult:
@@ -52,7 +59,9 @@ TABLES = Path("outputs/tables")
 
 
 def report(
-    ledger: Annotated[Path, typer.Option(metavar="FILE", help="Results of runs, one a line.")] = LEDGER,
+    ledger: Annotated[
+        Path, typer.Option(metavar="FILE", help="Results of runs, one a line; shows what belongs to them.")
+    ] = LEDGER,
     tables: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Tables, NAME.json; figures are looked for beside it.")
     ] = TABLES,
@@ -60,9 +69,25 @@ def report(
         Path,
         typer.Option(metavar="FILE|FOLDER", help="The page to write; a folder of results gets its own report.html."),
     ] = Path("outputs/report.html"),
+    paper: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Instead, every cell of the paper's tables as Markdown, --out FILE.md, from the ledgers *.jsonl and "
+            "tables *.json of a folder.",
+        ),
+    ] = None,
 ) -> None:
     """Make one HTML page of all results: tables beside the paper's, loss curves and every run."""
+    if paper is not None:
+        with exit_on_user_error():
+            _write_paper(paper, out)
+        return
     asked_for = {ledger, tables} - {LEDGER, TABLES}
+    # A ledger that is named alone brings the tables of its own runs, and figures, which have none, stay away.
+    alone = ledger in asked_for and tables not in asked_for
+    if alone and not out.is_dir():
+        tables = ledger.parent / TABLES.name
     if out.is_dir():  # what other commands were given as --out
         ledger, tables = (path if path in asked_for else out / path.name for path in (ledger, tables))
         out = out / "report.html"
@@ -74,8 +99,27 @@ def report(
             if path.exists() and not holds:
                 raise ValueError(f"{path}: must be {kind}, got something else")
         found, runs, figures = read_tables(tables), _read_runs(ledger), read_figures(tables.parent)
+        if alone:
+            found, figures = tables_of(runs, found), {}
         write_whole(out, page(found, runs, figures), "the report")
     typer.echo(f"The report of {counted(runs, 'run')} and {counted(found, 'table')} is in {out}.")
+
+
+def paper_text(folder: Path, out: Path) -> str:
+    """The page of Markdown that belongs at ``out``."""
+    from graphprism.experiments.stored import stored_tables
+
+    tables, absent = stored_tables(folder)
+    return paper_page(tables, f"graphprism report --paper {folder} --out {out}", absent)
+
+
+def _write_paper(folder: Path, out: Path) -> None:
+    if out.suffix != ".md":
+        raise ValueError(f"`--out` must be a file that ends in .md with --paper, got {out}")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder")
+    write_whole(out, paper_text(folder, out), "the page")
+    typer.echo(f"Every cell of the paper's tables is in {out}.")
 
 
 def _read_runs(ledger: Path) -> list[RunResult]:

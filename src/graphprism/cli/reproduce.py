@@ -1,4 +1,4 @@
-"""``graphprism reproduce``: a command for every entry of `graphprism.experiments.tables.TABLES`."""
+"""``graphprism reproduce``: a command for every experiment."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from graphprism.cli.arguments import Data, exit_on_user_error
-from graphprism.cli.progress import StepProgress
-from graphprism.experiments import TABLES, Experiment
+from graphprism.cli.listed_experiments import LISTED
+
+if TYPE_CHECKING:
+    from graphprism.cli.listed_experiments import ListedExperiment
+    from graphprism.experiments import Experiment
 
 # Columns in a file or a pipe, where the width of a terminal is not known; six columns of numbers fit.
 _WIDTH = 100
@@ -40,10 +43,12 @@ def reproduce() -> None:
 
 
 def run_experiment(
-    experiment: Experiment, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool
+    experiment: Experiment | ListedExperiment, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool
 ) -> None:
     """Runs an experiment, prints its result and where its files are; or prints what would run."""
     with exit_on_interrupt(), exit_on_user_error(), plain_warnings():
+        from graphprism.cli.progress import StepProgress
+
         job = experiment.prepare(options, data, out, dry_run)
         if dry_run:
             typer.echo("\n".join(job.plan()))
@@ -72,7 +77,7 @@ def plain_warnings() -> Iterator[None]:
         yield
 
 
-def command_of(experiment: Experiment) -> Callable[..., None]:
+def command_of(experiment: Experiment | ListedExperiment) -> Callable[..., None]:
     """The command of an experiment: a function whose signature holds its options, as typer reads them."""
 
     def command(**values: Any) -> None:
@@ -91,5 +96,5 @@ def command_of(experiment: Experiment) -> Callable[..., None]:
     return command
 
 
-for _experiment in TABLES:
+for _experiment in LISTED:
     app.command(_experiment.name, help=_experiment.help)(command_of(_experiment))

@@ -20,12 +20,14 @@ from graphprism.cli.arguments import suggest
 from graphprism.cli.epoch_log import EpochLog
 from graphprism.cli.progress import EpochProgress
 from graphprism.cli.run_file import NONE, write_run_file
-from graphprism.cli.train_options import DATASET_DEFAULTS, DIRECTED_PROTOCOL, MODELS, NODE_PROTOCOL
+from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.runner import Listener, finished_results, run_missing
+from graphprism.known import find_name
 from graphprism.nn import CONVOLUTIONS
+from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, EpochReport, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
@@ -81,6 +83,7 @@ def _model(run: Run, dataset: PackedDataset) -> str:
         more[f"{run.split_layers} layers split"] = run.split_layers != "all"
         start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
         more[start] = True
+        more["learned split"] = run.learned_split
         more["diagonal deviations"] = run.deviation == "diagonal"
     words = "".join(f", {word}" for word, on in {**more, f"dropout {run.dropout:g}": run.dropout}.items() if on)
     parameters = sum(weight.numel() for weight in build_model(run, dataset).parameters())
@@ -131,7 +134,7 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
     given = {name: value for name, value in options.items() if name in known and value is not None}
     given |= {name: None for name, value in given.items() if value == NONE and name in _MAY_BE_NONE}
-    shared = {**_protocol(given.get("dataset", "molecules"), dataset), **given}
+    shared = {**_defaults(given.get("dataset", "molecules"), dataset), **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
     models = [_known_model(name) for name in _parts("model", names)]
@@ -140,27 +143,29 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     count = len(models) * len(rates) * len(folds) * len(seeds)
     if count > _MOST_RUNS:
         raise ValueError(f"models, rates, folds and seeds must make at most {_MOST_RUNS:,} runs, got {count:,}")
+    learned = bool(shared.pop("learned_split", False))
     return [
-        Run(**shared, model=model, lr=lr, fold=fold, seed=seed)
+        Run(**shared, model=model, lr=lr, fold=fold, seed=seed, learned_split=learned and _has_relations(model))
         for model, lr, fold, seed in product(models, rates, folds, seeds)
     ]
 
 
-def _protocol(name: str, dataset: PackedDataset) -> dict[str, Any]:
-    """Defaults of the level of a data set, and of the data set itself."""
-    if dataset.level != "graph":
-        protocol = DIRECTED_PROTOCOL if dataset.directed else NODE_PROTOCOL
-        if dataset.level == "link":  # weight decay pulls all inner products to 0: AUROC 0.76 instead of 0.93 on Cora
-            protocol = {**protocol, "weight_decay": 0.0}
-        columns = [] if dataset.preprocessing is None else dataset.preprocessing["nodes"]
-        # numbers that were scaled have a mean of 0, and their sum says nothing
-        is_scaled = any(column["kind"] == "number" for column in columns)
-        return {**protocol, "row_normalise": False} if is_scaled else protocol
-    return DATASET_DEFAULTS.get(name, {})
+def _defaults(name: str, dataset: PackedDataset) -> dict[str, Any]:
+    """The protocol of a data set, without what its columns do not allow."""
+    columns = [] if dataset.preprocessing is None else dataset.preprocessing["nodes"]
+    found = protocol(name, dataset.level, dataset.directed)
+    # numbers that were scaled have a mean of 0, and their sum says nothing
+    is_scaled = any(column["kind"] == "number" for column in columns)
+    return {**found, "row_normalise": False} if is_scaled and dataset.level != "graph" else found
+
+
+def _has_relations(model: str) -> bool:
+    return CONVOLUTIONS[model].relational
 
 
 def _default_models(dataset: PackedDataset) -> str:
-    return "dir-gcn,mrs-dir-gcn" if dataset.level != "graph" and dataset.directed else "gcn,mrs-gcn"
+    plain = plain_model(dataset.level, dataset.directed)
+    return f"{plain},{CONVOLUTIONS[plain].partner}"
 
 
 def parse_numbers(name: str, text: str) -> list[int]:
@@ -345,6 +350,8 @@ def run_training(options: Mapping[str, Any]) -> None:
     placement, out = placement_of(options), Path(options["out"])
     progress = EpochProgress(quiet=not placement.is_rank0)
     try:
+        # one spelling, which the keys of runs have
+        options = {**options, "dataset": find_name(options["dataset"], data_folder(options["data"]))}
         dataset = train_data(options["dataset"], options["data"])
         runs = train_runs(options, dataset)
         plan = train_plan(runs, dataset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,7 +14,9 @@ from rich.table import Table
 
 from graphprism._text import counted, percent
 from graphprism.cli.arguments import Undirected, exit_on_user_error
-from graphprism.streaming import TypedEdges, open_edges, split_file, split_sql
+
+if TYPE_CHECKING:
+    from graphprism.streaming import TypedEdges
 
 
 def split(
@@ -47,6 +49,8 @@ def split(
             return
         if out is None:
             raise ValueError("-o must name the Parquet file to write, got none")
+        from graphprism.streaming import split_file
+
         with EdgeProgress() as progress:
             found = split_file(
                 edges,
@@ -67,6 +71,8 @@ def _sql(
 ) -> str:
     if undirected:
         raise ValueError("--undirected must not come with --sql: add the way back to the table")
+    from graphprism.streaming import open_edges, split_sql
+
     found = open_edges(edges, source=source, target=target)
     place = f"{edges}/" if edges.is_dir() else str(edges)
     return split_sql(

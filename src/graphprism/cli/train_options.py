@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from graphprism.cli.arguments import complete_dataset
+from graphprism.protocols import DATASET_DEFAULTS, NODE_PROTOCOL, PROTOCOL
 from graphprism.results import ACCELERATORS, ENGINES
 
 # The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
@@ -15,89 +17,12 @@ MODELS = (
     "mrs-gated-gcn-9",
     *(f"{form}{layer}" for layer in ("gcne", "gine") for form in ("", "mrs-")),
     "gat-degree",
+    "lmgc",
     "mlp",
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat") for form in ("dir-", "mrs-dir-")),
     "pyg-gcn",
     "pyg-rgcn",
 )
-# The defaults of `graphprism.training.Run`: the paper's protocol on ZINC. A test holds the two together.
-PROTOCOL: dict[str, Any] = {
-    "split": "degree",
-    "layers": 8,
-    "budget": 500_000,
-    "pe": 0,
-    "walk_steps": 0,
-    "activation": "relu",
-    "split_layers": "all",
-    "head_layers": 1,
-    "head": "halving",
-    "head_activation": "relu",
-    "dropout": 0.0,
-    "start": "shared",
-    "decay": 1000.0,
-    "deviation": "full",
-    "optimizer": "adamw",
-    "lr": 0.001,
-    "weight_decay": 0.0,
-    "clip": 1.0,
-    "schedule": "cosine",
-    "warmup": 5,
-    "batch_size": 32,
-    "epochs": 400,
-    "precision": "float32",
-}
-# Defaults of one data set that differ from the protocol. `molecules` is for trying things out: both models end within a
-# minute on two cores. Relations start apart where they do in the paper, and on molecules like the paper's.
-DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
-    "molecules": {
-        "layers": 6,
-        "budget": 90_000,
-        "start": "independent",
-        "warmup": 0,
-        "batch_size": 64,
-        "epochs": 8,
-    },
-    "zinc12k": {"start": "independent"},
-    "zinc": {"start": "independent", "epochs": 500},
-    "peptides-func": {"start": "independent", "batch_size": 200, "epochs": 250},
-    "peptides-struct": {"start": "independent", "batch_size": 200, "epochs": 250},
-}
-
-
-# Data sets with targets of nodes: the whole graph at once, early stopping by validation. Undirected graphs take the
-# usual recipe of citation graphs, directed ones that of Dir-GNN on Chameleon.
-NODE_PROTOCOL: dict[str, Any] = {
-    "layers": 2,
-    "width": 64,
-    "dropout": 0.5,
-    "input_dropout": True,
-    "self_loops": True,
-    "row_normalise": True,
-    "optimizer": "adam",
-    "lr": 0.01,
-    "weight_decay": 5e-4,
-    "clip": 0.0,
-    "schedule": "constant",
-    "warmup": 0,
-    "batch_size": None,
-    "epochs": 1000,
-    "patience": 200,
-}
-DIRECTED_PROTOCOL: dict[str, Any] = {
-    **NODE_PROTOCOL,
-    "layers": 5,
-    "width": 128,
-    "jk": "max",
-    "normalize": True,
-    "dropout": 0.2,
-    "decay": 0.0,  # as in the paper's directed runs
-    "input_dropout": False,
-    "self_loops": False,
-    "lr": 0.005,
-    "weight_decay": 0.0,
-    "epochs": 10_000,
-    "patience": 400,
-}
 
 
 def shown_default(name: str) -> str:
@@ -130,11 +55,30 @@ def _setting(name: str, help: str, metavar: str | None, panel: str) -> Any:
 
 _WHERE = "Where and how it runs"
 
-Dataset = Annotated[str, typer.Option(metavar="NAME", help="A name that `graphprism data list` shows, or FILE.npz.")]
+
+def complete_models(incomplete: str) -> list[str]:
+    """Names of models that the last one begins, after those before it, for the shell.
+
+    >>> complete_models("gcn,mrs-sa")
+    ['gcn,mrs-sage']
+    """
+    before, comma, last = incomplete.rpartition(",")
+    return sorted(f"{before}{comma}{name}" for name in MODELS if name.startswith(last))
+
+
+Dataset = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="A name that `graphprism data list` shows, or FILE.npz.",
+        autocompletion=complete_dataset,
+    ),
+]
 Models = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
+        autocompletion=complete_models,
         help="Between commas: gcn, sage, gat, gin, gated-gcn, gcne, gine, each as mrs-NAME; dir-gcn, dir-sage, "
         "dir-gat, each as mrs-NAME, for directed graphs; mlp.",
         show_default="gcn,mrs-gcn; dir-gcn,mrs-dir-gcn on directed graphs",
@@ -189,6 +133,13 @@ Deviation = Annotated[
     _network("deviation", "What sets relations apart: matrices, or a factor for each channel.", "full|diagonal"),
 ]
 
+LearnedSplit = Annotated[
+    bool,
+    typer.Option(
+        "--learned-split", help="Scores of relations are trained, from --split (MRS models).", rich_help_panel="Network"
+    ),
+]
+
 Alpha = Annotated[
     float | None, typer.Option(help="Share of the nodes that a node points to (dir-).", rich_help_panel="Network")
 ]
@@ -199,7 +150,16 @@ WeightDecay = Annotated[float | None, _training("weight_decay", "Of the optimise
 Clip = Annotated[float | None, _training("clip", "Largest norm of the gradient; 0 does not clip.")]
 Schedule = Annotated[str | None, _training("schedule", "Of the learning rate.", "cosine|constant")]
 Warmup = Annotated[int | None, _training("warmup", "Epochs in which the learning rate grows from 0.")]
-BatchSize = Annotated[int | None, _training("batch_size", "Graphs in a batch.")]
+BatchSize = Annotated[int | None, _training("batch_size", "Graphs in a batch, or nodes with --neighbors.")]
+Neighbors = Annotated[
+    int | None,
+    typer.Option(
+        min=-1,
+        help="Neighbours sampled of every node in each layer, -1 for all, in batches of --batch-size nodes.",
+        show_default="the whole graph at once",
+        rich_help_panel="Training",
+    ),
+]
 Epochs = Annotated[int | None, _training("epochs", "Passes over the training set, at most.")]
 Patience = Annotated[
     int | None,

@@ -3,12 +3,12 @@
 from graphprism.datasets.describe import describe
 from graphprism.datasets.from_data import from_data
 from graphprism.datasets.from_files import ImportOptions, from_files
-from graphprism.datasets.known import DATASETS, KnownDataset
 from graphprism.datasets.leak_audit import LeakAudit, leak_audit
-from graphprism.datasets.load import DATA_VARIABLE, data_folder, from_pyg, from_raw, load
+from graphprism.datasets.load import from_pyg, from_raw, load
 from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import PackedDataset, row_normalise
 from graphprism.datasets.packed_file import DatasetFileError, read, save
+from graphprism.known import DATA_VARIABLE, DATASETS, KnownDataset, data_folder
 
 __all__ = [
     "DATASETS",

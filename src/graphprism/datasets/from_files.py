@@ -27,12 +27,12 @@ from graphprism.datasets.from_data import (
     with_target,
 )
 from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
-from graphprism.datasets.load import data_folder
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset, small_whole
 from graphprism.datasets.packed_file import DatasetFileError, read
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
 from graphprism.datasets.targets import EncodedTarget, encode_target
 from graphprism.io.columns import Columns, as_text
+from graphprism.known import data_folder
 from graphprism.packed import open_arrays
 
 Array = npt.NDArray[Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import zipfile
 from collections.abc import Iterable
@@ -15,13 +14,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from graphprism._checks import check_choice, check_path
-from graphprism.datasets.known import DATASETS, KnownDataset
 from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import MASKS, SPLITS, PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import read, save
 from graphprism.datasets.raw import arxiv_year, heterophilous, snap_patents
 from graphprism.datasets.raw.molecule_files import peptides, zinc
 from graphprism.datasets.raw.planetoid import planetoid
+from graphprism.known import DATASETS, KnownDataset, data_folder, find_name
 
 
 def from_raw(name: str, folder: Path) -> PackedDataset:
@@ -122,16 +121,13 @@ def pack_graphs(name: str, known: KnownDataset, graphs: Iterable[Data], split: T
     )
 
 
-DATA_VARIABLE = "GRAPHPRISM_DATA"
-
-
 def load(name: str | Path, root: str | Path | None = None) -> PackedDataset:
     """Gives a data set with its splits, task, metric and numbers of types.
 
-    ``molecules`` is generated. Any other name is read from ``NAME.npz`` in the folder of data sets; one of `DATASETS`
-    that is not there is fetched by PyG's loader, or made from its raw files, and packed into that folder, once. A path
-    to an ``.npz`` file is read as it is. Task, metric and types come from the file, and where it leaves them out from
-    its name in `DATASETS`.
+    ``molecules`` is generated. Any other name, in any case, is read from ``NAME.npz`` in the folder of data sets; one
+    of `DATASETS` that is not there is fetched by PyG's loader, or made from its raw files, and packed into that folder,
+    once. A path to an ``.npz`` file is read as it is. Task, metric and types come from the file, and where it leaves
+    them out from its name in `DATASETS`.
 
     Args:
         name: A name of `DATASETS`, of a file in the folder, or a path that ends in ``.npz``.
@@ -146,17 +142,17 @@ def load(name: str | Path, root: str | Path | None = None) -> PackedDataset:
     10000
     """
     check_path("name", name)
-    if name == "molecules":
-        return molecules()
     if str(name).endswith(".npz"):
         return read(name, _defaults(Path(name).stem))
-    return read(packed_path(str(name), root), _defaults(str(name)))
+    name = find_name(str(name), data_folder(root))
+    return molecules() if name == "molecules" else read(packed_path(name, root), _defaults(name))
 
 
 def packed_path(name: str, root: str | Path | None = None) -> Path:
     """The packed file of a name, made first where there is none."""
     check_path("name", name)
     folder = data_folder(root)
+    name = find_name(name, folder)
     path = folder / f"{name}.npz"
     if path.is_file():
         return path
@@ -174,22 +170,6 @@ def _make(name: str, folder: Path) -> PackedDataset:
     if not known.files and not known.loader:
         raise FileNotFoundError(f"{name}: put {name}.npz into {folder}; its graphs are published at {known.address}")
     return from_raw(name, folder) if known.files else from_pyg(name, folder)
-
-
-def data_folder(root: str | Path | None = None) -> Path:
-    """``root``, else the folder that the environment names, else the user's cache."""
-    named = named_folder(root)
-    if named is not None:
-        return named
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphprism"
-
-
-def named_folder(root: str | Path | None = None) -> Path | None:
-    """``root``, else the folder that the environment names, else None."""
-    if root is not None:
-        check_path("root", root)
-    named = root or os.environ.get(DATA_VARIABLE)
-    return Path(named) if named else None
 
 
 def _defaults(name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from graphprism._checks import check_integer, check_no_nan, check_range, check_shape, check_type
-from graphprism.datasets.known import KnownDataset
+from graphprism.known import KnownDataset
 
 
 def row_normalise(x: Tensor, lowest: float | None = None) -> Tensor:
@@ -174,6 +174,30 @@ class PackedDataset:
             if (mask := getattr(self, key)) is not None:
                 found[key] = mask[nodes]
         return found
+
+    def select(self, indices: Sequence[int] | Tensor) -> PackedDataset:
+        """These graphs of a set of graphs, with their targets and folds, as a set of their own.
+
+        >>> from graphprism.datasets import molecules
+        >>> molecules(30).select([3, 7])
+        PackedDataset('molecules', 2 graphs, graph regression by mae)
+        """
+        if self.level != "graph" or self.split is None:
+            raise ValueError(f"{self.name} must have targets of graphs to select some, got those of {self.level}s")
+        chosen = self._chosen(indices)
+        nodes, node_ptr = _rows_of(self.node_ptr, chosen)
+        edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
+        return replace(
+            self,
+            x=self.x[nodes],
+            edge_index=self.edge_index[:, edges],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            y=self.y[chosen],
+            split=self.split[chosen],
+            node_ptr=node_ptr,
+            edge_ptr=edge_ptr,
+            sha256="",
+        )
 
     def normalised(self) -> PackedDataset:
         """The same set with features that add up to one in every row, see `graphprism.datasets.row_normalise`."""

@@ -1,7 +1,6 @@
 """The tables and figures of the paper, each from a specification to numbers, and the ledger of all results."""
 
 from graphprism.experiments.experiment import Experiment, Measured, Option, TrainedTable
-from graphprism.experiments.ledger import Ledger
 from graphprism.experiments.runner import Reproduction, Trainer, trainer_for
 from graphprism.experiments.spec import CellSpec, Settings, TableSpec
 from graphprism.experiments.table import show_table
@@ -24,6 +23,7 @@ from graphprism.experiments.tables.memory import memory_table
 from graphprism.experiments.tables.parameters import parameters_table
 from graphprism.experiments.tables.runtime import runtime_table
 from graphprism.experiments.tables.zinc import plot_training_loss
+from graphprism.ledger import Ledger
 
 __all__ = [
     "DEPTH",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from graphprism.analysis import FileGraph, read_graph
 from graphprism.datasets import DATA_VARIABLE, PackedDataset, load, molecules
-from graphprism.datasets.load import named_folder
+from graphprism.known import find_name, named_folder
 from graphprism.splitting import Graph
 from graphprism.testing import molecule
 
@@ -22,18 +22,18 @@ def find_graph(
     Args:
         name: File, data set or molecule.
         data: Folder of packed datasets; without it the one that the environment variable ``GRAPHPRISM_DATA`` names.
-        labels: See `graphprism.analysis.read_graph`.
+        labels: Nodes of an edge list are names, also where they look like numbers; else the file says.
         undirected: See `graphprism.analysis.read_graph`.
 
     >>> find_graph("molecule:7").num_nodes
     23
     """
-    if not Path(name).exists() and (made := _MOLECULE.fullmatch(name)):
+    if not Path(name).exists() and (made := _MOLECULE.fullmatch(name.lower())):
         return molecule(int(made[1] or 0))
     path = Path(name)
     if not path.exists() and path.name == name and not path.suffix:
         path = dataset_file(name, data)
-    return read_graph(path, labels=labels, undirected=undirected)
+    return read_graph(path, labels=labels or None, undirected=undirected)
 
 
 def dataset_file(name: str, data: Path | None) -> Path:
@@ -44,7 +44,7 @@ def dataset_file(name: str, data: Path | None) -> Path:
             f"{name}: no such file, and no folder of datasets to look for {name}.npz in; "
             f"name it with --data or {DATA_VARIABLE}"
         )
-    path = folder / f"{name}.npz"
+    path = folder / f"{find_name(name, folder)}.npz"
     if not path.is_file():
         names = ", ".join(sorted(file.stem for file in folder.glob("*.npz"))) or "no datasets"
         raise FileNotFoundError(f"{name}: neither a file nor a dataset of {folder}, which holds {names}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from graphprism._files import write_whole
-from graphprism.experiments.ledger import is_node_run_0_1
+from graphprism.ledger import is_node_run_0_1
 from graphprism.training.run import ORIGIN, run_key
 
 # Defaults that fields of runs on nodes had in version 0.1, whose keys left out what was at its default.

@@ -12,10 +12,10 @@ import torch
 
 from graphprism import training
 from graphprism.datasets import PackedDataset
-from graphprism.experiments.ledger import Ledger, claim_all
 from graphprism.experiments.plan import Estimate, PlannedCell, estimate, load_datasets, plan, runs_to_do
 from graphprism.experiments.spec import OnEpoch, Settings, TableSpec
 from graphprism.experiments.table import make_table, write_table
+from graphprism.ledger import Ledger, claim_all
 from graphprism.results import RunResult, TableResult
 from graphprism.training import Diverged, Run
 from graphprism.training.train import lockstep_key

@@ -16,7 +16,7 @@ from graphprism._checks import check_positive, check_type
 from graphprism._extras import needs_extra
 from graphprism._files import claim
 from graphprism.datasets import PackedDataset
-from graphprism.experiments.ledger import Ledger
+from graphprism.ledger import Ledger
 from graphprism.results import RunResult
 from graphprism.training import EpochReport, Run, Task, data_identity, train_lockstep
 

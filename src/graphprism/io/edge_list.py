@@ -220,15 +220,29 @@ _LARGEST_INTEGER = 2**63 - 1
 _SPARE_NODES = 10_000_000
 
 
-def read_edge_list(path: Path, *, labels: bool = False) -> FileGraph:
+def has_names(path: Path) -> bool:
+    """Whether the first edge has a node that is no number; a first line of two names may be names of columns."""
+    first = [cells for _, (_, cells) in zip(range(2), _rows(path), strict=False)]
+    return bool(first) and not all(_is_number(cell) for cell in first[-1][:2])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def read_edge_list(path: Path, *, labels: bool | None = False) -> FileGraph:
     """Reads an edge list: ``source target [weight]`` on each line, separated by spaces, tabs, commas or semicolons.
 
     Lines that are empty or start with # or % are skipped, and so is a first line of column names. Nodes are whole
     numbers from 0 and keep their number, so that there are as many nodes as the largest one plus 1. With ``labels``
-    every node is a name, and nodes are numbered in the order in which they appear. The file is read in blocks of 16
-    MB.
+    every node is a name, and nodes are numbered in the order in which they appear; None asks `has_names`. The file is
+    read in blocks of 16 MB.
     """
-    if labels:
+    if has_names(path) if labels is None else labels:
         return read_named_edges(path)
     ends: list[npt.NDArray[np.int32]] = []
     weights: list[npt.NDArray[np.float64]] = []

@@ -20,14 +20,15 @@ _ZIP, _PARQUET = b"PK", b"PAR1"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected: bool = False) -> FileGraph:
+def read_graph(path: str | os.PathLike[str], *, labels: bool | None = False, undirected: bool = False) -> FileGraph:
     r"""Reads an edge list, GraphML or a packed ``.npz``: the first bytes say which. The first two may be gz.
 
     Reads Parquet that `graphprism split` wrote as well, with ``edge_type``, and compares it with its checksums.
 
     Args:
         path: The file.
-        labels: Take the nodes of an edge list as names, and number them in the order in which they appear.
+        labels: Take the nodes of an edge list as names, and number them in the order in which they appear. None does so
+            where the first edge of the file has a node that is no number.
         undirected: Add every edge the other way round, too (loops stay single), for files that name an edge once.
 
     Raises:
@@ -48,7 +49,7 @@ def read_graph(path: str | os.PathLike[str], *, labels: bool = False, undirected
         raise GraphFileError(file, "must fit into memory, got a graph that needs more than there is") from None
 
 
-def _read(file: Path, labels: bool, undirected: bool) -> FileGraph:
+def _read(file: Path, labels: bool | None, undirected: bool) -> FileGraph:
     start = _first_bytes(file)
     if not start:
         raise GraphFileError(file, "is empty")

@@ -3,6 +3,8 @@
 from graphprism.nn.conv import (
     DegreeGATConv,
     DirConv,
+    LearnedSplit,
+    LMGCConv,
     MRSConv,
     MRSGATConv,
     MRSGatedGCNConv,
@@ -21,6 +23,8 @@ __all__ = [
     "Convolution",
     "DegreeGATConv",
     "DirConv",
+    "LMGCConv",
+    "LearnedSplit",
     "MRSConv",
     "MRSGATConv",
     "MRSGCNConv",

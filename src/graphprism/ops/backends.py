@@ -82,6 +82,10 @@ class Backends(Collection[str]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def reasons(self) -> dict[str, str]:
+        """Why each of the other backends cannot run on this machine."""
+        return {name: reason for name in self._backends if (reason := self._missing(name)) is not None}
+
     def _missing(self, name: str) -> str | None:
         """Why a backend cannot run on this machine."""
         return None if name in self._loaded else kernels.missing(str(self._backends[name]).partition(":")[0])

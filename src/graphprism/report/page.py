@@ -6,7 +6,9 @@ import base64
 from collections.abc import Mapping, Sequence
 
 from graphprism.report import assets
+from graphprism.report.comparison import comparison
 from graphprism.report.curves import curves
+from graphprism.report.depth import depth
 from graphprism.report.html import Html, join, section, tag
 from graphprism.report.overview import overview
 from graphprism.report.runs import run_list
@@ -29,7 +31,9 @@ def _figure(title: str, svg: str) -> Html:
 
 # Every table has a heading of its own, to which the overview links.
 PARTS = {
+    "comparison": "Plain against split",
     "overview": "At a glance",
+    "depth": "Score by depth",
     "figures": "Figures",
     "curves": "Loss curves",
     "runs": "Runs",
@@ -58,8 +62,10 @@ def page(
     """
     newest = latest(runs)
     parts = {
+        "comparison": comparison(list(newest.values())),
         "overview": overview(tables),
         "tables": tables_section(tables, newest) or None,
+        "depth": depth(list(newest.values())),
         "figures": figures_section(figures or {}),
         "curves": curves(list(newest.values())),
         "runs": run_list(runs),

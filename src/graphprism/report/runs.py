@@ -31,22 +31,23 @@ class Column:
     about: str | None = None
 
 
+# Scores stand first: they are in sight on a page of 1024 pixels, and what made them follows.
 COLUMNS: Sequence[Column] = (
     Column("dataset", lambda run: run.run.get("dataset")),
+    Column("metric", lambda run: run.metric),
+    Column("val", lambda run: run.at_best("val"), about="best validation score"),
+    Column("test", lambda run: run.at_best("test"), about="test score at the best epoch"),
+    Column("train", lambda run: run.smallest("train_loss"), about="smallest training loss of all epochs"),
+    Column("best epoch", lambda run: run.best_epoch, about="epoch of the best validation score"),
+    Column("parameters", lambda run: run.parameters, lambda value: fixed(value, 0)),
+    Column("time", lambda run: run.seconds, duration),
     Column("model", lambda run: run.run.get("model")),
     Column("split", lambda run: run.run.get("split") if splits_edges(run.run) else None),
     Column("layers", lambda run: run.run.get("layers")),
     Column("width", lambda run: run.width),
-    Column("parameters", lambda run: run.parameters, lambda value: fixed(value, 0)),
     Column("lr", lambda run: run.run.get("lr"), about="largest learning rate"),
     Column("seed", lambda run: run.run.get("seed")),
-    Column("metric", lambda run: run.metric),
-    Column("best epoch", lambda run: run.best_epoch, about="epoch of the best validation score"),
-    Column("train", lambda run: run.smallest("train_loss"), about="smallest training loss of all epochs"),
-    Column("val", lambda run: run.at_best("val"), about="best validation score"),
-    Column("test", lambda run: run.at_best("test"), about="test score at the best epoch"),
     Column("step ms", lambda run: run.step_ms, about="median time of a training step; of runs in lockstep their share"),
-    Column("time", lambda run: run.seconds, duration),
     Column("engine", lambda run: run.engine),
     Column("device", lambda run: run.hardware.get("name") or run.hardware.get("device")),
 )

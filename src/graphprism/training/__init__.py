@@ -5,6 +5,7 @@ from graphprism.training.build_model import build_model, load_best
 from graphprism.training.checkpoint import CheckpointError
 from graphprism.training.estimate import Estimate, estimate
 from graphprism.training.predictor import Predictions, Predictor, load
+from graphprism.training.processes import ProcessLost, mean_over_processes
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
 from graphprism.training.session import Diverged, EpochReport
@@ -20,6 +21,7 @@ __all__ = [
     "Metric",
     "Predictions",
     "Predictor",
+    "ProcessLost",
     "Run",
     "Task",
     "build_model",
@@ -29,6 +31,7 @@ __all__ = [
     "forget",
     "load",
     "load_best",
+    "mean_over_processes",
     "train",
     "train_lockstep",
 ]

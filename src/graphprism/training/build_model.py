@@ -88,6 +88,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         decay=run.decay,
         deviation=run.deviation,
         weight_init=run.weight_init,
+        learned_split=run.learned_split,
         readout=readout_of(dataset) if on_graphs else None,
         head_layers=run.head_layers,
         head=run.head,

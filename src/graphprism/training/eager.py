@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, 
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
+from graphprism.training.sampled_nodes import NodeBatch, SampledNodes
 from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 from graphprism.training.whole_graph import WholeGraph, WholeGraphBatch
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
 _EVALUATED_AT_ONCE = 512
 
 
-def data_source(run: Run, dataset: PackedDataset, device: torch.device | str) -> PreparedDataset | WholeGraph:
-    """The data of a run, prepared once, on the device: batches of graphs, or one whole graph."""
+AnyBatch: TypeAlias = GraphBatch | NodeBatch | WholeGraphBatch
+
+
+def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> PreparedDataset | SampledNodes | WholeGraph:
+    """The data of a run, prepared once: batches of graphs, batches of nodes with sampled neighbours, or one graph."""
+    if run.neighbors is not None:
+        return SampledNodes(run, dataset, device)
     return (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, device)
 
 
@@ -41,9 +47,7 @@ def install_readout(network: GNN) -> None:
         network.readout = GraphReadout(readout_is_mean(network))
 
 
-def outputs_of_batch(
-    model: torch.nn.Module, network: GNN, batch: GraphBatch | WholeGraphBatch, dropped: float = 0.0
-) -> Tensor:
+def outputs_of_batch(model: torch.nn.Module, network: GNN, batch: AnyBatch, dropped: float = 0.0) -> Tensor:
     """Outputs for the graphs, nodes or pairs of a batch.
 
     Args:
@@ -63,8 +67,9 @@ def outputs_of_batch(
 class EagerEngine:
     """The network, the optimiser and the data of one run on the devices of a Fabric.
 
-    A batch of graphs is divided among the processes; the gradient is that of one process with the whole batch. Nodes
-    and links are trained on the whole graph, by one process.
+    A batch of graphs, or of nodes with sampled neighbours, is divided among the processes; the gradient is that of one
+    process with the whole batch. Nodes without ``run.neighbors`` and links are trained on the whole graph, by one
+    process.
 
     Args:
         fabric: Lightning's Fabric, launched.
@@ -78,7 +83,7 @@ class EagerEngine:
         self.fabric, self.run, self.task, self.outputs = fabric, run, Task.of(dataset, run), dataset.num_outputs
         self.runs, self.device, self.processes = [run], fabric.device, fabric.world_size
         self._width = width_of(run, dataset)
-        self.data = data_source(run, dataset, fabric.device)
+        self.data = _data_source(run, dataset, fabric.device)
         self._dtype = torch.float64 if run.precision == "float64" else torch.float32
         self.network: GNN = build_model(run, dataset).to(self._dtype)
         install_readout(self.network)
@@ -87,6 +92,7 @@ class EagerEngine:
         self.model, self.optimizer = fabric.setup(self.network, make_optimizer(run, self.network.parameters()))
         self._parameters = list(self.network.parameters())
         self._kept: dict[str, list[GraphBatch | WholeGraphBatch]] = {}
+        self._of_nodes: Tensor | None = None  # outputs of all nodes since the last step
         self._best: dict[str, Tensor] | None = None
 
     def width(self, number: int) -> int:
@@ -98,12 +104,12 @@ class EagerEngine:
         return sum(each.numel() for each in self._parameters)
 
     def train_epoch(self, epoch: int, active: Sequence[bool] = (True,)) -> TrainedEpoch:
-        """One pass over the training graphs; no step waits for the device."""
+        """One pass over the training graphs, nodes or links; no step waits for the device."""
         order = self.data.training_rows(epoch)
         self._begin(epoch)
         output, losses, sizes = self._empty(order), [], []
         clock = StepClock(self.fabric.device)
-        for batch in self._batches(order, self._batch_size):
+        for batch in self._batches(order, self._batch_size, epoch):
             losses.append(self._step(batch, output))
             sizes.append(batch.total)
             clock.tick()
@@ -128,8 +134,10 @@ class EagerEngine:
     def outputs_of(self, fold: str) -> tuple[Tensor, Tensor]:
         """Outputs and targets of a fold, without gradients, on the CPU."""
         graphs = self.data.subset(fold)
+        if isinstance(self.data, SampledNodes):
+            return self._outputs_of_nodes(self.data)[graphs].cpu(), self.data.targets(graphs)
         if fold not in self._kept:
-            found = self._batches(graphs, _EVALUATED_AT_ONCE)
+            found = self.data.batches(graphs, _EVALUATED_AT_ONCE, self.fabric.global_rank, self.fabric.world_size)
             self._kept[fold] = [batch for batch in found if batch.y.size(0)]
         self.model.eval()
         output = self._empty(graphs)
@@ -138,6 +146,15 @@ class EagerEngine:
             for batch in self._kept[fold]:
                 output[batch.rows] = self._forward(batch, self.network).to(output.dtype)
         return self._sum(output).cpu(), self.data.targets(graphs).cpu()
+
+    def _outputs_of_nodes(self, data: SampledNodes) -> Tensor:
+        """Outputs of all nodes with all their neighbours; computed once for all folds."""
+        if self._of_nodes is None:
+            self.model.eval()
+            with self.fabric.autocast():
+                found = data.outputs(self.network, self.fabric.global_rank, self.fabric.world_size, self._sum)
+            self._of_nodes = found.to(self._dtype)
+        return self._of_nodes
 
     @property
     def is_current(self) -> bool:
@@ -159,13 +176,14 @@ class EagerEngine:
         """Takes what `state` gave."""
         self.network.load_state_dict(state["model"])
         load_moments(self.network, self.optimizer, state)
-        self._best = state["best"]
+        self._best, self._of_nodes = state["best"], None
 
     @property
     def _batch_size(self) -> int:
         return self.run.batch_size or self.data.subset("train").numel()
 
     def _begin(self, epoch: int) -> None:
+        self._of_nodes = None
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.run, epoch)
@@ -175,7 +193,7 @@ class EagerEngine:
         if self.fabric.device.type == "cuda":
             torch.cuda.default_generators[self.fabric.device.index or 0].manual_seed(seed)
 
-    def _step(self, batch: GraphBatch | WholeGraphBatch, output: Tensor) -> Tensor:
+    def _step(self, batch: AnyBatch, output: Tensor) -> Tensor:
         """One step on one batch; gives this process's part of the mean loss."""
         found = self._forward(batch, self.model)
         loss = self.task.losses(found, batch.y).sum() / batch.total
@@ -188,12 +206,15 @@ class EagerEngine:
         output[batch.rows] = found.detach().to(output.dtype)
         return loss.detach()
 
-    def _forward(self, batch: GraphBatch | WholeGraphBatch, model: torch.nn.Module) -> Tensor:
+    def _forward(self, batch: AnyBatch, model: torch.nn.Module) -> Tensor:
         share = self.run.dropout if self.run.input_dropout and model.training else 0.0
         return outputs_of_batch(model, self.network, batch, share)
 
-    def _batches(self, graphs: Tensor, batch_size: int) -> Any:
-        return self.data.batches(graphs, batch_size, self.fabric.global_rank, self.fabric.world_size)
+    def _batches(self, graphs: Tensor, batch_size: int, epoch: int) -> Any:
+        division = (self.fabric.global_rank, self.fabric.world_size)
+        if isinstance(self.data, SampledNodes):
+            return self.data.batches(graphs, batch_size, *division, epoch)
+        return self.data.batches(graphs, batch_size, *division)
 
     def _empty(self, graphs: Tensor) -> Tensor:
         return torch.zeros(graphs.numel(), self.outputs, dtype=self._dtype, device=self.fabric.device)

@@ -18,7 +18,8 @@ class FusedGNN(GNN):
     """The same function and the same parameters as `GNN`.
 
     Plain (MRS-)GCN layers on a `PaddedAdj` are one call of `relational_stack`, which spares launches on a GPU and
-    has no second derivatives; the head is one kernel each way for all runs under `torch.vmap`.
+    has no second derivatives; maps of the head and of feed-forward blocks are few kernels for all runs under
+    `torch.vmap`.
     """
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:

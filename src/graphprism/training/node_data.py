@@ -17,7 +17,7 @@ from graphprism.training.run import Run
 from graphprism.training.run_splits import run_edges, run_splits, split_input
 from graphprism.training.task import Task
 
-_DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
+DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
 # Above, sorted indices take more memory than the zeros ...
 _SPARSE_SHARE = 0.02
 # ... which is nothing to mind for so few features (a quarter of a gigabyte), as long as they are faster: first layer of
@@ -58,21 +58,24 @@ class NodeData:
             ValueError: The set has no masks or no such fold, or the run does not take the whole graph.
         """
         check_node_run(run, dataset)
-        dtype = _DTYPES[run.precision]
+        dtype = DTYPES[run.precision]
         x = row_normalise(dataset.x) if run.row_normalise else dataset.x
         x, conv = x.to(device, dtype), CONVOLUTIONS[run.model]
         masks = [dataset.train_mask, dataset.val_mask, dataset.test_mask]
         return NodeData(
             x=_sparse_if_that_pays(x) if conv.takes_sparse else x,
             y=dataset.y.to(device, torch.long) if dataset.task == "multiclass" else dataset.y.to(device, dtype),
-            adj=_one_or_all([each.to(device).prepare() for each in _edges(run, dataset)]) if conv.takes_graph else None,
+            adj=one_or_all([each.to(device).prepare() for each in edges_of_run(run, dataset)])
+            if conv.takes_graph
+            else None,
             masks=torch.stack([x.new_zeros(x.size(0), 0).bool() if mask is None else mask for mask in masks]).to(
                 device
             ),
         )
 
 
-def _one_or_all(adjs: list[RelationalAdj]) -> RelationalAdj | list[RelationalAdj]:
+def one_or_all(adjs: list[RelationalAdj]) -> RelationalAdj | list[RelationalAdj]:
+    """A graph for all layers, or one for each of their splits."""
     return adjs[0] if len(adjs) == 1 else adjs
 
 
@@ -97,7 +100,7 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
     Task.of(dataset, run).check(run)
 
 
-def _edges(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
+def edges_of_run(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
     """The graph of every split of the run, one where all layers share it."""
     num_nodes = dataset.x.size(0)
     if not CONVOLUTIONS[run.model].relational:

@@ -26,9 +26,11 @@ from graphprism.nn import GNN
 from graphprism.training.build_model import build_model
 from graphprism.training.checkpoint import CheckpointError, read_best
 from graphprism.training.data_form import empty_dataset, in_form
-from graphprism.training.eager import data_source, install_readout, outputs_of_batch
+from graphprism.training.eager import install_readout, outputs_of_batch
+from graphprism.training.prepared_data import PreparedDataset
 from graphprism.training.processes import device_type
 from graphprism.training.run import Run
+from graphprism.training.whole_graph import WholeGraph
 
 # Graphs that are evaluated at once.
 _AT_ONCE = 512
@@ -185,6 +187,8 @@ class Predictor:
 
     def _outputs(self, dataset: PackedDataset, pairs: Tensor | None) -> Tensor:
         run = replace(self._fitted, fold=0)
+        if run.neighbors is not None:  # predictions are exact: they take all neighbours
+            run = replace(run, neighbors=None, batch_size=None)
         if dataset.level == "link":
             if pairs is None:
                 raise ValueError("`pairs` must be given for links, got None")
@@ -193,7 +197,7 @@ class Predictor:
         if run.row_normalise:  # by what the features of training were lifted, not those of the new graph
             dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
             run = replace(run, row_normalise=False)
-        data = data_source(run, dataset, self.device)
+        data = (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, self.device)
         rows = data.subset("train")
         with torch.no_grad():
             parts = [outputs_of_batch(self.network, self.network, each) for each in data.batches(rows, _AT_ONCE)]

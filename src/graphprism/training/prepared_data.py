@@ -212,6 +212,7 @@ def _table(
     """
     is_stack = CONVOLUTIONS[run.model].fusable and run.norm is None and not run.dropout and not run.normalize
     is_stack = is_stack and not run.ffn and run.activation == "relu" and run.split_layers == "all"
+    is_stack = is_stack and not run.learned_split
     if device.type != "cuda" or not is_stack:
         return None
     table = PaddedAdj.build(plain, edge_norm, dtype)

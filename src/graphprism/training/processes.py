@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -85,6 +87,61 @@ def broadcast_from_rank0(fabric: Fabric, action: Callable[[], T]) -> T:
     return result  # type: ignore[return-value]  # without an error there is a result
 
 
+class ProcessLost(ConnectionError):
+    """Another process of a run has ended, so that this one cannot go on.
+
+    Attributes:
+        run: The run.
+        checkpoint: Where its last epoch is kept; None where nothing is.
+    """
+
+    def __init__(self, run: Run, checkpoint: Path | None) -> None:
+        kept = "no checkpoint was written; start again from the beginning"
+        if checkpoint is not None:
+            kept = f"start again to go on from {checkpoint}"
+        super().__init__(f"another process of {run.title} has ended; {kept}, on any number of devices")
+        self.run, self.checkpoint = run, checkpoint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.run, self.checkpoint)
+
+
+# What gloo says when a process at the other end of a connection is gone; NCCL has an error of its own.
+_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "Write error")
+
+
+@contextmanager
+def noticing_lost_processes(fabric: Fabric, run: Run, checkpoint: Path | None) -> Iterator[None]:
+    """Turns errors of connections into one sentence; gloo breaks them as soon as a process ends, so all of them end."""
+    try:
+        yield
+    except RuntimeError as error:
+        is_lost = isinstance(error, torch.distributed.DistError) or any(word in str(error) for word in _LOST)
+        if fabric.world_size == 1 or not is_lost:
+            raise
+        raise ProcessLost(run, checkpoint if checkpoint is not None and checkpoint.exists() else None) from error
+
+
+def mean_over_processes(losses: Tensor) -> Tensor:
+    """A loss whose gradients, averaged over processes as ``DistributedDataParallel`` does, are those of one process.
+
+    It is the sum of the losses of this process, times the number of processes, divided by the losses of all: the mean
+    of a batch that was divided in any way, also where a process has none of it. Without ``torch.distributed`` it is the
+    mean.
+
+    Shapes: ``losses`` (B,) -> ()
+
+    >>> mean_over_processes(torch.tensor([1.0, 3.0]))
+    tensor(2.)
+    """
+    count = torch.tensor(float(losses.numel()), device=losses.device)
+    ranks = 1
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(count)
+        ranks = torch.distributed.get_world_size()
+    return losses.sum() * (ranks / count.clamp(min=1)).to(losses.dtype)
+
+
 def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
     """Raises where ``count`` processes would not compute what one does.
 
@@ -95,13 +152,15 @@ def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
         return
     if run.norm not in (None, "batch", "batch_norm", "BatchNorm"):
         raise ValueError(f'`norm` must be None or "batch" on {count} devices, got {run.norm!r}')
-    graphs = dataset.subset("train").numel()
+    on_graphs = dataset.train_mask is None
+    graphs = dataset.subset("train").numel() if on_graphs else int(dataset.train_mask[:, run.fold].sum())  # type: ignore[index]
     batch = run.batch_size or graphs
     smallest = min(batch, graphs, graphs % batch or batch)
     if (run.norm is not None or CONVOLUTIONS[run.model].has_batch_norm) and smallest < count:
         raise ValueError(
-            f"`batch_size` must leave each of {count} devices a graph of every batch with batch normalisation, "
-            f"got {run.batch_size} for {graphs} graphs, whose smallest batch has {smallest}"
+            f"`batch_size` must leave each of {count} devices a {'graph' if on_graphs else 'node'} of every batch with "
+            f"batch normalisation, got {run.batch_size} for {graphs} {'graphs' if on_graphs else 'nodes'}, whose "
+            f"smallest batch has {smallest}"
         )
 
 

@@ -77,7 +77,7 @@ class Run:
         clip: Largest norm of the gradient; 0 does not clip.
         schedule: A name of `graphprism.training.schedule.SCHEDULES`, after ``warmup``.
         warmup: Epochs in which the learning rate grows linearly from 0.
-        batch_size: Graphs in a batch; None is the whole graph at once, which runs on nodes need.
+        batch_size: Graphs in a batch; None is the whole graph at once, which runs on nodes need unless they sample.
         epochs: Passes over the training set, at most.
         seed: Of weights, permutations of data and dropout.
         precision: ``"float32"`` (products in TF32 on a GPU that has it), ``"bf16"`` or ``"float64"``.
@@ -98,6 +98,9 @@ class Run:
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
         metric: A name of `graphprism.training.METRICS`; None takes that of the data set.
         class_weights: None, or ``"balanced"``: every class counts the same in the loss, however rare it is.
+        learned_split: Whether scores of relations are trained with the network, from ``split``; MRS models only.
+        neighbors: Neighbours that are sampled of every node in each layer, -1 for all of them, in batches of
+            ``batch_size`` nodes; None trains on the whole graph at once; nodes only.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True
@@ -141,6 +144,7 @@ class Run:
     row_normalise: bool = _field(False, origin=False)
     metric: str | None = _field(None, origin=None)
     class_weights: str | None = _field(None, origin=None)
+    learned_split: bool = _field(False, origin=False)
     ffn: bool = _field(False, origin=False)
     activation: str = _field("relu", origin="relu")
     edge_dropout: bool = _field(False, origin=False)
@@ -150,6 +154,7 @@ class Run:
     head: str = _field("halving", origin="halving")
     head_activation: str = _field("relu", origin="relu")
     split_layers: str = _field("all", origin="all")
+    neighbors: int | None = _field(None, origin=None)
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -186,9 +191,15 @@ class Run:
             check_whole(name, getattr(self, name))
         for name in ("weight_decay", "clip", "decay"):
             check_finite_number(name, getattr(self, name), least=0)
+        if self.neighbors is not None:
+            check_whole("neighbors", self.neighbors, least=-1)
+            if self.neighbors == 0:
+                raise ValueError("`neighbors` must be None, -1 for all, or at least 1, got 0")
         check_finite_number("lr", self.lr)
         if self.lr <= 0:
             raise ValueError(f"`lr` must be above 0, got {self.lr!r}")
+        if self.learned_split and not CONVOLUTIONS[self.model].relational:
+            raise ValueError(f"`learned_split` must be False for a model without relations, got True with {self.model}")
         check_share("alpha", self.alpha)
         check_share("dropout", self.dropout, below_one=True)
 
@@ -216,7 +227,8 @@ class Run:
             (f"pe {self.pe_encoder}" if self.pe_encoder else "pe", self.pe),
             (dropout, self.dropout),
             (f"lr {self.lr:g}", True),
-            (f"fold {self.fold}", self.batch_size is None),
+            (f"{'all' if self.neighbors == -1 else self.neighbors} neighbours", self.neighbors),
+            (f"fold {self.fold}", self.batch_size is None or self.neighbors),
             (f"seed {self.seed}", True),
             (self.dataset, True),
         )

@@ -57,21 +57,29 @@ def relations_of(run: Run, dataset: PackedDataset) -> int | tuple[int, ...]:
 
 
 def split_input(run: Run, dataset: PackedDataset) -> GraphLike:
-    """What the split of a run is computed of: all graphs as one batch, or the graph of nodes with the run's edges."""
+    """What the split of a run is computed of: all graphs as one batch, or the graph of nodes with the run's edges.
+
+    Loops that the run adds have a type of their own in every column of ``edge_attr``. Ways back that it adds have
+    none: then there is no ``edge_attr``.
+    """
     if dataset.level == "graph":
         whole: GraphLike = dataset.batch(torch.arange(len(dataset)))
         return whole
-    edge_index = run_edges(run, dataset)
-    is_same = not run.undirected and not run.self_loops  # types of edges belong to those of the data set alone
-    edge_attr = dataset.edge_attr if is_same else None
+    edge_index, edge_attr = _with_added(run, dataset)
     return Graph(edge_index, dataset.x.size(0), dataset.x, edge_attr)
 
 
 def run_edges(run: Run, dataset: PackedDataset) -> Tensor:
     """The edges of a graph of nodes, with ways back and loops where the run wants them, (2, E) long."""
+    return _with_added(run, dataset)[0]
+
+
+def _with_added(run: Run, dataset: PackedDataset) -> tuple[Tensor, Tensor | None]:
     num_nodes, edge_index = dataset.x.size(0), dataset.edge_index.long()
+    edge_attr = None if dataset.edge_attr is None else dataset.edge_attr.view(edge_index.size(1), -1)
     if run.undirected:
-        edge_index = to_undirected(edge_index, num_nodes=num_nodes)
+        edge_index, edge_attr = to_undirected(edge_index, num_nodes=num_nodes), None
     if run.self_loops:
-        edge_index, _ = add_remaining_self_loops(edge_index, num_nodes=num_nodes)
-    return edge_index
+        new_type = None if edge_attr is None or not edge_attr.numel() else edge_attr.amax(0, keepdim=True) + 1
+        edge_index, edge_attr = add_remaining_self_loops(edge_index, edge_attr, new_type, num_nodes=num_nodes)
+    return edge_index, edge_attr

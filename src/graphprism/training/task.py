@@ -17,10 +17,11 @@ from graphprism.training.run import ORIGIN, Run
 
 LEVELS = ("graph", "node", "link")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
+_OF_GRAPHS = ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation")
 _UNUSED = {
-    "graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise"),
-    "node": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation"),
-    "link": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation", "fold"),
+    "graph": ("fold", "input_dropout", "undirected", "self_loops", "row_normalise", "neighbors"),
+    "node": _OF_GRAPHS,
+    "link": (*_OF_GRAPHS, "fold", "neighbors"),
 }
 
 
@@ -232,9 +233,11 @@ class Task:
         if (run.walk_steps > 0) != (run.pe_encoder == "walk"):
             must = "at least 1" if run.pe_encoder == "walk" else '0 without pe_encoder="walk"'
             raise ValueError(f"`walk_steps` must be {must}, got {run.walk_steps}")
-        if self.level != "graph" and run.batch_size is not None:
-            must = f"must be None (the whole graph) for targets of {self.level}s"
-            raise ValueError(f"`batch_size` {must}, got {run.batch_size}")
+        if self.level == "node" and (run.batch_size is None) != (run.neighbors is None):
+            must = "None (the whole graph)" if run.neighbors is None else "a number of nodes with `neighbors`"
+            raise ValueError(f"`batch_size` must be {must} for targets of nodes, got {run.batch_size}")
+        if self.level == "link" and run.batch_size is not None:
+            raise ValueError(f"`batch_size` must be None (the whole graph) for targets of links, got {run.batch_size}")
         if run.class_weights is not None and (self.target == "regression" or self.level == "link"):
             raise ValueError(f"`class_weights` must be None without classes or labels, got {run.class_weights!r}")
 

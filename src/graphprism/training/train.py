@@ -24,7 +24,13 @@ from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
 from graphprism.training.node_data import NodeData, check_node_run
-from graphprism.training.processes import broadcast_from_rank0, check_processes, device_type, make_fabric
+from graphprism.training.processes import (
+    broadcast_from_rank0,
+    check_processes,
+    device_type,
+    make_fabric,
+    noticing_lost_processes,
+)
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
 from graphprism.training.run_splits import is_soft, run_splits
@@ -75,6 +81,7 @@ def train(
     Raises:
         Diverged: The loss was not a finite number.
         CheckpointError: What lies in the folder is damaged or belongs to another run or data set.
+        ProcessLost: Another process was killed; the run goes on when it is started again, on any number of devices.
         OSError: The folder cannot be written.
 
     >>> from graphprism.datasets import molecules
@@ -87,9 +94,10 @@ def train(
     check_positive("devices", devices)
     check_positive("nodes", nodes)
     _check_outputs(folder, on_epoch)
-    if task.level != "graph":
+    if task.level != "graph" and run.neighbors is None:
         if devices * nodes != 1:
-            raise ValueError(f"`devices` must be 1 for targets of {task.level}s, got {devices * nodes}")
+            where = " on the whole graph (`neighbors=None`)" if task.level == "node" else ""
+            raise ValueError(f"`devices` must be 1 for targets of {task.level}s{where}, got {devices * nodes}")
         check_node_run(run, dataset)
     if task.level != "graph" and not why_not_lockstep(run, dataset):
         device = torch.device(device_type(accelerator, devices, nodes))
@@ -98,7 +106,8 @@ def train(
     else:
         check_processes(run, dataset, devices * nodes)
         fabric = make_fabric(run, accelerator, devices, nodes)
-        with restore_torch_state(fabric.device):
+        kept = None if folder is None else Path(folder) / run.key / "checkpoint.pt"
+        with restore_torch_state(fabric.device), noticing_lost_processes(fabric, run, kept):
             (result,) = _finish(EagerEngine(fabric, run, dataset), dataset, folder, on_epoch, fabric)
     if result.status == "diverged":
         epochs = len(result.history["val"])
@@ -194,6 +203,8 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
     task = Task.of(dataset, run)
     if task.level == "link":
         return "links are trained one by one"
+    if run.neighbors is not None:
+        return "lockstep takes the whole graph, not sampled neighbours"
     if task.level == "node":
         classes = (task.target, task.metric) == ("multiclass", "accuracy")
         return (
@@ -208,8 +219,8 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         return "lockstep has no jumping knowledge by an LSTM"
     if conv.relational:
         splits = run_splits(run, dataset)
-        if len(splits) != 1 or is_soft(splits[0]):
-            return "lockstep takes one type per edge, not scores or a split for each layer"
+        if len(splits) != 1 or is_soft(splits[0]) or run.learned_split:
+            return "lockstep takes one type per edge, not scores, learned or not, or a split for each layer"
     if most_neighbours(dataset) > _MOST_SLOTS if has_hubs is None else has_hubs:
         return f"a node has more than {_MOST_SLOTS} neighbours"
     return ""

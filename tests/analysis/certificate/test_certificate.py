@@ -39,7 +39,8 @@ def test_the_sentence_of_a_dataset():
 
 def test_nothing_is_claimed_where_nothing_is_proven():
     alone = certify(PATH, torch.zeros(6, dtype=torch.long)).sentence
-    assert alone == "There is one relation: no two nodes are structurally independent, whatever the aggregation."
+    assert alone.startswith("There is one relation: no two nodes are structurally independent, whatever the aggreg")
+    assert alone.endswith("It says nothing about accuracy.")
     dependent = certify(PATH, torch.zeros(6, dtype=torch.long), num_relations=2).sentence
     assert "nothing is proven" in dependent
     assert "rank at least" not in dependent

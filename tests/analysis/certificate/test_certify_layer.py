@@ -24,7 +24,7 @@ def test_layer_that_silences_every_edge():
     assert certificate.layer.silenced_edges == 4
     assert certificate.sentence == (
         "MRSGCNConv: no two nodes are structurally independent on this graph; nothing is proven to keep the output "
-        'from rank one. Its norm "sym" silences 100 % of the edges (4 of 4 weigh 0).'
+        'from rank one. It says nothing about accuracy. Its norm "sym" silences 100 % of the edges (4 of 4 weigh 0).'
     )
 
 

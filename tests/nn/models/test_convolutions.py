@@ -47,6 +47,7 @@ def test_partners_are_a_plain_and_a_relational_form():
             assert other.partner == conv.name or conv.name == "mrs-gated-gcn-9"
     assert {name for name, conv in CONVOLUTIONS.items() if conv.partner is None} == {
         "gat-degree",
+        "lmgc",
         "mlp",
         "pyg-gcn",
         "pyg-rgcn",

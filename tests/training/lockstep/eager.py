@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 # Written out, so that no rule of the package decides what is tested.
 MODELS = (
     *("gcn", "mrs-gcn", "sage", "mrs-sage", "gat", "mrs-gat", "gin", "mrs-gin"),
-    *("gated-gcn", "mrs-gated-gcn", "mrs-gated-gcn-9", "gat-degree"),
+    *("gated-gcn", "mrs-gated-gcn", "mrs-gated-gcn-9", "gat-degree", "lmgc"),
 )
 
 

@@ -97,7 +97,10 @@ def sentence_of(certificate: Certificate) -> str:
     if layer is not None and layer.unproven is not None:
         return f"Nothing is proven about {layer.name} on {_graphs_text(certificate)}: {layer.unproven}."
     if layer is None and certificate.num_relations == 1:
-        return "There is one relation: no two nodes are structurally independent, whatever the aggregation."
+        return (
+            "There is one relation: no two nodes are structurally independent, whatever the aggregation. It says "
+            "nothing about accuracy."
+        )
     return " ".join([_claim(certificate), *layer_warnings(certificate)])
 
 
@@ -127,7 +130,7 @@ def _claim(certificate: Certificate) -> str:
     if certificate.independent_pairs == 0:
         return (
             f"{subject}: no two nodes are structurally independent on {_graphs_text(certificate)}; nothing is proven "
-            "to keep the output from rank one."
+            "to keep the output from rank one. It says nothing about accuracy."
         )
     share = percent(certificate.independent_pairs, certificate.total_pairs)
     ends = " `layer=` certifies the layer that will run." if layer is None else ""

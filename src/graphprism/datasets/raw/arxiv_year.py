@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from graphprism._files import Gunzip
-from graphprism.datasets.known import DATASETS
 from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import DatasetFileError
 from graphprism.datasets.raw.raw_file import quantile_labels, random_splits, raw_file, read_splits
+from graphprism.known import DATASETS
 from graphprism.packed import Array
 
 _COUNT = 5

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphprism.datasets.known import DATASETS
 from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import DatasetFileError
 from graphprism.datasets.raw.raw_file import raw_file
+from graphprism.known import DATASETS
 from graphprism.packed import Array, Arrays, open_arrays
 
 _MASKS = ("train_masks", "val_masks", "test_masks")

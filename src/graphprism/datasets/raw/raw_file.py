@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from graphprism.datasets.known import DATASETS
 from graphprism.datasets.packed_file import DatasetFileError
 from graphprism.datasets.raw.pickled_numbers import NUMBERS
 from graphprism.datasets.raw.torch_file import parse_pickle
+from graphprism.known import DATASETS
 from graphprism.packed import Array, open_arrays
 
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from graphprism._extras import needs_extra
-from graphprism.datasets.known import DATASETS
 from graphprism.datasets.packed_dataset import PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import DatasetFileError
 from graphprism.datasets.raw.arxiv_year import year_splits
 from graphprism.datasets.raw.raw_file import quantile_labels, raw_file
+from graphprism.known import DATASETS
 
 _KEYS = ("edge_index", "node_feat", "num_nodes", "years")
 # Rows that are made dense at a time: 269 features of 65,536 patents are 141 MB in double precision.

@@ -15,10 +15,10 @@ from graphprism._checks import check_range
 from graphprism._files import write_whole
 from graphprism.analysis import FileGraph, read_graph
 from graphprism.analysis.collapse import rank_one_distance
-from graphprism.datasets.load import named_folder
 from graphprism.experiments.experiment import Measured, Option, save_png_and_svg
 from graphprism.experiments.find_graph import dataset_file
 from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Result, Figure2Spec, plot_figure_2
+from graphprism.known import named_folder
 from graphprism.nn.models import CONVOLUTIONS
 from graphprism.ops import RelationalAdj
 from graphprism.splitting import Graph, resolve_split

@@ -52,6 +52,10 @@ class Figure2Result:
         """Mean over the seeds that have not collapsed to zero, (L,); NaN where all have."""
         return self.distances[model].nanmean(dim=0)
 
+    def median(self, model: str) -> Tensor:
+        """Median of those seeds, (L,): distances are skewed, and their mean leaves the band of 10 to 90 %."""
+        return self.quantile(model, 0.5)
+
     def quantile(self, model: str, share: float) -> Tensor:
         """Distance that ``share`` of those seeds lie below, (L,)."""
         return self.distances[model].nanquantile(share, dim=0)
@@ -81,15 +85,15 @@ class Figure2Result:
         return cls(spec, distances, tuple(fields["graph_numbers"]), fields["versions"])
 
     def __rich__(self) -> Group:
-        """The means at depths 1, 2, 4, ... and the last one, with the runs that are left out of them."""
+        """The medians at depths 1, 2, 4, ... and the last one, with the runs that are left out of them."""
         with needs_extra("a coloured table"):
             from rich.console import Group
 
         spec = self.spec
-        title = f"Mean rank-one distance by depth: {spec.seeds} seeds, {spec.graphs}, split by {spec.split}"
+        title = f"Median rank-one distance by depth: {spec.seeds} seeds, {spec.graphs}, split by {spec.split}"
         zeros = {model: int(self.zero_collapse(model)[-1]) for model in self.distances}
         left_out = [f"{model.upper()} {count} of {spec.seeds}" for model, count in zeros.items() if count]
-        note = [f"zero collapse, left out of the mean: {', '.join(left_out)}"] if left_out else []
+        note = [f"zero collapse, left out of the median: {', '.join(left_out)}"] if left_out else []
         chosen = f"0 is one signal. Row and column of the distance are those of largest {_NORMS[spec.chosen_by]}."
         return Group(title, self._table(), *note, chosen, *[_SAGE] * ("mrs-sage" in self.distances))
 
@@ -103,14 +107,14 @@ class Figure2Result:
         for depth in shown:
             table.add_column(str(depth), justify="right", no_wrap=True)
         for model in self.distances:
-            means = self.mean(model).tolist()
-            table.add_row(model.upper(), *(_cell(means[depth - 1]) for depth in shown))
+            medians = self.median(model).tolist()
+            table.add_row(model.upper(), *(_cell(medians[depth - 1]) for depth in shown))
         return table
 
     def _summary(self, model: str) -> dict[str, Any]:
         return {
             "mean": _nulls(self.mean(model).tolist()),
-            "median": _nulls(self.quantile(model, 0.5).tolist()),
+            "median": _nulls(self.median(model).tolist()),
             "quantile_10": _nulls(self.quantile(model, LOW).tolist()),
             "quantile_90": _nulls(self.quantile(model, HIGH).tolist()),
             "zero_collapse": self.zero_collapse(model).tolist(),
@@ -192,10 +196,12 @@ FIGURE_2 = Figure2Spec()
 _GRAPHS = {"zinc": "ZINC", "molecules": "built-in molecules", "cora": "Cora's largest component"}
 # Rounding keeps the distance of a state of rank one at about this.
 _ROUNDING = 1e-16
+# Below it a distance is rounding alone.
+_EXACT = 1e-13
 
 
 def plot_figure_2(result: Figure2Result) -> Figure:
-    """Mean and 10 to 90 % of the seeds on a logarithmic axis; a model and its MRS form share a colour."""
+    """Median and 10 to 90 % of the seeds on a logarithmic axis; a model and its MRS form share a colour."""
     figure = new_figure(7.5, 4.4)
     axes = figure.subplots()
     for model in result.distances:
@@ -203,8 +209,10 @@ def plot_figure_2(result: Figure2Result) -> Figure:
     axes.set(yscale="log", xlim=(1, max(result.spec.layers, 2)), xlabel="iteration", ylabel="rank-one distance")
     bottom = axes.get_ylim()[0]
     axes.set_ylim(max(bottom, _ROUNDING), 3)
-    if bottom < 1e-13:
-        axes.text(0.99, 0.01, "below 1e-13 is rounding", transform=axes.transAxes, ha="right", fontsize=7, color="0.45")
+    if bottom < _EXACT:
+        axes.axhspan(_ROUNDING, _EXACT, color="0.93", zorder=0)
+        # beside the axes, where no curve is
+        axes.text(1.02, 0.01, "grey: below 1e-13\nis rounding", transform=axes.transAxes, fontsize=7, color="0.45")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3, linewidth=0.6)
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -216,7 +224,7 @@ def _titles(axes: Axes, result: Figure2Result) -> None:
     spec = result.spec
     axes.set_title("How far node states are from one signal", loc="left", fontsize=12, pad=20)
     data = f"{_GRAPHS[spec.graphs]}, {spec.channels} channels, split by {spec.split}"
-    note = f"{data}; mean and 10-90 % of {spec.seeds} seeds"
+    note = f"{data}; median and 10-90 % of {spec.seeds} seeds"
     zeros = sum(int(result.zero_collapse(model)[-1]) for model in result.distances)
     note += f"; {zeros} of {len(result.distances) * spec.seeds} runs ended in zeros" if zeros else ""
     axes.text(0, 1.025, note, transform=axes.transAxes, fontsize=8, color="0.35")
@@ -234,4 +242,4 @@ def _curve(axes: Axes, result: Figure2Result, model: str) -> None:
     style = "-" if CONVOLUTIONS[model].relational else "--"
     low, high = (result.quantile(model, share).clamp(min=_ROUNDING).tolist() for share in (LOW, HIGH))
     axes.fill_between(depth, low, high, color=colour, alpha=0.15, linewidth=0)
-    axes.plot(depth, result.mean(model).tolist(), style, color=colour, linewidth=2, label=model.upper())
+    axes.plot(depth, result.median(model).tolist(), style, color=colour, linewidth=2, label=model.upper())

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from graphprism._checks import check_positive
-from graphprism.datasets.load import named_folder
 from graphprism.experiments.experiment import Measured, Option
 from graphprism.experiments.find_graph import zinc_or_molecules
+from graphprism.known import named_folder
 from graphprism.results import Cell, CellStatus, Score, TableResult
 from graphprism.training import Run, train
 

@@ -2,6 +2,8 @@
 
 from graphprism.nn.conv.degree_gat_conv import DegreeGATConv
 from graphprism.nn.conv.dir_conv import DirConv
+from graphprism.nn.conv.learned_split import LearnedSplit
+from graphprism.nn.conv.lmgc_conv import LMGCConv
 from graphprism.nn.conv.mrs_conv import MRSConv
 from graphprism.nn.conv.mrs_gat_conv import MRSGATConv
 from graphprism.nn.conv.mrs_gated_gcn_conv import MRSGatedGCNConv
@@ -15,6 +17,8 @@ from graphprism.nn.conv.relational_weight import RelationalWeight
 __all__ = [
     "DegreeGATConv",
     "DirConv",
+    "LMGCConv",
+    "LearnedSplit",
     "MRSConv",
     "MRSGATConv",
     "MRSGCNConv",

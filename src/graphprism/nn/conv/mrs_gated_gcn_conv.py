@@ -17,6 +17,7 @@ from graphprism.nn.conv.operands import (
     check_features,
     check_relations,
     has_negative,
+    linear,
     pair_of_channels,
     split_nodes,
     to_adj,
@@ -116,9 +117,9 @@ class MRSGatedGCNConv(RelationalConv):
         x_src, x_dst = split_nodes(x)
         check_features(x, self.lin_message.lin, self.lin_root)
         check_edge_attr(edge_attr, self.lin_edge, adj)
-        edge = self._at_receivers(self.lin_gate_dst(x_dst), adj) + self.lin_gate_src(x_src, adj)  # (E, F)
-        if self.lin_edge is not None:
-            edge = edge + self.lin_edge(edge_attr)
+        edge = self._at_receivers(linear(self.lin_gate_dst, x_dst), adj) + self.lin_gate_src(x_src, adj)  # (E, F)
+        if self.lin_edge is not None and edge_attr is not None:
+            edge = edge + linear(self.lin_edge, edge_attr)
         gate = edge.sigmoid()
         if adj.edge_weight is not None:
             gate = adj.edge_weight[:, None].to(gate.dtype) * gate
@@ -128,7 +129,7 @@ class MRSGatedGCNConv(RelationalConv):
         else:
             total = self._sum(both, adj)
         numerator, denominator = total.chunk(2, dim=1)
-        out: Tensor = self.lin_root(x_dst) + numerator / (denominator + self.eps)
+        out: Tensor = linear(self.lin_root, x_dst) + numerator / (denominator + self.eps)
         out = out if self.norm_node is None else batch_norm(self.norm_node, out, adj.node_mask)
         if not return_edge_attr:
             return out

@@ -13,6 +13,7 @@ from graphprism.nn.conv.operands import (
     Prepared,
     check_features,
     check_relations,
+    linear,
     split_nodes,
     to_adj,
 )
@@ -112,8 +113,7 @@ class MRSGINEConv(RelationalConv):
         # the mean of all matrices times the node is each of them times its part of it
         received = received + ((1 + self.eps) / self.num_relations * x_dst)[:, None]
         hidden = (received.flatten(1) @ self.lin().flatten(0, 1) + self.bias).relu()
-        out: Tensor = self.lin_out(hidden)
-        return out
+        return linear(self.lin_out, hidden)
 
     def _by_edge(self, x_src: Tensor, x_dst: Tensor, adj: Prepared, edges: Tensor | None) -> Tensor:
         """The sums of messages by relation, (N, R, F_in), by PyG's ``propagate``."""

@@ -24,6 +24,9 @@ from graphprism._checks import (
     check_shape,
 )
 from graphprism.ops import PreparedGraph, RelationalAdj
+from graphprism.ops.batched.batch_norm import run_batch_norm
+from graphprism.ops.batched.batched_linear import batched_linear
+from graphprism.ops.batched.vmap import only_vmap
 
 Nodes = Tensor | tuple[Tensor, Tensor]
 Prepared = PreparedGraph
@@ -277,6 +280,14 @@ def is_watched(layer: torch.nn.Module) -> bool:
     return any(hooks)
 
 
+def linear(module: torch.nn.Module, x: Tensor) -> Tensor:
+    """``module(x)`` of a linear map of PyG; for many runs under `torch.vmap` few kernels, unless it has hooks."""
+    if isinstance(module, Linear) and x.dim() == 2 and only_vmap() and not is_watched(module):
+        return batched_linear(x, module.weight, module.bias)
+    out: Tensor = module(x)
+    return out
+
+
 def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = None) -> Tensor:
     """``module(x)`` with statistics of the rows where ``counts`` is not zero; all rows are normalised.
 
@@ -288,8 +299,12 @@ def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = 
     if counts is None:
         out: Tensor = module(x)
         return out
+    mean, variance, batches = module.running_mean, module.running_var, module.num_batches_tracked
+    is_usual = module.training and module.affine and module.momentum is not None
+    if is_usual and mean is not None and variance is not None and batches is not None and only_vmap():
+        running, momentum = (mean, variance, batches), module.momentum or 0.0
+        return run_batch_norm(x, counts, module.weight, module.bias, running, momentum, module.eps)
     wide = x if x.dtype == torch.float64 else x.float()
-    mean, variance = module.running_mean, module.running_var
     if module.training or mean is None or variance is None:
         mean, variance = _measure(module, wide, (counts != 0).to(wide.dtype)[:, None])
     out = (wide - mean) * (variance + module.eps).rsqrt()

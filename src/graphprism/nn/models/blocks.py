@@ -38,15 +38,22 @@ class FeedForward(torch.nn.Module):
         channels: size of a row; the inner one has twice as many.
         activation: the name of :math:`\sigma` in `ACTIVATIONS`.
         dropout: share of channels dropped in training.
+        linear: makes one map from two widths.
 
     Shapes: ``x`` (N, F), ``node_mask`` (N,) zero for rows that are padding -> (N, F)
     """
 
-    def __init__(self, channels: int, activation: str = "relu", dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        channels: int,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        linear: Callable[[int, int], torch.nn.Module] = Linear,
+    ) -> None:
         super().__init__()
         self.activation, self.dropout = activation, dropout
         self.norm_in, self.norm_out = torch.nn.BatchNorm1d(channels), torch.nn.BatchNorm1d(channels)
-        self.lin_in, self.lin_out = Linear(channels, 2 * channels), Linear(2 * channels, channels)
+        self.lin_in, self.lin_out = linear(channels, 2 * channels), linear(2 * channels, channels)
 
     def reset_parameters(self) -> None:
         """Draws new weights."""

@@ -13,6 +13,7 @@ from torch_geometric.nn.dense import Linear
 from graphprism.nn.conv import (
     DegreeGATConv,
     DirConv,
+    LMGCConv,
     MRSGATConv,
     MRSGatedGCNConv,
     MRSGCNConv,
@@ -243,6 +244,8 @@ _ENTRIES = (
     *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True),
     # a baseline of the paper's parameter table
     Convolution("gat-degree", _degree_gat, takes_sparse=True),
+    # relations that the layer finds itself
+    Convolution("lmgc", lambda i, o, _: LMGCConv(i, o, heads=4)),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),
     *_pair("dir-gcn", _both_directions(_gcn), _both_directions(_gcn), edge_norm="dir", directed=True),
     # a mean is taken in each direction, so no single coefficient per edge can be prepared

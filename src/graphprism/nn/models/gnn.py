@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import cycle, pairwise
+from itertools import accumulate, cycle, pairwise
 from typing import Any
 
 import torch
@@ -29,7 +29,7 @@ from graphprism._checks import (
     check_whole,
     guard_ranges,
 )
-from graphprism.nn.conv import DirConv, MRSGCNConv
+from graphprism.nn.conv import DirConv, LearnedSplit, MRSGCNConv
 from graphprism.nn.conv.operands import (
     batch_norm,
     check_features,
@@ -105,6 +105,8 @@ class GNN(torch.nn.Module):
         deviation: what sets relations apart, ``"full"`` matrices or ``"diagonal"`` ones, see `RelationalParameter`.
         weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution in all matrices of
             (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
+        learned_split: whether scores of relations are trained with the network, from the split as it is given: a
+            `LearnedSplit` of what the first convolution takes, for all layers; for relational convolutions.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
         head_layers: number of linear maps of the head.
@@ -159,6 +161,7 @@ class GNN(torch.nn.Module):
         decay: float = DECAY,
         deviation: str = "full",
         weight_init: str | None = None,
+        learned_split: bool = False,
         readout: str | None = None,
         head_layers: int = 1,
         head: str = "halving",
@@ -169,7 +172,8 @@ class GNN(torch.nn.Module):
         check_share("dropout", dropout, below_one=True)
         check_share("alpha", alpha)
         flags = {"encode": encode, "residual": residual, "normalize": normalize, "ffn": ffn}
-        for name, flag in {**flags, "edge_dropout": edge_dropout, "edge_walks": edge_walks}.items():
+        flags |= {"edge_dropout": edge_dropout, "edge_walks": edge_walks, "learned_split": learned_split}
+        for name, flag in flags.items():
             check_flag(name, flag)
         check_choice("activation", activation, tuple(ACTIVATIONS))
         check_choice("head_activation", head_activation, tuple(ACTIVATIONS))
@@ -232,6 +236,9 @@ class GNN(torch.nn.Module):
         self.convs = torch.nn.ModuleList(layers)
         self._describe(known, relations)
         self._has_splits = self.relational and not isinstance(num_relations, int)
+        if learned_split and (not self.relational or not self.takes_prepared or self._has_splits):
+            raise ValueError("`learned_split` must be False unless all layers take one split of ours, got True")
+        self.learned_split = LearnedSplit(widths[0], self.num_relations) if learned_split else None
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
         self.edge_encoder: torch.nn.Module | None = None
         if uses_edges:
@@ -249,7 +256,8 @@ class GNN(torch.nn.Module):
             self.head = Head(joined, out_channels, head_layers, head, head_activation, dropout, self.make_head)
         self.ffns: torch.nn.ModuleList | None = None
         if ffn:
-            self.ffns = torch.nn.ModuleList(FeedForward(hidden_channels, activation, dropout) for _ in self.norms)
+            blocks = (FeedForward(hidden_channels, activation, dropout, self.make_head) for _ in self.norms)
+            self.ffns = torch.nn.ModuleList(blocks)
         self.pe_encoder: torch.nn.Module | None = None
         if pe_encoder is not None:
             is_walk = pe_encoder == "walk"
@@ -272,14 +280,14 @@ class GNN(torch.nn.Module):
         self.updates_edges = "return_edge_attr" in inspect.signature(first.forward).parameters
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
-        """The linear map at the end; subclasses may give another with the same parameters."""
+        """A linear map of the head or of a feed-forward block; subclasses may give another with the same parameters."""
         head: torch.nn.Module = Linear(in_channels, out_channels)
         return head
 
     def reset_parameters(self) -> None:
         """Draws new weights in every part."""
         blocks = (*self.convs, *self.norms, *(self.ffns or ()))
-        encoders = (self.encoder, self.edge_encoder, self.walk_encoder)
+        encoders = (self.encoder, self.edge_encoder, self.walk_encoder, self.learned_split)
         parts = (*encoders, *blocks, self.head, self.pe_encoder, self.jumping)
         for part in parts:
             getattr(part, "reset_parameters", lambda: None)()
@@ -295,8 +303,14 @@ class GNN(torch.nn.Module):
         pe: Tensor | None = None,
         generator: torch.Generator | None = None,
         edge_pe: Tensor | None = None,
+        num_sampled_nodes_per_hop: Sequence[int] | None = None,
+        num_sampled_edges_per_hop: Sequence[int] | None = None,
     ) -> Tensor:
-        """Runs the whole network; see the class for shapes."""
+        """Runs the whole network; see the class for shapes.
+
+        With the numbers that a loader of sampled neighbours gives, each layer computes only what seed nodes need of it,
+        and there is an output row for every seed node.
+        """
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
         h = self._encode(x, pe, generator, getattr(edge_index, "node_mask", None))
@@ -305,6 +319,7 @@ class GNN(torch.nn.Module):
             graph = self._graphs(h, edge_index, edge_type, edge_weight)
         else:
             graph = self._graph(h, edge_index, edge_type, edge_weight, self.num_relations)
+        graph = graph if self.learned_split is None else self._scored(h, graph)
         if self.relational and self.split_layers != "all":
             graph = [graph if here else graph.merged() for here in splits_of(self.split_layers, len(self.convs))]
         e = self._encode_edges(edge_attr, edge_pe)
@@ -313,7 +328,11 @@ class GNN(torch.nn.Module):
             raise ValueError(f"`edge_attr` must have {first.num_edges} rows, one for every edge, got {e.size(0)}")
         if batch is not None and self.readout is not None:
             _check_batch(batch, h)
-        h = self._join(self.run_layers(h, e, graph, generator))
+        if num_sampled_nodes_per_hop is not None or num_sampled_edges_per_hop is not None:
+            nodes, edges = self._hops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
+            h = self._join(self._run_hops(h, e, graph, generator, nodes, edges))
+        else:
+            h = self._join(self.run_layers(h, e, graph, generator))
         h = h if self.readout is None else self.readout(h, batch)
         if self.head is None:
             return h
@@ -340,6 +359,42 @@ class GNN(torch.nn.Module):
             last = graphs[(len(self.convs) - 1) % len(graphs)]
             states = [self._convolve(self.convs[-1], h, e, last)[0]]
         return states
+
+    def _hops(self, num_nodes: Sequence[int] | None, num_edges: Sequence[int] | None) -> tuple[list[int], list[int]]:
+        """Numbers of nodes and edges that lie within so many hops of the seeds: of 0, 1, ... hops, and of 1, 2, ..."""
+        if self.readout is not None or not self.takes_graph:
+            raise ValueError("`num_sampled_nodes_per_hop` must be None in a network with a readout or without a graph")
+        if num_nodes is None or num_edges is None or not len(self.convs) < len(num_nodes) == len(num_edges) + 1:
+            must = f"must come together, for {len(self.convs)} hops or more, one for each layer"
+            came = f"{num_nodes} and {num_edges}"
+            raise ValueError(f"`num_sampled_nodes_per_hop` and `num_sampled_edges_per_hop` {must}, got {came}")
+        return list(accumulate(num_nodes)), list(accumulate(num_edges))
+
+    def _run_hops(
+        self,
+        h: Tensor,
+        e: Tensor | None,
+        graph: Any,
+        generator: torch.Generator | None,
+        nodes: list[int],
+        edges: list[int],
+    ) -> list[Tensor]:
+        """`run_layers` where states of nodes and edges that no seed needs are left out, layer by layer."""
+        states: list[Tensor] = []
+        largest: Tensor | None = None
+        graphs = graph if isinstance(graph, list) else [graph]
+        ffns = cycle([None]) if self.ffns is None else self.ffns
+        hops = len(self.convs)
+        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, cycle(graphs), strict=False):
+            h, e, own = _within(h, e, own, nodes[hops], edges[hops - 1])
+            largest = None if largest is None else largest[: nodes[hops]]
+            h, e, largest = self._layer(conv, norm, ffn, h, e, own, largest, generator)
+            states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
+            hops -= 1
+        if self.head is None:
+            h, e, own = _within(h, e, graphs[(len(self.convs) - 1) % len(graphs)], nodes[1], edges[0])
+            states = [self._convolve(self.convs[-1], h, e, own)[0]]
+        return [state[: nodes[0]] for state in states]
 
     def _layer(
         self,
@@ -437,6 +492,15 @@ class GNN(torch.nn.Module):
             check_shape("pe", pe, [*h.shape[:-1], self.pe_channels])
         return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
 
+    def _scored(self, h: Tensor, adj: Any) -> RelationalAdj:
+        """The same graph with the scores of the learned split; coefficients that depend on the graph alone stay."""
+        if not isinstance(adj, RelationalAdj) or adj.is_soft or adj.edge_type is None or self.learned_split is None:
+            raise TypeError("`edge_type` must be one relation per edge with a learned split, got scores or none")
+        scores = self.learned_split(h, adj.edge_index, adj.edge_type)
+        return RelationalAdj(
+            adj.edge_index, scores, adj.edge_weight, num_relations=self.num_relations, num_nodes=adj.size[0]
+        )
+
     def _encode_edges(self, edge_attr: Tensor | None, edge_pe: Tensor | None) -> Tensor | None:
         """The features of edges that convolutions take, (E, F)."""
         if self.edge_encoder is None:
@@ -508,6 +572,19 @@ class GNN(torch.nn.Module):
         check_integer("edge_type", edge_type)
         guard_ranges({"edge_type": (edge_type, num_relations)})
         return edge_index, edge_type.long()
+
+
+def _within(
+    h: Tensor, e: Tensor | None, graph: Any, num_nodes: int, num_edges: int
+) -> tuple[Tensor, Tensor | None, Any]:
+    """The first nodes and edges of states and graph; a sampled batch has them in the order of hops."""
+    if isinstance(graph, RelationalAdj) and graph.size[0] > num_nodes:
+        types, weight = (None if each is None else each[:num_edges] for each in (graph.edge_type, graph.edge_weight))
+        size = (num_nodes, num_nodes)
+        graph = RelationalAdj.in_forward(graph.edge_index[:, :num_edges], types, weight, graph.num_relations, size)
+    elif isinstance(graph, tuple):
+        graph = tuple(each[..., :num_edges] for each in graph)
+    return h[:num_nodes], None if e is None else e[:num_edges], graph
 
 
 PE_ENCODERS = (None, "deepset", "walk")

@@ -1,8 +1,10 @@
-"""Data sets that are known by name, and where each comes from."""
+"""Data sets that are known by name, where each comes from and where it lies. Needs no torch."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -145,3 +147,34 @@ DATASETS = MappingProxyType(
         "pubmed": _nodes(_PLANETOID, 3, "Planetoid", directed=False, name="PubMed", split="public"),
     }
 )
+
+
+DATA_VARIABLE = "GRAPHPRISM_DATA"
+
+
+def data_folder(root: str | Path | None = None) -> Path:
+    """``root``, else the folder that the environment names, else the user's cache."""
+    named = named_folder(root)
+    if named is not None:
+        return named
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphprism"
+
+
+def named_folder(root: str | Path | None = None) -> Path | None:
+    """``root``, else the folder that the environment names, else None."""
+    if root is not None and not isinstance(root, str | os.PathLike):
+        raise TypeError(f"`root` must be a name or a path, got {root!r}")
+    named = root or os.environ.get(DATA_VARIABLE)
+    return Path(named) if named else None
+
+
+def find_name(name: str, folder: Path) -> str:
+    """The name as `DATASETS` or a packed file of ``folder`` spells it, whatever its case; itself where it is unknown.
+
+    >>> find_name("Cora", Path("nowhere")), find_name("my own", Path("nowhere"))
+    ('cora', 'my own')
+    """
+    if name in DATASETS or (folder / f"{name}.npz").is_file():
+        return name
+    there = [*DATASETS, *sorted(path.stem for path in folder.glob("*.npz"))]
+    return next((each for each in there if each.lower() == name.lower()), name)

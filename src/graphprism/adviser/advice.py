@@ -1,0 +1,319 @@
+"""Which split, or none, for a graph and a task: one recommendation with its evidence."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphprism._checks import check_choice, check_finite_number, check_type
+from graphprism._text import counted, duration, fixed, rich_table, signed, text_table
+from graphprism.adviser.candidates import Candidate, candidates, mrs_model, texts_of
+from graphprism.adviser.own_data import packed
+from graphprism.adviser.trial import Trial, race
+from graphprism.datasets import PackedDataset, load
+from graphprism.protocols import plain_model, protocol
+from graphprism.training import METRICS, Run, Task
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+CONFIDENCES = ("high", "medium", "low")
+# Differences over their error from which on a split is advised, and with which confidence.
+_ADVISED, _MEDIUM, _HIGH = 1.5, 2.5, 4.0
+_HEADER = ("split", "relations", "parameters", "pairs distinguished", "ties", "step", "validation beside plain")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A split in the trial.
+
+    Attributes:
+        candidate: What can be said without training.
+        runs: Seeds that were trained with it and with the plain model.
+        difference: Mean over seeds of how much better its validation score was; negative where it was worse.
+        error: Standard error of that mean, by the deviation of all differences of the trial.
+        cost: Time of a step beside the plain model's.
+    """
+
+    candidate: Candidate
+    runs: int = 0
+    difference: float | None = None
+    error: float | None = None
+    cost: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The difference over its error; None where there is none."""
+        if self.difference is None or not self.error:
+            return None
+        return self.difference / self.error
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One recommendation, with what it rests on.
+
+    Attributes:
+        split: Text of the advised split; None advises against any.
+        confidence: ``"high"``, ``"medium"`` or ``"low"``.
+        run: The run to train, plain or split.
+        evidence: One entry for each split that was looked at.
+        plain: Mean validation score of the plain model in the trial; None without a trial.
+        metric: Name of the score.
+        trial: The trial in words.
+        not_tested: What the advice does not rest on, a sentence each.
+        seconds: What it took.
+    """
+
+    split: str | None
+    confidence: str
+    run: Run
+    evidence: tuple[Evidence, ...]
+    plain: float | None
+    metric: str
+    trial: str
+    not_tested: tuple[str, ...]
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        """The recommendation."""
+        chosen = self.split, self.run.start
+        found = next((each for each in self.evidence if (each.candidate.split, each.candidate.start) == chosen), None)
+        if found is None:
+            return f"Do not split ({self.confidence} confidence): {self._why_not()}."
+        gain = f"{signed(found.difference or 0.0, 3)} ± {fixed(found.error, 3)} {METRICS[self.metric].unit}"
+        return (
+            f'Split by "{self.split}" ({self.confidence} confidence): {gain} beside the plain model in '
+            f"{counted(found.runs, 'paired run')}, with {counted(found.candidate.relations, 'relation')} that start "
+            f"{'together' if found.candidate.start == 'shared' else 'apart'}."
+        )
+
+    def _why_not(self) -> str:
+        tried = [each for each in self.evidence if each.difference is not None]
+        if not tried:
+            left_out = [each.candidate for each in self.evidence if each.candidate.left_out]
+            if left_out and len(left_out) == len(self.evidence):
+                return f"{left_out[0].left_out} ({left_out[0].split}), so that there is nothing to split"
+            return "no trial was run, and a certificate alone does not promise a better score"
+        best = max(tried, key=lambda each: each.difference or 0.0)
+        unit = METRICS[self.metric].unit
+        return (
+            f'the best split, "{best.candidate.label}", gave {signed(best.difference or 0.0, 3)} ± '
+            f"{fixed(best.error, 3)} {unit} beside the plain model in {counted(best.runs, 'paired run')}"
+        )
+
+    def to_json(self) -> str:
+        """The fields as JSON text, with the sentence."""
+        return json.dumps({**asdict(self), "sentence": self.sentence}, allow_nan=False)
+
+    def __str__(self) -> str:
+        return f"{text_table(_HEADER, self._rows())}\n\n{self._caption()}"
+
+    def __rich__(self) -> Table:
+        return rich_table("Splits beside the plain model", _HEADER, self._rows(), self._caption())
+
+    def _caption(self) -> str:
+        lines = [self.sentence, self.trial, *(f"Not tested: {each}" for each in self.not_tested)]
+        return "\n".join([*lines, f"It took {duration(self.seconds)}."])
+
+    def _rows(self) -> list[list[str]]:
+        return [_row(each, self.metric) for each in self.evidence]
+
+
+def _row(evidence: Evidence, metric: str) -> list[str]:
+    known = evidence.candidate
+    share = "" if known.distinguished is None else f"{100 * known.distinguished:.0f} %"
+    merged = "" if known.merged is None else f" (one relation {100 * known.merged:.0f} %)"
+    silenced = f"; {100 * known.silenced:.0f} % of edges silenced" if known.silenced else ""
+    result = known.left_out or "not tried: no time left"
+    if evidence.difference is not None:
+        result = f"{signed(evidence.difference, 3)} ± {fixed(evidence.error, 3)} ({counted(evidence.runs, 'run')})"
+    return [
+        known.label,
+        str(known.relations),
+        f"{known.parameters:,}",
+        f"{share}{merged}{silenced}",
+        "" if known.ties is None else f"{100 * known.ties:.0f} %",
+        "" if evidence.cost is None else f"x{evidence.cost:.2f}",
+        result,
+    ]
+
+
+def advise(
+    data: Any,
+    task: str | None = None,
+    *,
+    run: Run | None = None,
+    splits: Sequence[str] | None = None,
+    seconds: float = 60.0,
+    accelerator: str = "auto",
+    clock: Callable[[], float] = time.perf_counter,
+) -> Advice:
+    """Recommends a split, or none, for a model that is to be trained on ``data``.
+
+    Every candidate gets a certificate of the layer that will run on it (pairs of nodes that are proven to be
+    distinguished, ties, edges that the norm silences) and its cost. Then the plain model and the splits are trained
+    briefly, with the same seeds and folds, on a part of the data where it is large, with relations that start as in
+    ``run`` and apart; splits that fall behind are dropped, and the rest of the time goes to further seeds of the best.
+    A split is advised if its mean difference in
+    validation score is one and a half times its standard error. Test scores are never looked at.
+
+    Args:
+        data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``
+            with a target ``y`` each.
+        task: ``"node"``, ``"graph"`` or ``"link"``; without it the data says. For links there is no trial, so that the
+            advice rests on certificates alone and has low confidence.
+        run: The plain run as it would be trained in full; without it that of ``graphprism train``.
+        splits: Texts of the candidates; without it the degree, types of edges, direction and features, where there are
+            any.
+        seconds: What the trial may take; 0 runs none.
+        accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+        clock: What measures the seconds, such as ``time.process_time`` where other programs use the same cores.
+
+    >>> from graphprism.datasets import molecules
+    >>> print(advise(molecules(60), seconds=0).sentence)
+    Do not split (low confidence): no trial was run, and a certificate alone does not promise a better score.
+    """
+    begin = time.perf_counter()
+    check_choice("task", task, (None, "node", "graph", "link"))
+    check_finite_number("seconds", seconds, least=0)
+    dataset = _dataset(data, task)
+    run = default_run(dataset) if run is None else run
+    check_type("run", run, Run, "None or a Run")
+    mrs_model(run)  # raises where there is none
+    run = replace(run, model=_plain(run))
+    known = candidates(run, dataset, texts_of(splits, dataset))
+    tried = [each for each in known if each.left_out is None]
+    trial, why = None, "no time was given for a trial"
+    if task == "link":
+        why = "runs have no targets of links yet; certificates and costs are those of the layers"
+    elif seconds and not tried:
+        why = "no split leaves two relations with edges"
+    elif seconds:
+        trial = race(run, dataset, tried, seconds, accelerator, clock)
+        why = trial.skipped or ""
+    return _advice(run, dataset, known, trial, why, time.perf_counter() - begin)
+
+
+def default_run(dataset: PackedDataset) -> Run:
+    """The plain run that ``graphprism train`` would train on a data set.
+
+    Relations of a model on graphs start apart, as in the paper: a short trial would not move them from a shared start.
+    """
+    fields = protocol(dataset.name, dataset.level, dataset.directed)
+    start = {"start": "independent"} if dataset.level == "graph" else {}
+    return Run(dataset.name, plain_model(dataset.level, dataset.directed), **{**start, **fields})
+
+
+def _dataset(data: Any, task: str | None) -> PackedDataset:
+    if isinstance(data, str | os.PathLike):
+        data = load(data if isinstance(data, str) else Path(data))
+    dataset = data if isinstance(data, PackedDataset) else packed(data, task)
+    if task not in (None, "link") and dataset.level != task:
+        raise ValueError(f"`task` must be {dataset.level!r} or None for these data, got {task!r}")
+    return dataset
+
+
+def _plain(run: Run) -> str:
+    from graphprism.nn import CONVOLUTIONS
+
+    convolution = CONVOLUTIONS[run.model]
+    return str(convolution.partner) if convolution.relational else run.model
+
+
+def _advice(
+    run: Run,
+    dataset: PackedDataset,
+    known: list[Candidate],
+    trial: Trial | None,
+    why: str,
+    seconds: float,
+) -> Advice:
+    task = Task.of(dataset)
+    evidence = _evidence(known, trial, task.larger_is_better)
+    tried = [each for each in evidence if each.difference is not None]
+    best = max(tried, key=lambda each: each.difference or 0.0, default=None)
+    ratio = None if best is None else best.ratio
+    chosen = best.candidate if best is not None and ratio is not None and ratio >= _ADVISED else None
+    plain = None if trial is None or not trial.scores.get(None) else statistics.fmean(trial.scores[None].values())
+    return Advice(
+        split=None if chosen is None else chosen.split,
+        confidence=_confidence(best, chosen is not None, known),
+        run=run if chosen is None else chosen.applied(run),
+        evidence=evidence,
+        plain=plain if plain is not None and math.isfinite(plain) else None,
+        metric=task.metric,
+        trial=_trial_text(trial, why),
+        not_tested=_not_tested(run, dataset, trial, _untried(evidence)),
+        seconds=seconds,
+    )
+
+
+def _evidence(known: list[Candidate], trial: Trial | None, larger_is_better: bool) -> tuple[Evidence, ...]:
+    if trial is None:
+        return tuple(Evidence(each) for each in known)
+    found = {each.label: trial.differences(each.label, larger_is_better) for each in known}
+    finite = {split: [each for each in values if math.isfinite(each)] for split, values in found.items()}
+    # one deviation for all: two or three differences alone say little about their own
+    squares = [(each - statistics.fmean(values)) ** 2 for values in finite.values() for each in values]
+    freedom = len(squares) - sum(bool(values) for values in finite.values())
+    deviation = math.sqrt(sum(squares) / freedom) if freedom > 0 else None
+    evidence = []
+    for each in known:
+        values = finite[each.label]
+        if not values or deviation is None or len(values) < len(found[each.label]):  # not tried, or diverged
+            left_out = each.left_out or (None if not found[each.label] else "diverged")
+            evidence.append(Evidence(replace(each, left_out=left_out)))
+            continue
+        error = deviation / math.sqrt(len(values))
+        evidence.append(Evidence(each, len(values), statistics.fmean(values), error, trial.cost(each.label)))
+    return tuple(evidence)
+
+
+def _confidence(best: Evidence | None, splits: bool, known: list[Candidate]) -> str:
+    if best is None:
+        return "high" if all(each.left_out for each in known) else "low"
+    ratio = best.ratio or 0.0
+    if splits:
+        return "high" if ratio >= _HIGH else "medium" if ratio >= _MEDIUM else "low"
+    return "high" if ratio <= -_MEDIUM else "medium" if ratio < 0.5 else "low"
+
+
+def _trial_text(trial: Trial | None, why: str) -> str:
+    if trial is None or trial.skipped:
+        return f"Trial: none, {why}."
+    run, rounds = trial.run, len(trial.scores.get(None, {}))
+    data = "the whole graph" if trial.graphs is None else f"{trial.graphs:,} graphs for training"
+    width = f"width {run.width}" if run.width else f"{run.budget:,} parameters"
+    length = f"{counted(run.epochs, 'epoch')} at most"
+    return f"Trial: {counted(rounds, 'seed')}, {data}, {counted(run.layers, 'layer')}, {width}, {length}."
+
+
+def _untried(evidence: Sequence[Evidence]) -> list[str]:
+    found = [each.candidate for each in evidence if each.difference is None]
+    return [each.label for each in found if each.left_out is None]
+
+
+def _not_tested(run: Run, dataset: PackedDataset, trial: Trial | None, untried: list[str]) -> tuple[str, ...]:
+    found = [f"models other than {run.model} and learning rates other than {run.lr:g}."]
+    if untried:
+        found.append(f"{', '.join(untried)}: the time was over.")
+    if trial is not None and not trial.skipped:
+        if trial.run.epochs < run.epochs:
+            found.append(f"trainings of more than {counted(trial.run.epochs, 'epoch')}; the full one has {run.epochs}.")
+        if trial.graphs is not None and trial.graphs < dataset.subset("train").numel():
+            found.append(f"more than {trial.graphs:,} of {dataset.subset('train').numel():,} graphs for training.")
+        if trial.run.layers < run.layers:
+            found.append(f"networks of more than {counted(trial.run.layers, 'layer')}; the full one has {run.layers}.")
+        if trial.run.budget != run.budget or trial.run.width != run.width:
+            found.append(f"networks of more than {trial.run.budget:,} parameters; the full one has {run.budget:,}.")
+    found.append("test scores: all of this is validation.")
+    return tuple(found)

@@ -1,0 +1,84 @@
+"""Graphs in memory as a data set with folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from graphprism.datasets import DATASETS, PackedDataset
+from graphprism.datasets.load import pack_graphs
+from graphprism.datasets.packed_dataset import pack_nodes
+from graphprism.known import KnownDataset
+
+# Shares of training and validation where the data has no masks; the rest is for the test.
+_TRAIN, _VALIDATION = 0.6, 0.2
+
+
+def packed(data: Any, task: str | None) -> PackedDataset:
+    """One ``Data`` with classes of nodes, or several with a target each, as a data set."""
+    if isinstance(data, Data) and task == "link":
+        return _links(data)
+    if isinstance(data, Data) and task != "graph":
+        return _nodes(data)
+    if isinstance(data, Data | str | bytes) or not isinstance(data, Iterable):
+        raise TypeError(
+            "`data` must be a PackedDataset, the name of one, a Data with classes of nodes or a list of Data with a "
+            f"target each, got {type(data).__name__}"
+        )
+    graphs = list(data)
+    if not graphs or not all(isinstance(graph, Data) for graph in graphs):
+        raise ValueError(f"`data` must be a list of Data, one at least, got {len(graphs)} entries")
+    return _graphs(graphs)
+
+
+def _nodes(data: Data) -> PackedDataset:
+    if data.x is None or data.y is None or data.y.dim() != 1 or data.y.is_floating_point():
+        raise ValueError("`data` must have features `x` (N, F) and classes `y` (N,) of its nodes")
+    masks = [data.get(name) for name in ("train_mask", "val_mask", "test_mask")]
+    if any(mask is None for mask in masks):
+        masks = [each[:, None] for each in _folds(int(data.num_nodes or 0))]
+    columns = [mask.view(int(data.num_nodes or 0), -1) for mask in masks if mask is not None]
+    known = KnownDataset(
+        "", {}, "multiclass", "accuracy", (), (), "own", level="node", directed=not data.is_undirected()
+    )
+    return pack_nodes("own", known, data.x, data.edge_index, data.y, (columns[0], columns[1], columns[2]))
+
+
+def _links(data: Data) -> PackedDataset:
+    """The graph without targets: enough for certificates and costs."""
+    if data.x is None:
+        raise ValueError("`data` must have features `x` (N, F), got a graph without")
+    bare = Data(x=data.x, edge_index=data.edge_index, y=torch.arange(int(data.num_nodes or 0)) % 2)
+    return _nodes(bare)
+
+
+def _graphs(graphs: list[Data]) -> PackedDataset:
+    y = graphs[0].y
+    if y is None or graphs[0].x is None:
+        raise ValueError("every graph must have features or types `x` and a target `y`, got a graph without")
+    whole = torch.cat([graph.x for graph in graphs])
+    types = () if whole.is_floating_point() else tuple((whole.view(whole.size(0), -1).amax(0) + 1).tolist())
+    kind = ("regression", "mae") if y.is_floating_point() else ("multiclass", "accuracy")
+    known = KnownDataset("", {}, *kind, types, (), "own")
+    fold = torch.stack(_folds(len(graphs))).int().argmax(0)
+    found = [_with_edge_attr(graph) for graph in graphs]
+    return pack_graphs("own" if "own" not in DATASETS else "own data", known, found, fold)
+
+
+def _with_edge_attr(graph: Data) -> Data:
+    found = graph.clone()
+    found.x = graph.x if graph.x.dim() == 2 else graph.x[:, None]
+    if graph.edge_attr is None:
+        found.edge_attr = torch.zeros(graph.num_edges, 1, dtype=torch.long)
+    return found
+
+
+def _folds(count: int) -> list[Tensor]:
+    """Masks of training, validation and test, drawn by a fixed seed."""
+    place = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    first, second = int(_TRAIN * count), int((_TRAIN + _VALIDATION) * count)
+    return [place < first, (place >= first) & (place < second), place >= second]

@@ -1,0 +1,186 @@
+"""A short paired trial: the plain model against splits, seed by seed, until the time is over."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+
+from graphprism.adviser.candidates import Candidate
+from graphprism.datasets import PackedDataset
+from graphprism.results import RunResult
+from graphprism.training import Diverged, Run, Task, train, train_lockstep
+
+# Networks on graphs in a trial: a tenth of the paper's parameters in half of its layers, which a CPU trains in seconds.
+_BUDGET, _WIDTH, _LAYERS, _BATCH = 50_000, 64, 4, 16
+# Steps that every model should take, and has to: before, all are still learning the mean of the targets.
+_WANTED_STEPS, _FEWEST_STEPS = {"graph": 1200, "node": 200}, {"graph": 300, "node": 20}
+# Of one fold: more graphs are better than more epochs, but epochs are what the schedule counts.
+_FEWEST_EPOCHS, _PROBED, _VALIDATED = 4, 128, 500
+# Share of the time for the first two seeds of all splits, and seeds at most.
+_FIRST_SHARE, _FIRST_ROUNDS, _MOST_ROUNDS = 0.7, 2, 8
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class Trial:
+    """What a race of splits against the plain model gave, by validation score.
+
+    Attributes:
+        run: The plain run of the trial, smaller and shorter than the full one.
+        graphs: Graphs for training that were used; None on one graph.
+        scores: Validation score at its best epoch by label of the split (None is plain) and seed.
+        step_ms: Times of a step by label of the split.
+        seconds: What it took.
+        skipped: Why there was no trial; None where there was.
+    """
+
+    run: Run
+    graphs: int | None = None
+    scores: dict[str | None, dict[int, float]] = field(default_factory=dict)
+    step_ms: dict[str | None, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    skipped: str | None = None
+
+    def differences(self, split: str, larger_is_better: bool) -> list[float]:
+        """How much better a split was than the plain model, seed by seed; negative where it was worse."""
+        plain, own = self.scores.get(None, {}), self.scores.get(split, {})
+        sign = 1.0 if larger_is_better else -1.0
+        return [sign * (own[seed] - plain[seed]) for seed in sorted(own) if seed in plain]
+
+    def cost(self, split: str) -> float | None:
+        """Time of a step beside that of the plain model."""
+        if not self.step_ms.get(split) or not self.step_ms.get(None):
+            return None
+        return statistics.median(self.step_ms[split]) / statistics.median(self.step_ms[None])
+
+
+def race(
+    run: Run,
+    dataset: PackedDataset,
+    candidates: Sequence[Candidate],
+    seconds: float,
+    accelerator: str = "auto",
+    clock: Clock = time.perf_counter,
+) -> Trial:
+    """Trains plain and split models in turn, seed by seed, and drops splits that fall behind.
+
+    Where the time is too short for all splits, the last ones are left out: a model that has hardly begun to learn says
+    nothing about the trained one.
+
+    Args:
+        run: The plain run as it would be trained in full.
+        dataset: Its data; only validation scores are looked at.
+        candidates: The splits, those to try first in front.
+        seconds: What it may take.
+        accelerator: As for `train`.
+        clock: What measures the seconds.
+    """
+    begin = clock()
+    task, trial = Task.of(dataset), Trial(run)
+    plan = _plan(run, dataset, len(candidates) + 1, seconds, accelerator, clock)
+    trial.run, data = plan.run, plan.data
+    if plan.models < 2:
+        trial.skipped = f"{seconds:.0f} s are too few for {_FEWEST_STEPS[task.level]} steps of two models"
+        return trial
+    trial.graphs = int(data.subset("train").numel()) if data.level == "graph" else None
+    by_label = {each.label: each for each in candidates[: plan.models - 1]}
+    alive: list[str | None] = [None, *by_label]
+    took: dict[str | None, float] = {}
+    folds = 1 if data.train_mask is None else data.train_mask.size(1)
+    for number in range(_MOST_ROUNDS):
+        for split in alive:
+            if number >= _FIRST_ROUNDS and seconds - (clock() - begin) < took[split]:
+                trial.seconds = clock() - begin
+                return trial
+            own = replace(plan.run, seed=number, fold=number % folds)
+            own = own if split is None else by_label[split].applied(own)
+            started = clock()
+            result = _trained(own, data, accelerator)
+            took[split] = clock() - started
+            _note(trial, split, number, result, task)
+        if number + 1 >= _FIRST_ROUNDS:
+            alive = _survivors(trial, alive, task.larger_is_better, keep=2 if number + 1 == _FIRST_ROUNDS else 1)
+    trial.seconds = clock() - begin
+    return trial
+
+
+def _note(trial: Trial, split: str | None, seed: int, result: RunResult | None, task: Task) -> None:
+    score = -math.inf if task.larger_is_better else math.inf
+    if result is not None and result.best_epoch is not None:
+        score = float(result.history["val"][result.best_epoch - 1] or 0.0)
+        if result.step_ms is not None:
+            trial.step_ms.setdefault(split, []).append(result.step_ms)
+    trial.scores.setdefault(split, {})[seed] = score
+
+
+def _survivors(trial: Trial, alive: list[str | None], larger_is_better: bool, keep: int) -> list[str | None]:
+    """The plain model and the best splits so far."""
+    means = {
+        split: statistics.fmean(trial.differences(split, larger_is_better)) for split in alive if split is not None
+    }
+    best = sorted(means, key=lambda split: -means[split])[:keep]
+    return [split for split in alive if split is None or split in best]
+
+
+def _trained(run: Run, dataset: PackedDataset, accelerator: str) -> RunResult | None:
+    """A run to its end; None where it diverged."""
+    try:
+        if accelerator != "cpu" and torch.cuda.is_available():
+            (result,) = train_lockstep([run], dataset, accelerator=accelerator)
+            return None if result.status == "diverged" else result
+        return train(run, dataset, accelerator=accelerator)
+    except Diverged:
+        return None
+
+
+class _Plan(NamedTuple):
+    run: Run
+    data: PackedDataset
+    models: int
+
+
+def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, accelerator: str, clock: Clock) -> _Plan:
+    """A run, a part of the data and as many models as fit into the time, by what a few steps take."""
+    on_graphs = dataset.level == "graph"
+    small, probe, data = replace(run, patience=None), replace(run, epochs=3, patience=None), dataset
+    if on_graphs:
+        width = None if run.width is None else min(run.width, _WIDTH)
+        layers, batch = min(run.layers, _LAYERS), min(run.batch_size or _BATCH, _BATCH)
+        small = replace(run, budget=min(run.budget, _BUDGET), width=width, layers=layers, batch_size=batch)
+        probe, data = replace(small, epochs=2, warmup=0), part_of(dataset, _PROBED, 8)
+    _trained(replace(probe, epochs=1), data, accelerator)  # loads and builds what is needed once
+    started = clock()
+    _trained(probe, data, accelerator)
+    batch, total = small.batch_size or 1, dataset.subset("train").numel() if on_graphs else 1
+    step = (clock() - started) / (probe.epochs * (-(-data.subset("train").numel() // batch) if on_graphs else 1))
+    in_full = run.epochs * -(-total // batch)  # steps of a full training, with batches of this size
+    steps = _FIRST_SHARE * seconds / _FIRST_ROUNDS / step  # of all models together
+    models = min(models, int(steps / min(_FEWEST_STEPS[dataset.level], in_full)))
+    if models < 2:
+        return _Plan(small, dataset, models)
+    models = max(2, min(models, int(steps / min(_WANTED_STEPS[dataset.level], in_full))))
+    own = int(steps / models)
+    if not on_graphs:
+        return _Plan(replace(run, epochs=min(run.epochs, own)), dataset, models)
+    own = min(own, 3 * _WANTED_STEPS["graph"], in_full)
+    graphs = min(total, max(batch, own * batch // _FEWEST_EPOCHS))
+    epochs = max(1, min(run.epochs, round(own * batch / graphs)))
+    small = replace(small, epochs=epochs, warmup=min(run.warmup, epochs // 4))
+    return _Plan(small, part_of(dataset, graphs, min(_VALIDATED, graphs)), models)
+
+
+def part_of(dataset: PackedDataset, train_graphs: int, val_graphs: int) -> PackedDataset:
+    """The first graphs for training and validation, drawn by a fixed seed; a few stand in for the test."""
+    generator = torch.Generator().manual_seed(0)
+    chosen = []
+    for name, count in (("train", train_graphs), ("val", val_graphs), ("test", 8)):
+        graphs = dataset.subset(name)
+        chosen.append(graphs[torch.randperm(graphs.numel(), generator=generator)[:count]])
+    return dataset.select(torch.cat(chosen).sort().values)

@@ -1,0 +1,58 @@
+"""``graphprism advise``."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from graphprism.adviser import advise as find_advice
+from graphprism.adviser.advice import default_run
+from graphprism.cli.arguments import Data, exit_on_user_error
+from graphprism.cli.run_training import train_data
+from graphprism.nn import CONVOLUTIONS
+from graphprism.training import Run
+
+
+def advise(
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="A name that `graphprism data list` shows, or FILE.npz.")
+    ],
+    split: Annotated[
+        list[str] | None, typer.Option(help="A split to try; once for each. Without it those that the data suggests.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The plain model, such as gcn or sage.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Number of convolutions.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="What the trial may take; 0 runs none.")] = 60.0,
+    accelerator: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    data: Data = None,
+) -> None:
+    """Say which split to train with, or none: certificate, cost and a short paired trial.
+
+    The plain model and the splits are trained with the same seeds, on a part of the data where it is large. Ends in one
+    recommendation with its evidence and its confidence, and in what was not tested.
+    """
+    with exit_on_user_error():
+        found = train_data(dataset, data)
+        run = replace(default_run(found), dataset=dataset)
+        run = replace(run, model=model or run.model, layers=layers or run.layers)
+        advice = find_advice(found, run=run, splits=split, seconds=seconds, accelerator=accelerator)
+    if as_json:
+        typer.echo(advice.to_json())
+    else:
+        Console().print(advice)
+        typer.echo(f"Train it in full: {_command(advice.run)}")
+
+
+def _command(run: Run) -> str:
+    """The line for the shell that trains a run and its plain partner."""
+    convolution = CONVOLUTIONS[run.model]
+    models = f"{convolution.partner},{run.model}" if convolution.relational else run.model
+    options = ["--dataset", run.dataset, "--model", models, "--layers", str(run.layers)]
+    if convolution.relational:
+        options += ["--split", run.split, "--start", run.start]
+    return shlex.join(["graphprism", "train", *options, "--seeds", "0..2"])

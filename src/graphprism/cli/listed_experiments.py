@@ -1,0 +1,91 @@
+"""The experiments of ``graphprism reproduce`` as data, so that help and completion do not wait for torch.
+
+`graphprism.experiments.TABLES` is what runs; a test compares the two, names, sentences and options alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from graphprism.experiments.experiment import Job
+
+
+class ListedOption(NamedTuple):
+    """See `graphprism.experiments.Option`."""
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+
+
+@dataclass(frozen=True)
+class ListedExperiment:
+    """An `Experiment` that is loaded when it is prepared."""
+
+    name: str
+    help: str
+    options: tuple[ListedOption, ...] = ()
+
+    def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> Job:
+        """As the experiment does."""
+        from graphprism.experiments import TABLES
+
+        (found,) = (each for each in TABLES if each.name == self.name)
+        return found.prepare(options, data, out, dry_run)
+
+
+def _trained(name: str, title: str, seeds: int = 3) -> ListedExperiment:
+    return ListedExperiment(
+        name,
+        f"{title}; what has run is taken from the ledger, what was cut short goes on.",
+        (
+            ListedOption("rows", str | None, None, "Rows to run, between commas; all without it."),
+            ListedOption("columns", str | None, None, "Columns to run, between commas; all without it."),
+            ListedOption("seeds", int, seeds, "Runs of each configuration."),
+            ListedOption("grid", str, "best", "best: published hyper-parameters; full: all that were tried."),
+            ListedOption("epochs", int | None, None, "In place of the published number, to try things out."),
+            ListedOption("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
+        ),
+    )
+
+
+LISTED: tuple[ListedExperiment, ...] = (
+    ListedExperiment(
+        "figure-2",
+        "Follow the rank-one distance through 128 layers with fresh random weights, with and without a split.",
+        (
+            ListedOption("models", str, "gcn,mrs-gcn,sage,mrs-sage", "Names between commas."),
+            ListedOption("graphs", str | None, None, "zinc, molecules or cora; zinc if its file is there."),
+            ListedOption("seeds", int | None, None, "Number of seeds: 50; 10 on cora."),
+            ListedOption("layers", int, 128, "Number of iterations."),
+            ListedOption("channels", int, 16, "Width of the states."),
+            ListedOption("chosen_by", str, "l2", "Norm of the distance's row and column: l2, or the authors' l1."),
+        ),
+    ),
+    ListedExperiment("parameters", "Count the parameters of all models at eight layers."),
+    ListedExperiment(
+        "runtime",
+        "Time the five steps of a layer on a batch of 32 molecules.",
+        (ListedOption("repeats", int, 100, "How often each step is timed."),),
+    ),
+    ListedExperiment(
+        "memory",
+        "Measure the memory of training, each run in a process of its own.",
+        (ListedOption("seeds", int, 3, "Runs of each model."),),
+    ),
+    _trained("orderings", "Orderings on ZINC12k, at most 500,000 parameters"),
+    _trained("orderings-64", "Orderings on ZINC12k, width 64"),
+    _trained("zinc", "Five convolutions and their MRS forms on full ZINC"),
+    _trained("depth", "Test error on ZINC12k by number of layers"),
+    _trained("peptides", "Peptides-func and Peptides-struct"),
+    _trained("training-loss", "Training loss on full ZINC"),
+    _trained("directed", "Node classification on directed graphs", seeds=10),
+    _trained("homophilic", "Node classification on homophilic graphs", seeds=10),
+    _trained("strong", "Splits on top of the strongest plain networks", seeds=4),
+    _trained("strong-variants", "Where a split pays on a strong base: ZINC12k", seeds=4),
+)

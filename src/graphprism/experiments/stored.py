@@ -1,0 +1,171 @@
+"""Every table with the results of stored ledgers, and what the rest of its cells would take."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from graphprism._files import check_regular
+from graphprism.experiments.experiment import TrainedTable
+from graphprism.experiments.plan import PlannedCell, plan
+from graphprism.experiments.spec import Settings, TableSpec
+from graphprism.experiments.table import make_table
+from graphprism.experiments.tables import TABLES
+from graphprism.ledger import Ledger
+from graphprism.results import Cell, CellStatus, RunResult, TableResult, latest
+from graphprism.training import Run
+from graphprism.training.run import ORIGIN
+
+# Nodes that an epoch of training sees, by data set: graphs for training times their mean number of nodes.
+_NODES = {
+    "zinc12k": 231_664,
+    "zinc": 5_092_000,
+    "peptides-func": 1_640_000,
+    "peptides-struct": 1_640_000,
+    "molhiv": 831_000,
+}
+# Seconds for each node, layer and epoch of networks with feed-forward blocks or random walks while none is stored: what
+# we aim at, 0.35 ms for a step of 32 molecules and 12 layers.
+_AIM = 3.9e-8
+# The machine whose runs say what others would take.
+MACHINE = "NVIDIA H200"
+
+
+def read_ledgers(folder: Path) -> list[RunResult]:
+    """The results of all ledgers ``*.jsonl`` of a folder; lines that are no results are left out.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    paths = sorted(folder.glob("*.jsonl"))
+    if not paths:
+        raise FileNotFoundError(f"{folder}: there is no ledger, a file that ends in .jsonl")
+    with warnings.catch_warnings():  # measurements of other kinds have lines of their own
+        warnings.simplefilter("ignore")
+        return [result for path in paths for result in Ledger(path).read()]
+
+
+def read_measured(folder: Path) -> dict[str, TableResult]:
+    """The tables ``*.json`` of a folder by name, of which the last by the name of the file counts."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            check_regular(path)
+            table = TableResult.from_json(path.read_text("utf-8"))
+        except (ValueError, OSError):
+            continue  # measurements of another kind
+        found[table.name] = table
+    return found
+
+
+def stored_tables(folder: Path) -> tuple[list[TableResult], list[str]]:
+    """All tables that `graphprism reproduce` knows, with what a folder of ledgers and measured tables holds.
+
+    A cell has the runs of the published hyper-parameters or, where none of them has run, the best of the grid. One
+    without results says in its note how long its runs would take. Also gives the names of those of which the folder
+    has nothing: figures, and tables that are measured.
+
+    Args:
+        folder: With ``*.jsonl``, ledgers, and ``*.json``, tables that were measured.
+    """
+    results = latest(read_ledgers(folder))
+    measured, pace = read_measured(folder), Pace(results.values())
+    found, absent = [], []
+    for experiment in TABLES:
+        if isinstance(experiment, TrainedTable):
+            found.append(_stored_table(experiment.spec, results, pace))
+        elif experiment.name in measured:
+            found.append(measured[experiment.name])
+        else:
+            absent.append(experiment.name)
+    return found, absent
+
+
+def _stored_table(spec: TableSpec, results: Mapping[str, RunResult], pace: Pace) -> TableResult:
+    best = Settings(seeds=spec.seeds)
+    cells = plan(spec, best)
+    datasets = {str(each.run.get("dataset")) for each in results.values()}
+    missing = [each for each in cells if _may_have_others(each, datasets) and not _has_results(each, results)]
+    wide = {id(each.spec): each for each in plan(_only(spec, missing), replace(best, grid="full"))} if missing else {}
+    wide = {key: each for key, each in wide.items() if _has_results(each, results)}
+    cells = [wide.get(id(each.spec), each) for each in cells]
+    table = make_table(spec, best, cells, results)
+    runs = {(each.spec.row, each.spec.column): each.configurations for each in cells}
+    noted = [_with_projection(cell, runs.get((cell.row, cell.column), ()), spec.seeds, pace) for cell in table.cells]
+    return replace(table, cells=tuple(noted))
+
+
+def _only(spec: TableSpec, cells: Sequence[PlannedCell]) -> TableSpec:
+    return replace(spec, cells=tuple(each.spec for each in cells))
+
+
+def _may_have_others(planned: PlannedCell, datasets: set[str]) -> bool:
+    """Whether other configurations than the published one may have results; the keys of a grid take time."""
+    best = planned.spec.best
+    return best is not None and bool(planned.spec.grid) and best.dataset in datasets
+
+
+def _has_results(planned: PlannedCell, results: Mapping[str, RunResult]) -> bool:
+    return any(run.key in results for runs in planned.configurations for run in runs)
+
+
+def _with_projection(cell: Cell, configurations: Sequence[Sequence[Run]], seeds: int, pace: Pace) -> Cell:
+    if cell.status is not CellStatus.NOT_RUN or not configurations:
+        return cell
+    hours = seeds * pace.seconds(configurations[0][0]) / 3600
+    note = f"projected: {hours:.2g} h for {seeds} runs"
+    return replace(cell, note="; ".join(part for part in (note, cell.note) if part))
+
+
+class Pace:
+    """What a run would take on the machine of the stored results.
+
+    A run on graphs takes as long for each node, layer and epoch as the median of those that are like it: on the same
+    data with the same model, else with the same model, else any. Networks with feed-forward blocks or random walks are
+    like those with the same; while there is none, they take what we aim at. A run on nodes takes as long as the median
+    of those on its data, else of all.
+
+    Args:
+        results: Finished runs; those on other machines, or with other processes on the device (which have no
+            ``step_ms``), do not count.
+    """
+
+    def __init__(self, results: Iterable[RunResult]) -> None:
+        here = [each for each in results if each.hardware.get("name") == MACHINE and each.status == "finished"]
+        here = [each for each in here if each.step_ms is not None]
+        self._of_graphs: dict[tuple[str, ...], list[float]] = {}
+        self._of_nodes: dict[tuple[str, ...], list[float]] = {}
+        for each in here:
+            run = Run.from_dict({**ORIGIN, **each.run})
+            if run.batch_size is None:
+                for key in ((run.dataset,), ()):
+                    self._of_nodes.setdefault(key, []).append(each.seconds)
+            elif run.dataset in _NODES:
+                rate = each.seconds / _work(run)
+                for kind in _kinds(run):
+                    self._of_graphs.setdefault(kind, []).append(rate)
+
+    def seconds(self, run: Run) -> float:
+        """Of one run; 0 where nothing is known."""
+        if run.batch_size is None:
+            times = self._of_nodes.get((run.dataset,)) or self._of_nodes.get(())
+            return median(times) if times else 0.0
+        kinds = _kinds(run)
+        found = next((self._of_graphs[kind] for kind in kinds if kind in self._of_graphs), None)
+        if found is None:
+            return 0.0 if kinds[-1] == ("",) else _AIM * _work(run)
+        return median(found) * _work(run)
+
+
+def _work(run: Run) -> int:
+    """Nodes times layers times epochs."""
+    return _NODES.get(run.dataset, _NODES["zinc12k"]) * run.layers * run.epochs
+
+
+def _kinds(run: Run) -> list[tuple[str, ...]]:
+    """What is alike, the most alike first."""
+    plus = "ffn" if run.ffn else "walks" if run.pe_encoder == "walk" else ""
+    return [(run.dataset, run.model, plus), (run.model, plus), (plus,)]

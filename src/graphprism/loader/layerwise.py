@@ -1,0 +1,304 @@
+"""Inference layer by layer: every convolution runs on the whole graph, in parts that fit into memory, and exactly."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+from torch_geometric.sampler import NodeSamplerInput
+
+from graphprism._checks import check_positive, check_type
+from graphprism.loader.loaders import part_of
+from graphprism.loader.neighbor_sampler import NeighborSampler
+from graphprism.nn.conv import DirConv
+from graphprism.ops import RelationalAdj
+
+# Edges around a node that a layer may read: which way, and how far. Norms of degrees read one hop further than sums.
+_REACHES = (("in", 1), ("both", 1), ("in", 2), ("both", 2))
+_TRIED_NODES = 8
+# Relative differences that come from another order of summation alone.
+_SAME, _SAME_HALF = {torch.float64: 1e-9, torch.float32: 1e-4}, 0.05
+
+
+def layerwise(model: torch.nn.Module, data: Data, *, batch_size: int = 65_536, **arguments: Any) -> Tensor:
+    """The output of a model on a whole graph, computed layer by layer and in parts of nodes: exact, without sampling.
+
+    Every convolution gets ``batch_size`` nodes at a time, with all of their neighbours; what stands between
+    convolutions runs on all nodes. Memory is that of the states of two layers, not of all messages. See `in_parts` for
+    which layers this is exact.
+
+    Args:
+        model: a `GNN`, a model of PyG, one that `to_mrs` made, or any other that passes ``edge_index`` on to its
+            convolutions. It is run in evaluation mode, without gradients.
+        data: a ``Data``; the model is called with those of its attributes that it has arguments for. ``x`` may be
+            memory-mapped, and of half precision: rows become the type of the weights when a convolution takes them.
+        batch_size: nodes that a convolution works on at once.
+        arguments: further arguments of the model, or others than those of ``data``.
+
+    Example:
+        >>> from graphprism.nn import GNN
+        >>> from graphprism.transforms import SplitEdges
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> data = SplitEdges("degree")(Data(x=torch.eye(4), edge_index=path))
+        >>> model = GNN("mrs-sage", 8, 2, num_layers=2, in_channels=4)
+        >>> out = layerwise(model, data, batch_size=3)
+        >>> torch.allclose(out, model(data.x, data.edge_index, data.edge_type), atol=1e-6)
+        True
+    """
+    check_type("model", model, torch.nn.Module, "a torch.nn.Module")
+    check_type("data", data, Data, "a torch_geometric Data")
+    signature = getattr(model, "call_signature", None) or inspect.signature(model.forward)
+    stored = {name: data[name] for name in signature.parameters if data.get(name) is not None}
+    if not stored and any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values()):
+        raise ValueError(
+            f"`model` must name its arguments, got {type(model).__name__}: call it inside `in_parts` with its own"
+        )
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), in_parts(model, batch_size):
+            out: Tensor = model(**{**stored, **arguments})
+            return out
+    finally:
+        model.train(training)
+
+
+@contextmanager
+def in_parts(
+    model: torch.nn.Module,
+    batch_size: int,
+    *,
+    rank: int = 0,
+    ranks: int = 1,
+    add: Callable[[Tensor], Tensor] | None = None,
+    kept: dict[Any, Any] | None = None,
+) -> Iterator[None]:
+    """While it lasts, convolutions of a model run on ``batch_size`` nodes at a time; call the model as usual.
+
+    A layer is given the edges around its nodes as far as it reads them. How far that is, is tried on some nodes when
+    it is first called: one hop for sums, means and attention, both ways for `DirConv`, two hops for layers that compute
+    norms from degrees (PyG's ``GCNConv``). A graph that is too small to tell is one part.
+
+    Args:
+        model: the model.
+        batch_size: nodes that a convolution works on at once.
+        rank: this process, where several have the graph and share the work.
+        ranks: number of processes.
+        add: sum of a tensor over all processes; needed where there are several.
+        kept: an empty dictionary at first; given again with the same model and graph, nothing is prepared or tried
+            anew.
+
+    Raises:
+        ValueError: A layer reads further than two hops, such as ``APPNP``, or the model has no convolution.
+    """
+    check_positive("batch_size", batch_size)
+    layers = list(_layers(model))
+    if not layers:
+        raise ValueError(f"`model` must have a convolution to run in parts, got {type(model).__name__} without")
+    kept = {} if kept is None else kept
+    hooks = []
+    for number, layer in enumerate(layers):
+        layer.forward = _PartialLayer(layer, batch_size, (rank, ranks), add, kept, number)
+        # seen by a `GNN`, which then calls the layer and not its parts
+        hooks.append(layer.register_forward_hook(lambda *_: None))
+    try:
+        yield
+    finally:
+        for layer, hook in zip(layers, hooks, strict=True):
+            del layer.forward  # what stands in the class is used again
+            hook.remove()
+
+
+def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """The outermost modules that pass messages: of PyG, ours, and those that `to_mrs` made of them."""
+    is_converted = hasattr(module, "current") and hasattr(module, "arguments")
+    if is_converted or isinstance(module, MessagePassing | DirConv):
+        yield module
+        return
+    for child in module.children():
+        yield from _layers(child)
+
+
+class _Parts:
+    """Neighbourhoods of the nodes of a graph; each kind is prepared when it is first needed."""
+
+    def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
+        self.data = Data(edge_index=edge_index, num_nodes=num_nodes)
+        self.samplers: dict[str, NeighborSampler] = {}
+
+    def around(self, node: Tensor, direction: str, hops: int) -> Any:
+        """Nodes, of which the given ones are the first, and all edges at distance below ``hops``."""
+        if direction not in self.samplers:
+            self.samplers[direction] = NeighborSampler(self.data, [-1], direction=direction)
+        sampler = self.samplers[direction]
+        sampler.num_neighbors = [-1] * hops
+        return sampler.sample_from_nodes(NodeSamplerInput(None, node))
+
+    def some_nodes(self) -> Tensor:
+        """Ends of edges, where there are any of edges that follow another one."""
+        edge_index, num_nodes = self.data.edge_index, int(self.data.num_nodes)
+        degree = torch.bincount(edge_index[1], minlength=num_nodes)
+        follows = (degree[edge_index[0]] > 0).nonzero().view(-1)
+        edges = follows if follows.numel() else torch.arange(edge_index.size(1), device=edge_index.device)
+        if not edges.numel():
+            return edges
+        generator = torch.Generator().manual_seed(0)
+        chosen = torch.randint(edges.numel(), (_TRIED_NODES // 2,), generator=generator)
+        ends: Tensor = edge_index[:, edges[chosen.to(edges.device)]].flatten()
+        found: Tensor = ends.unique()
+        return found
+
+
+class _PartialLayer:
+    """The forward of a layer, part by part.
+
+    Args:
+        layer: the layer.
+        batch_size: nodes of a part.
+        division: this process and how many there are.
+        add: sum of a tensor over all processes.
+        kept: parts of the graphs that the layers of a model share, and how far each layer reads.
+        number: of the layer in the model.
+    """
+
+    def __init__(
+        self,
+        layer: torch.nn.Module,
+        batch_size: int,
+        division: tuple[int, int],
+        add: Callable[[Tensor], Tensor] | None,
+        kept: dict[Any, Any],
+        number: int,
+    ) -> None:
+        self.layer, self.batch_size, self.kept, self.number = layer, batch_size, kept, number
+        self.division, self.add = division, add if division[1] > 1 else None
+        self.whole: Callable[..., Any] = layer.forward
+        self.names = getattr(layer, "arguments", None) or tuple(inspect.signature(layer.forward).parameters)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        named = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        x, graph = named.get("x"), named.get("edge_index")
+        takes_graph = isinstance(graph, RelationalAdj) or (isinstance(graph, Tensor) and not graph.is_sparse)
+        if not isinstance(x, Tensor) or not takes_graph:
+            came = f"{type(x).__name__} and {type(graph).__name__}"
+            raise TypeError(
+                f"a layer in parts must be called with tensors `x` and `edge_index`, or a `RelationalAdj`, got {came} "
+                f"in {type(self.layer).__name__}"
+            )
+        if isinstance(graph, RelationalAdj):
+            named["edge_index"] = graph = self._weighted(graph, x)
+        elif hasattr(self.layer, "current") and named.get("edge_type") is None:
+            named["edge_type"] = self.layer.current.lookup(graph).edge_type  # type: ignore[union-attr,operator]
+        parts = self._parts(graph, x.size(0))
+        if self.number not in self.kept:
+            self.kept[self.number] = self._find_reach(named, parts)
+        reach = self.kept[self.number]
+        if reach is None:
+            return self.whole(**{**named, "x": x.to(_dtype(self.layer, x))})
+        # a process without a node of its own computes one that others have: it has to know the shape of the output
+        own = part_of(x.size(0), *self.division)
+        nodes = torch.arange(own[0], max(own[1], own[0] + 1), device=parts.data.edge_index.device)
+        out = edge_out = None
+        for node in nodes.split(self.batch_size):
+            around = parts.around(node, *reach)
+            found = self._run(named, around)
+            rows, edges = found if isinstance(found, tuple) else (found, None)
+            out = rows.new_zeros(x.size(0), *rows.shape[1:]) if out is None else out
+            out[node] = rows[: node.numel()]
+            if edges is not None:  # states of edges, each made by the part of its receiver
+                edge_out = edges.new_zeros(_num_edges(graph), *edges.shape[1:]) if edge_out is None else edge_out
+                mine = around.col < node.numel()
+                edge_out[around.edge[mine]] = edges[mine]
+        assert out is not None
+        if self.add is not None:
+            if own[0] == own[1]:
+                out.zero_()
+            out, edge_out = self.add(out), None if edge_out is None else self.add(edge_out)
+        return out if edge_out is None else (out, edge_out)
+
+    def _weighted(self, adj: RelationalAdj, x: Tensor) -> RelationalAdj:
+        """The graph with the coefficients that the layer would compute: from the degrees of the whole graph."""
+        normalizes: Any = getattr(self.layer, "_normalizes", None)
+        if normalizes is None or adj.edge_weight is not None or not normalizes(adj):
+            return adj
+        if getattr(self.layer, "add_self_loops", False) or getattr(self.layer, "normalize", None) is not None:
+            return adj
+        return adj.normalized("dir" if isinstance(self.layer, DirConv) else self.layer.edge_norm, _dtype(self.layer, x))  # type: ignore[arg-type]
+
+    def _parts(self, graph: Any, num_nodes: int) -> _Parts:
+        edges = graph.edge_index if isinstance(graph, RelationalAdj) else graph
+        key = (edges.data_ptr(), edges.size(1), num_nodes)
+        if key not in self.kept:
+            self.kept[key] = _Parts(edges, num_nodes)
+        found: _Parts = self.kept[key]
+        return found
+
+    def _run(self, named: dict[str, Any], around: Any) -> Any:
+        """The layer on a part of the graph."""
+        graph, count = named["edge_index"], named["x"].size(0)
+        edges = _num_edges(graph)
+        local = torch.stack([around.row, around.col])
+        given: dict[str, Any] = {}
+        for name, value in named.items():
+            if name == "edge_index":
+                given[name] = local if isinstance(value, Tensor) else _part_of_adj(value, local, around)
+            elif name == "x":
+                given[name] = value[around.node].to(_dtype(self.layer, value))
+            elif isinstance(value, Tensor) and value.dim() and name.startswith("edge_") and value.size(0) == edges:
+                given[name] = value[around.edge]
+            elif isinstance(value, Tensor) and value.dim() and value.size(0) == count:
+                given[name] = value[around.node]
+            else:
+                given[name] = value
+        return self.whole(**given)
+
+    def _find_reach(self, named: dict[str, Any], parts: _Parts) -> tuple[str, int] | None:
+        """How far the layer reads; None where the graph is too small to tell, which then is one part."""
+        nodes = parts.some_nodes()
+        for direction, hops in _REACHES:
+            same = [self._reads_no_further(named, parts, node, direction, hops) for node in nodes.split(1)]
+            if all(each is None for each in same):
+                return None
+            if all(each is not False for each in same):
+                return direction, hops
+        raise ValueError(
+            f"a layer in parts must read at most two hops around a node, got {type(self.layer).__name__}, which reads "
+            "further: run the model on the whole graph"
+        )
+
+    def _reads_no_further(
+        self, named: dict[str, Any], parts: _Parts, node: Tensor, direction: str, hops: int
+    ) -> bool | None:
+        """Whether edges further away change nothing at a node; None where there are none."""
+        near, far = parts.around(node, direction, hops), parts.around(node, "both", hops + 1)
+        if near.edge.numel() == far.edge.numel():
+            return None
+        rows = [
+            found[0] if isinstance(found, tuple) else found for found in (self._run(named, near), self._run(named, far))
+        ]
+        mine, further = (each[0] for each in rows)
+        bound = _SAME.get(mine.dtype, _SAME_HALF) * float(further.abs().max())
+        return float((mine - further).abs().max()) <= bound
+
+
+def _num_edges(graph: Any) -> int:
+    return graph.num_edges if isinstance(graph, RelationalAdj) else int(graph.size(1))
+
+
+def _dtype(layer: torch.nn.Module, x: Tensor) -> torch.dtype:
+    """The type of rows that a layer takes: that of its weights."""
+    weights = (each.dtype for each in layer.parameters() if each.is_floating_point())
+    return next(weights, x.dtype) if x.is_floating_point() else x.dtype
+
+
+def _part_of_adj(adj: RelationalAdj, local: Tensor, around: Any) -> RelationalAdj:
+    types = None if adj.edge_type is None else adj.edge_type[around.edge]
+    weight = None if adj.edge_weight is None else adj.edge_weight[around.edge]
+    size = around.node.numel()
+    return RelationalAdj.in_forward(local, types, weight, adj.num_relations, (size, size))

@@ -1,0 +1,91 @@
+"""Batch normalisation of K runs at once, each with parameters and statistics of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphprism.ops.backends import Backends
+from graphprism.ops.batched.vmap import for_all_runs
+
+
+def normalise_reference(
+    x: Tensor,
+    counts: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running: tuple[Tensor, Tensor, Tensor],
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The definition; gives the rows, and mean and inverse deviation (K, F). Running statistics change in place."""
+    wide = x if x.dtype == torch.float64 else x.float()
+    chosen = (counts != 0).to(wide.dtype)[..., None]  # (K, N, 1)
+    number = chosen.sum(dim=1)  # (K, 1)
+    mean = (chosen * wide).sum(dim=1) / number.clamp(min=1)
+    square = (chosen * (wide - mean[:, None]).square()).sum(dim=1)
+    any_row = number != 0
+    share = momentum * any_row
+    for target, value in zip(running, (mean, square / (number - 1).clamp(min=1)), strict=False):
+        target.mul_(1 - share).add_(share * value)
+    running[2].add_(any_row[:, 0])
+    scale = (square / number.clamp(min=1) + eps).rsqrt()
+    out = (wide - mean[:, None]) * (scale * weight)[:, None] + bias[:, None]
+    return out.to(x.dtype), mean, scale
+
+
+def gradients_reference(
+    grad: Tensor, x: Tensor, counts: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of the rows, the weight and the bias: all rows are normalised, those that count move the statistics."""
+    wide = grad.to(mean.dtype)
+    normal = (x.to(mean.dtype) - mean[:, None]) * scale[:, None]
+    grad_weight, grad_bias = (wide * normal).sum(dim=1), wide.sum(dim=1)
+    chosen = (counts != 0).to(mean.dtype)[..., None]
+    share = chosen / chosen.sum(dim=1, keepdim=True).clamp(min=1)
+    inner = wide - share * (grad_bias[:, None] + normal * grad_weight[:, None])
+    return (inner * (scale * weight)[:, None]).to(x.dtype), grad_weight, grad_bias
+
+
+NORMALISE = Backends(reference=normalise_reference, triton="graphprism.ops.kernels.batch_norm:normalise")
+GRADIENTS = Backends(reference=gradients_reference, triton="graphprism.ops.kernels.batch_norm:gradients")
+
+
+def run_batch_norm(
+    x: Tensor,
+    counts: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running: tuple[Tensor, Tensor, Tensor],
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Batch normalisation in training under `torch.vmap`: one kernel each way for all runs.
+
+    Statistics are those of the rows where ``counts`` is not zero; all rows are normalised. ``running`` are mean,
+    variance and number of batches, which change in place, unless no row counts.
+
+    Shapes: ``x`` (N, F), ``counts`` (N,), ``weight`` and ``bias`` (F,) -> (N, F)
+    """
+    out: Tensor = for_all_runs(_BatchNorm, x, counts, weight, bias, *running, momentum, eps)
+    return out
+
+
+class _BatchNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, counts: Tensor, weight: Tensor, bias: Tensor, *more: Any) -> Tensor:
+        *running, momentum, eps = more
+        normalise = NORMALISE.choose(None, x.device)
+        out, mean, scale = normalise(x, counts, weight, bias, tuple(running), momentum, eps)
+        ctx.save_for_backward(x, counts, weight, mean, scale)
+        found: Tensor = out
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, counts, weight, mean, scale = ctx.saved_tensors
+        gradients = GRADIENTS.choose(None, grad.device)
+        grad_x, grad_weight, grad_bias = gradients(grad, x, counts, weight, mean, scale)
+        return grad_x, None, grad_weight.to(weight.dtype), grad_bias.to(weight.dtype), None, None, None, None, None

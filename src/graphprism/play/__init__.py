@@ -1,0 +1,7 @@
+"""A page to play with: signals on a graph, through many layers with and without a split."""
+
+from __future__ import annotations
+
+from graphprism.play.page import page
+
+__all__ = ["page"]

@@ -1,0 +1,32 @@
+"""`graphprism advise` from the shell."""
+
+import json
+
+from typer.testing import CliRunner
+
+from graphprism.cli.app import app
+
+
+def advise(*arguments):
+    return CliRunner().invoke(app, ["advise", *map(str, arguments)], env={"COLUMNS": "160"})
+
+
+def test_advise_prints_a_recommendation_and_the_command_that_trains_it():
+    run = advise("molecules", "--seconds", 0, "--split", "degree", "--split", "degree * attr(edge_attr)")
+    assert run.exit_code == 0, run.output
+    assert "Do not split (low confidence)" in run.stdout
+    assert "graphprism train --dataset molecules --model gcn --layers 6" in run.stdout
+    assert "Not tested: " in run.stdout
+
+
+def test_advise_prints_json():
+    run = advise("molecules", "--seconds", 0, "--split", "degree", "--json")
+    found = json.loads(run.stdout)
+    assert found["split"] is None
+    assert found["evidence"][0]["candidate"]["relations"] == 3
+
+
+def test_advise_points_at_a_wrong_split():
+    run = advise("molecules", "--split", "degre")
+    assert run.exit_code == 2
+    assert run.stderr.splitlines()[-1] == "  ^~~~~"

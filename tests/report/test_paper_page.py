@@ -1,0 +1,134 @@
+"""The page of Markdown, and that the committed one belongs to the committed ledgers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from graphprism.cli.app import app
+from graphprism.cli.report import paper_text
+from graphprism.experiments import DEPTH, Ledger, Settings
+from graphprism.experiments.plan import plan
+from graphprism.experiments.stored import Pace, read_ledgers, stored_tables
+from graphprism.report.markdown import deviations_verdict, paper_page
+from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
+from graphprism.training import Run
+
+ROOT = Path(__file__).parents[2]
+RESULTS, PAGE = Path("benchmarks/results"), Path("benchmarks/PAPER.md")
+
+
+def test_committed_page_belongs_to_the_committed_ledgers(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    command = f"graphprism report --paper {RESULTS} --out {PAGE}"
+    assert paper_text(RESULTS, PAGE) == PAGE.read_text("utf-8"), f"run `{command}` and commit {PAGE}"
+
+
+def result(run: Run, test: float, seconds: float = 36.0) -> RunResult:
+    history = {"train_loss": [0.5], "train": [0.5], "val": [0.4], "test": [test], "lr": [0.1], "seconds": [1.0]}
+    return RunResult(
+        key=run.key, run=run.to_dict(), status="finished", metric="mae", larger_is_better=False, history=history,
+        best_epoch=1, parameters=10, width=4, step_ms=1.0, seconds=seconds, engine="lockstep",
+        hardware={"name": "NVIDIA H200"}, commit=None, data=None, finished_at="2026-11-16T00:00:00+00:00",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two seeds of the first cell of the depth table, and one run of another rate in the second."""
+    cells = plan(DEPTH, Settings(seeds=2, grid="full"))
+    first, second = cells[0].configurations[0], cells[1].configurations[1]
+    ledgers = Ledger(tmp_path / "one.jsonl"), Ledger(tmp_path / "two.jsonl")
+    for ledger, run, test in zip((*ledgers, ledgers[1]), (*first, second[0]), (0.58, 0.60, 0.7), strict=True):
+        ledger.append(result(run, test))
+    (tmp_path / "other.json").write_text("{}")
+    return tmp_path
+
+
+def test_cells_have_ours_or_the_hours_that_they_would_take(folder):
+    tables, absent = stored_tables(folder)
+    assert {"figure-2", "memory"} <= set(absent)
+    depth = next(table for table in tables if table.name == "depth")
+    one, two, eight = (depth.cell("GCN", layers) for layers in ("1", "2", "8"))
+    assert (one.ours.mean, one.ours.count, one.seconds) == (pytest.approx(0.59), 2, 72.0)
+    assert two.ours.count == 1
+    assert two.note == "lr 0.001: best of 0 finished of 3 configurations by mean validation score"
+    assert eight.status is CellStatus.NOT_RUN
+    # 36 s for a layer of GCN, by two of the runs, and 18 s for each of two by the third: three runs of eight
+    assert eight.note == "projected: 0.24 h for 3 runs"
+    text = paper_page(tables, "the command", absent)
+    assert "| GCN | 1 | 0.590 ± 0.014 | 2 runs | 1 min 12 s | 0.591 ± 0.002 | inside both |  |" in text
+    assert "| GCN | 8 |  |  |  | 0.404 ± 0.011 | **not run** | projected: 0.24 h for 3 runs |" in text
+    assert "| [depth](#depth) | 60 | 2 | 1 | 0 | 1 | 58 |" in text
+    assert "Nothing is stored of: figure-2" in text
+
+
+def test_pace_takes_the_most_alike():
+    gcn, mrs = Run("zinc12k", "gcn", layers=4, epochs=100), Run("zinc12k", "mrs-gcn", layers=4, epochs=100)
+    pace = Pace([result(gcn, 0.1, 40.0), result(mrs, 0.1, 80.0), result(replace(mrs, seed=1), 0.1, 80.0)])
+    assert pace.seconds(replace(gcn, layers=8)) == pytest.approx(80)
+    assert pace.seconds(replace(mrs, epochs=50)) == pytest.approx(40)
+    assert pace.seconds(replace(gcn, model="sage")) == pytest.approx(80)  # the median of all
+    assert Pace([]).seconds(gcn) == 0
+    blocks = Run("zinc12k", "gcne", layers=12, epochs=2000, ffn=True)
+    assert 4 * Pace([]).seconds(blocks) == pytest.approx(15 * 60, rel=0.05)  # what we aim at
+    done = result(blocks, 0.1, 100.0)
+    assert Pace([done]).seconds(replace(blocks, model="gine", epochs=1000)) == pytest.approx(50)
+    nodes = Run("cora", "gcn", batch_size=None)
+    assert Pace([result(nodes, 0.1, 3.0)]).seconds(replace(nodes, dataset="pubmed")) == 3
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "words"),
+    [
+        (Score(0.40, 0.02, 3), Score(0.41, 0.02), "inside both"),
+        (Score(0.40, 0.002, 3), Score(0.41, 0.02), "inside the published"),
+        (Score(0.40, 0.02, 3), Score(0.41, 0.002), "inside ours"),
+        (Score(0.40, 0.002, 3), Score(0.41, 0.002), "outside both"),
+        (Score(0.40, 0.002, 3), Score(0.4024, 0.002), "inside both"),
+        (Score(0.40, None, 1), Score(0.41, 0.002), "outside the published"),
+        (Score(0.40, None, 1), Score(0.4004), "the same"),
+        (Score(0.40, None, 1), Score(0.41), "differs"),
+        (Score(0.40, None, 1), None, ""),
+        (None, Score(0.41), ""),
+    ],
+)
+def test_verdicts(ours, paper, words):
+    assert deviations_verdict(Cell("row", "column", ours, paper), 3) == words
+
+
+def test_names_cannot_break_the_table():
+    table = TableResult("t", "A <b>", "p | q", ("a|b",), ("c",), (Cell("a|b", "c", Score(1.0), note="x\ny"),))
+    text = paper_page([table], "command")
+    assert "| a\\|b | c | 1.000 |" in text
+    assert "<b>" not in text
+    assert "x y" in text
+
+
+def test_command_writes_the_page(folder, tmp_path):
+    out = tmp_path / "new" / "PAGE.md"
+    run = CliRunner().invoke(app, ["report", "--paper", str(folder), "--out", str(out)])
+    assert run.exit_code == 0, run.output
+    assert out.read_text("utf-8") == paper_text(folder, out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--paper", "none", "--out", "x.md"], "none: there is no such folder"),
+        (["--paper", ".", "--out", "x.html"], "must be a file that ends in .md"),
+        (["--paper", ".", "--out", "x.md"], "there is no ledger"),
+    ],
+)
+def test_wrong_input_is_one_sentence(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke(app, ["report", *arguments])
+    assert run.exit_code == 2
+    assert words in run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_without_ledgers_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no ledger"):
+        read_ledgers(tmp_path)

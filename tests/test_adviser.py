@@ -1,0 +1,149 @@
+"""The adviser: what it looks at, how it decides, and what it says."""
+
+import json
+from dataclasses import replace
+from itertools import count
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import graphprism as gp
+from graphprism.adviser.advice import _advice, default_run
+from graphprism.adviser.candidates import Candidate, candidate, candidates, default_splits
+from graphprism.adviser.trial import Trial, part_of
+from graphprism.datasets import molecules
+from graphprism.nn import CONVOLUTIONS
+from graphprism.training import Run
+from tests.training.node_sets import small_set
+
+GRAPHS, NODES = molecules(60), small_set()
+KNOWN = Candidate("degree", "independent", 3, 100, 0.5, 0.0, 0.3, 0.4, 0.0)
+
+
+def advice_of(plain, split, candidates=(KNOWN,)):
+    """The advice that follows from errors of plain and split models, seed by seed."""
+    scores = {None: dict(enumerate(plain)), KNOWN.label: dict(enumerate(split))}
+    trial = Trial(default_run(GRAPHS), 10, scores)
+    return _advice(default_run(GRAPHS), GRAPHS, list(candidates), trial, "", 1.0)
+
+
+def test_split_that_is_better_on_every_seed_is_advised():
+    advice = advice_of([0.5, 0.6, 0.55], [0.3, 0.41, 0.36])
+    assert (advice.split, advice.confidence) == ("degree", "high")
+    assert (advice.run.model, advice.run.split) == ("mrs-gcn", "degree")
+    assert advice.sentence.startswith('Split by "degree" (high confidence): +0.193 ± ')
+    assert advice.evidence[0].difference == pytest.approx(0.19333, rel=1e-3)
+
+
+def test_split_that_is_worse_is_advised_against():
+    advice = advice_of([0.3, 0.41, 0.36], [0.5, 0.6, 0.55])
+    assert (advice.split, advice.confidence, advice.run.model) == (None, "high", "gcn")
+    assert advice.sentence.startswith(
+        'Do not split (high confidence): the best split, "degree, relations apart", gave −0.193 ± '
+    )
+
+
+def test_difference_within_its_error_is_no_reason_to_split():
+    assert advice_of([0.5, 0.4, 0.6], [0.4, 0.5, 0.59]).split is None
+
+
+def test_diverged_split_is_not_advised():
+    advice = advice_of([0.5, 0.6], [0.3, float("inf")])
+    assert advice.split is None
+    assert advice.evidence[0].candidate.left_out == "diverged"
+    assert json.loads(advice.to_json())["split"] is None
+
+
+def test_candidates_follow_from_the_data():
+    assert default_splits(GRAPHS) == ["degree", "attr(edge_attr)", "degree * attr(edge_attr)"]
+    assert default_splits(NODES) == ["degree", "degree * direction", "similarity"]
+
+
+def test_relations_that_are_held_together_are_tried_apart_as_well():
+    run = replace(default_run(NODES), decay=1000.0)
+    found = candidates(run, NODES, ["degree"])
+    assert [each.label for each in found] == ["degree, relations together", "degree, relations apart"]
+    assert found[1].applied(run).start == "independent"
+    assert len(candidates(replace(run, start="independent"), NODES, ["degree"])) == 1
+
+
+def test_candidate_is_certified_for_the_layer_that_runs():
+    found = candidate(default_run(GRAPHS), GRAPHS, "degree * attr(edge_attr)")
+    assert found.relations < 12
+    assert 0 < found.distinguished <= 1
+    assert found.merged == 0
+    assert 0 < found.ties < 1
+    assert found.parameters <= 500_000
+
+
+def test_grid_with_one_relation_leaves_nothing_to_split():
+    side = 12
+    node = torch.arange(side * side).view(side, side)  # of a torus: all degrees are equal
+    pairs = [torch.stack([node.flatten(), node.roll(1, axis).flatten()]) for axis in (0, 1)]
+    edge_index = torch.cat([*pairs, *(pair.flip(0) for pair in pairs)], dim=1)
+    data = Data(x=torch.rand(side * side, 1), edge_index=edge_index, y=torch.arange(side * side) % 2)
+    advice = gp.advise(data, "node", seconds=5)
+    assert (advice.split, advice.confidence) == (None, "high")
+    assert "100 % of the edges are in one relation (degree)" in advice.sentence
+    assert "Trial: none" in str(advice)
+
+
+@pytest.mark.parametrize("data", [GRAPHS, NODES], ids=["graphs", "nodes"])
+def test_advise_tries_and_says_what_it_did_not_test(data):
+    run = replace(default_run(data), layers=2, width=8, epochs=6)
+    # a second a look: what fits into the time does not depend on the machine
+    options = {"seconds": 20, "accelerator": "cpu", "clock": count().__next__}
+    advice = gp.advise(data, run=run, splits=["degree"], **options)
+    found = advice.evidence[0]
+    assert found.candidate.start == run.start
+    assert found.runs >= 2
+    assert found.error > 0
+    assert found.cost > 0
+    assert any("test scores" in each for each in advice.not_tested)
+    assert json.loads(advice.to_json())["sentence"] == advice.sentence
+
+
+def test_advise_without_time_does_not_train():
+    advice = gp.advise(GRAPHS, seconds=0)
+    assert advice.plain is None
+    assert advice.confidence == "low"
+
+
+def test_advise_says_that_links_are_not_tried():
+    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 60)))
+    advice = gp.advise(data, "link", seconds=30)
+    assert (advice.split, advice.confidence) == (None, "low")
+    assert "Trial: none, runs have no targets of links yet" in str(advice)
+    assert advice.evidence[0].candidate.relations == 3
+
+
+def test_advise_takes_a_list_of_graphs():
+    graphs = [GRAPHS.graph(number) for number in range(30)]
+    assert gp.advise(graphs, "graph", seconds=0).metric == "mae"
+    with pytest.raises(ValueError, match="`task` must be 'graph' or None for these data, got 'node'"):
+        gp.advise(graphs, "node", seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(3, "`data` must be a PackedDataset"), ([], "one at least"), (Data(x=torch.ones(2, 1)), "must have features")],
+)
+def test_advise_refuses_other_data(data, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        gp.advise(data)
+
+
+def test_advise_refuses_a_model_without_an_mrs_form():
+    plain = sorted(name for name, each in CONVOLUTIONS.items() if each.partner is None)
+    assert "mlp" in plain
+    with pytest.raises(ValueError, match="must have an MRS form"):
+        gp.advise(GRAPHS, run=Run(model="mlp"), seconds=0)
+
+
+def test_part_of_keeps_folds():
+    part = part_of(GRAPHS, 20, 3)
+    assert part.subset("train").numel() == 20
+    assert len(part) < len(GRAPHS)
+    first = part.graph(0)
+    assert any(torch.equal(first.x, GRAPHS.graph(number).x) for number in range(60))

@@ -1,0 +1,127 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from graphprism.cli.run_training import train_runs
+from graphprism.training import Run, build_model, load_best, train, train_lockstep
+from graphprism.training.node_data import NodeData
+from graphprism.training.sampled_nodes import SampledNodes
+from tests.training.node_sets import numbers, small_run, small_set
+
+CPU = torch.device("cpu")
+SAMPLED = {"dropout": 0.0, "epochs": 4, "neighbors": -1, "batch_size": 48}
+
+
+def run_of(**options) -> Run:
+    return small_run(**{**SAMPLED, **options})
+
+
+WHOLE = {
+    **{model: {"model": model} for model in ("mrs-gcn", "mrs-sage", "gat", "mrs-dir-gcn", "mrs-dir-sage")},
+    "a split for each layer": {"model": "mrs-gcn", "split": "degree; ppr"},
+    "late splits": {"model": "mrs-gcn", "split_layers": "late"},
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_neighbours_in_one_batch_train_as_the_whole_graph_does(name):
+    run = run_of(**WHOLE[name], alpha=0.5, clip=1.0, weight_decay=0.1)
+    sampled = train(run, small_set(), accelerator="cpu")
+    whole = train(replace(run, neighbors=None, batch_size=None), small_set(), accelerator="cpu")
+    # the score of training is of the outputs before each step here, after it there; torchmetrics counts in float32
+    for name, bound in (("lr", 0), ("train_loss", 1e-10), ("val", 1e-6), ("test", 1e-6)):
+        assert sampled.history[name] == pytest.approx(whole.history[name], rel=bound), name
+
+
+@pytest.mark.parametrize("model", ["mrs-gcn", "sage", "mrs-dir-gcn", "mrs-gat"])
+def test_few_neighbours_learn(model):
+    options = {"model": model, "alpha": 0.5, "neighbors": 3, "batch_size": 8, "epochs": 15, "lr": 0.02, "jk": "cat"}
+    result = train(run_of(**options, normalize=False), small_set(), accelerator="cpu")
+    assert result.history["train_loss"][-1] < 0.6 * result.history["train_loss"][0]
+    assert result.history["val"][-1] > 50
+    assert result.engine == "eager"
+
+
+def test_evaluation_takes_all_neighbours(tmp_path):
+    run = run_of(neighbors=2, batch_size=8)
+    result = train(run, small_set(), accelerator="cpu", folder=tmp_path)
+    dataset, whole = small_set(), replace(run, neighbors=None, batch_size=None)
+    model = load_best(tmp_path, run, dataset)
+    data = NodeData.prepare(whole, dataset, CPU)
+    out = model(data.x, data.adj)
+    right = (out.argmax(1) == data.y)[dataset.val_mask[:, 0]]
+    best = result.history["val"][result.best_epoch - 1]
+    assert 100 * float(right.double().mean()) == pytest.approx(best, rel=1e-6)
+
+
+def test_sampled_run_is_repeatable_and_goes_on(tmp_path):
+    run = run_of(neighbors=2, batch_size=8, dropout=0.2, input_dropout=True)
+    first, second = (numbers(train(run, small_set(), accelerator="cpu")) for _ in range(2))
+    assert first == second
+    with pytest.raises(KeyboardInterrupt):
+        train(run, small_set(), accelerator="cpu", folder=tmp_path, on_epoch=interrupt_at(2))
+    assert numbers(train(run, small_set(), accelerator="cpu", folder=tmp_path)) == first
+    assert numbers(train(replace(run, seed=1), small_set(), accelerator="cpu")) != first
+    (together,) = train_lockstep([run], small_set(), accelerator="cpu")
+    assert numbers(together) == first
+
+
+def interrupt_at(epoch):
+    def on_epoch(report):
+        if report.epoch == epoch:
+            raise KeyboardInterrupt
+
+    return on_epoch
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "batch"}, {"model": "mrs-gcn"}], ids=["directed", "norm", "shared"])
+def test_parts_of_a_batch_have_the_outputs_of_the_whole(options):
+    run = run_of(neighbors=2, batch_size=16, jk="cat", **options)
+    dataset = small_set()
+    model = build_model(run, dataset).double().eval()
+    data = SampledNodes(run, dataset, CPU)
+    assert data.sampler.disjoint == (options != {"model": "mrs-gcn"})
+    nodes = data.subset("train")
+
+    def outputs(ranks):
+        found = torch.zeros(nodes.numel(), 3, dtype=torch.float64)
+        for rank in range(ranks):
+            for batch in data.batches(nodes, 16, rank, ranks, epoch=3):
+                found[batch.rows] = model(**batch.inputs)
+                assert torch.equal(batch.y, data.targets(nodes[batch.rows]))
+        return found
+
+    for ranks in (2, 5):
+        torch.testing.assert_close(outputs(ranks), outputs(1), rtol=1e-12, atol=1e-12)
+
+
+def test_what_cannot_be_sampled_is_said():
+    dataset = small_set()
+    with pytest.raises(
+        ValueError, match="`batch_size` must be a number of nodes with `neighbors` for targets of nodes"
+    ):
+        train(run_of(batch_size=None), dataset, accelerator="cpu")
+    with pytest.raises(
+        ValueError, match="`batch_size` must be None \\(the whole graph\\) for targets of nodes, got 48"
+    ):
+        train(run_of(neighbors=None), dataset, accelerator="cpu")
+    with pytest.raises(ValueError, match="must be a convolution of this package with `neighbors`, got 'pyg-gcn'"):
+        train(run_of(model="pyg-gcn"), dataset, accelerator="cpu")
+    with pytest.raises(ValueError, match="`neighbors` must be None, -1 for all, or at least 1, got 0"):
+        run_of(neighbors=0)
+    with pytest.raises(ValueError, match="`devices` must be 1 for targets of nodes on the whole graph"):
+        train(run_of(neighbors=None, batch_size=None), dataset, accelerator="cpu", devices=2)
+    with pytest.raises(ValueError, match="a node of every batch with batch normalisation, got 23 for"):
+        train(run_of(norm="batch", batch_size=23), dataset, accelerator="cpu", devices=2)
+
+
+def test_key_of_a_run_without_neighbours_stays():
+    assert small_run().key == Run.from_dict({k: v for k, v in small_run().to_dict().items() if k != "neighbors"}).key
+    assert run_of().title == "mrs-dir-gcn by degree, 2 layers, jk max, lr 0.01, all neighbours, fold 0, seed 0, small"
+
+
+def test_neighbors_is_an_option_of_the_command_line():
+    options = {"model": "mrs-gcn", "seeds": "0", "folds": "0", "neighbors": 5, "batch_size": 64, "dataset": "small"}
+    (run,) = train_runs(options, small_set())
+    assert (run.neighbors, run.batch_size) == (5, 64)
