@@ -10,7 +10,7 @@ from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.training import Run, build_model, train
 from graphprism.training import prepared_data as module
-from graphprism.training.prepared_data import PreparedDataset, split_graph
+from graphprism.training.prepared_data import PreparedDataset, split_graphs
 from tests.training.by_hand import train_by_hand
 from tests.training.lockstep.test_train_lockstep import star
 
@@ -23,7 +23,7 @@ def with_tables(run):
     """What a GPU would have, on the CPU."""
     data = PreparedDataset(run, DATASET)
     whole = DATASET.batch(torch.arange(len(DATASET)))
-    data._table = PaddedAdj.build(split_graph(run, whole), "sym", torch.float64).relative()
+    data._table = PaddedAdj.build(split_graphs(run, DATASET, whole)[0], "sym", torch.float64).relative()
     return data
 
 
@@ -45,7 +45,7 @@ def test_a_network_gives_the_same_on_tables(model, at_once, monkeypatch):
 def test_the_tables_of_a_batch_are_those_of_its_graphs_alone():
     graphs = torch.tensor([5, 31, 5])
     (batch,) = with_tables(RUN).batches(graphs, 3)
-    alone = PaddedAdj.build(split_graph(RUN, DATASET.batch(graphs)), "sym", torch.float64)
+    alone = PaddedAdj.build(split_graphs(RUN, DATASET, DATASET.batch(graphs))[0], "sym", torch.float64)
     slots = min(alone.num_slots, batch.adj.num_slots)
     for name, width in (("weights", 2), ("numbers", 5)):
         ours, theirs = (getattr(adj, name).unflatten(1, (width, -1)) for adj in (batch.adj, alone))
@@ -58,14 +58,14 @@ def test_the_tables_of_a_batch_are_those_of_its_graphs_alone():
     "change", [{"model": "mrs-sage"}, {"model": "gat"}, {"norm": "batch"}, {"dropout": 0.1}], ids=str
 )
 def test_only_stacks_have_tables(change):
-    plain = split_graph(RUN, DATASET.batch(torch.arange(2)))
+    (plain,) = split_graphs(RUN, DATASET, DATASET.batch(torch.arange(2)))
     assert module._table(replace(RUN, **change), plain, "sym", torch.float64, GPU) is None
     assert module._table(RUN, plain, "sym", torch.float64, torch.device("cpu")) is None
 
 
 def test_graphs_with_hubs_have_none():
     hubs = star()
-    plain = split_graph(RUN, hubs.batch(torch.arange(len(hubs))))
+    (plain,) = split_graphs(RUN, hubs, hubs.batch(torch.arange(len(hubs))))
     assert module._table(RUN, plain, "sym", torch.float64, GPU) is None
 
 
