@@ -38,6 +38,15 @@ def test_nodes_equal_the_process(tmp_path, task, model):
     assert torch.equal(output[dataset.test_mask[:, 0]], in_process(run, dataset, tmp_path))
 
 
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_sampled_nodes_equal_the_process(tmp_path, task):
+    dataset, run = ring(task), Run(**{**WHOLE, "neighbors": 1, "batch_size": 16}, learned_split=True)
+    result = train(run, dataset, folder=tmp_path, accelerator="cpu")
+    assert result.history["train_loss"][-1] < result.history["train_loss"][0]
+    output = gp.load(tmp_path)(dataset)
+    torch.testing.assert_close(output[dataset.test_mask[:, 0]], in_process(run, dataset, tmp_path))
+
+
 @pytest.mark.parametrize(
     "run",
     [

@@ -134,7 +134,8 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
     given = {name: value for name, value in options.items() if name in known and value is not None}
     given |= {name: None for name, value in given.items() if value == NONE and name in _MAY_BE_NONE}
-    shared = {**_defaults(given.get("dataset", "molecules"), dataset), **given}
+    name = given.get("dataset", "molecules")
+    shared = {**protocol(name, dataset.level, dataset.directed, dataset.has_scaled_features), **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
     models = [_known_model(name) for name in _parts("model", names)]
@@ -148,15 +149,6 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
         Run(**shared, model=model, lr=lr, fold=fold, seed=seed, learned_split=learned and _has_relations(model))
         for model, lr, fold, seed in product(models, rates, folds, seeds)
     ]
-
-
-def _defaults(name: str, dataset: PackedDataset) -> dict[str, Any]:
-    """The protocol of a data set, without what its columns do not allow."""
-    columns = [] if dataset.preprocessing is None else dataset.preprocessing["nodes"]
-    found = protocol(name, dataset.level, dataset.directed)
-    # numbers that were scaled have a mean of 0, and their sum says nothing
-    is_scaled = any(column["kind"] == "number" for column in columns)
-    return {**found, "row_normalise": False} if is_scaled and dataset.level != "graph" else found
 
 
 def _has_relations(model: str) -> bool:

@@ -123,6 +123,12 @@ class PackedDataset:
         return self.edge_types[0] if len(self.edge_types) == 1 else None
 
     @property
+    def has_scaled_features(self) -> bool:
+        """Whether a feature of nodes is a column of numbers that were scaled."""
+        columns = [] if self.preprocessing is None else self.preprocessing["nodes"]
+        return any(column["kind"] == "number" for column in columns)
+
+    @property
     def num_outputs(self) -> int:
         """How many numbers a model has to give: classes of a multiclass task, else targets."""
         if self.task == "multiclass":
