@@ -26,7 +26,7 @@ def describe(dataset: PackedDataset) -> list[str]:
 
     >>> from graphprism.datasets import molecules
     >>> describe(molecules(50))[0]
-    'molecules: 50 graphs, 1,053 nodes, 2,112 edges, undirected; graph regression by mae.'
+    'molecules: 50 graphs, 1,113 nodes, 2,346 edges, undirected; graph regression by mae.'
     """
     check_type("dataset", dataset, PackedDataset, "a PackedDataset")
     pre = None if dataset.preprocessing is None else Preprocessing.from_dict(dataset.preprocessing)
