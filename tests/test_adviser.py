@@ -12,12 +12,13 @@ import graphprism as gp
 from graphprism.adviser.advice import _advice, default_run
 from graphprism.adviser.candidates import Candidate, candidate, candidates, default_splits
 from graphprism.adviser.trial import Trial, part_of
-from graphprism.datasets import molecules
+from graphprism.datasets import from_data, molecules
 from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
 from tests.training.node_sets import small_set
 
 GRAPHS, NODES = molecules(60), small_set()
+LINKS = from_data(Data(x=NODES.x, edge_index=NODES.edge_index), "link")
 KNOWN = Candidate("degree", "independent", 3, 100, 0.5, 0.0, 0.3, 0.4, 0.0)
 
 
@@ -89,7 +90,7 @@ def test_grid_with_one_relation_leaves_nothing_to_split():
     assert "Trial: none" in str(advice)
 
 
-@pytest.mark.parametrize("data", [GRAPHS, NODES], ids=["graphs", "nodes"])
+@pytest.mark.parametrize("data", [GRAPHS, NODES, LINKS], ids=["graphs", "nodes", "links"])
 def test_advise_tries_and_says_what_it_did_not_test(data):
     run = replace(default_run(data), layers=2, width=8, epochs=6)
     # a second a look: what fits into the time does not depend on the machine
@@ -110,12 +111,11 @@ def test_advise_without_time_does_not_train():
     assert advice.confidence == "low"
 
 
-def test_advise_says_that_links_are_not_tried():
-    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 60)))
-    advice = gp.advise(data, "link", seconds=30)
-    assert (advice.split, advice.confidence) == (None, "low")
-    assert "Trial: none, runs have no targets of links yet" in str(advice)
+def test_advise_takes_a_graph_whose_links_are_predicted():
+    advice = gp.advise(Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 60))), "link", seconds=0)
     assert advice.evidence[0].candidate.relations == 3
+    with pytest.raises(ValueError, match="`task` must be 'node' or None for these data, got 'link'"):
+        gp.advise(NODES, "link", seconds=0)
 
 
 def test_advise_takes_a_list_of_graphs():

@@ -44,9 +44,11 @@ ARROWS = {
     "analysis": {"packed", "io", "plotting", "splitting", "ops"},
     # Both make molecule-like graphs, with one generator.
     "testing": {"datasets", "splitting", "ops"},
-    "datasets": {"packed", "known"},
+    # Tables and GraphML are read by `io`, and become sets with targets and folds here.
+    "datasets": {"packed", "known", "io"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
-    "training": {"results", "nn", "transforms", "datasets", "loader", "splitting", "ops"},
+    # A predictor reads tables as the data set did that it was trained on.
+    "training": {"results", "nn", "transforms", "datasets", "io", "loader", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {
         "training",

@@ -76,7 +76,7 @@ def test_core_dependencies_are_what_the_package_imports_without_an_extra():
     assert set(imports_below("src")) - set(EXTRAS) - WITH_TORCH == set(CORE)
 
 
-@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "parquet", "baselines"])
+@pytest.mark.parametrize("extra", ["demo", "experiments", "full", "parquet", "baselines", "tune"])
 def test_extra_has_what_its_functions_import(extra):
     assert set(OPTIONAL[extra]) == {package for package, of in EXTRAS.items() if of == extra}
     assert set(OPTIONAL[extra]) <= set(imports_below("src"))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from graphprism.ops import RelationalAdj
     from graphprism.splitting import check_split
     from graphprism.streaming import open_split, split_file
+    from graphprism.training import load
     from graphprism.transforms import LaplacianPE, RelationalNorm, SplitEdges
 
 _PACKAGES = (
@@ -76,6 +77,7 @@ _NAMES = {
         ),
         "analysis",
     ),
+    "load": "training",
     **dict.fromkeys(("Advice", "advise"), "adviser"),
     "read_graph": "io",
     "to_mrs": "convert",
@@ -104,6 +106,7 @@ __all__ = [
     "experiments",
     "explain",
     "inspect_graph",
+    "load",
     "loader",
     "nn",
     "open_split",

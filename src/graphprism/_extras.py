@@ -9,6 +9,7 @@ from contextlib import contextmanager
 EXTRAS = {
     "matplotlib": "demo",
     "rich": "demo",
+    "tomli": "demo",
     "typer": "demo",
     "lightning": "experiments",
     "scipy": "experiments",
@@ -17,6 +18,7 @@ EXTRAS = {
     "pyarrow": "parquet",
     "tensorboard": "full",
     "torch-geometric-signed-directed": "baselines",
+    "optuna": "tune",
 }
 
 

@@ -84,17 +84,28 @@ DIRECTED_PROTOCOL: dict[str, Any] = {
 }
 
 
-def protocol(name: str, level: str, directed: bool) -> dict[str, Any]:
+def protocol(name: str, level: str, directed: bool, scaled: bool = False) -> dict[str, Any]:
     """Fields of a run on a data set that differ from the defaults of `Run`.
+
+    Args:
+        name: Of the data set.
+        level: ``"graph"``, ``"node"`` or ``"link"``.
+        directed: Whether edges go one way.
+        scaled: Whether features of nodes were scaled.
 
     >>> protocol("zinc12k", "graph", False)
     {'start': 'independent'}
     """
-    if level == "node":
-        return DIRECTED_PROTOCOL if directed else NODE_PROTOCOL
-    return DATASET_DEFAULTS.get(name, {})
+    if level == "graph":
+        return DATASET_DEFAULTS.get(name, {})
+    found = dict(DIRECTED_PROTOCOL if directed else NODE_PROTOCOL)
+    if level == "link":  # weight decay pulls all inner products to 0: AUROC 0.76 instead of 0.93 on Cora
+        found["weight_decay"] = 0.0
+    if scaled:  # features with a mean of 0, whose sum says nothing
+        found["row_normalise"] = False
+    return found
 
 
 def plain_model(level: str, directed: bool) -> str:
     """The plain model that is trained unless another is named."""
-    return "dir-gcn" if level == "node" and directed else "gcn"
+    return "dir-gcn" if level != "graph" and directed else "gcn"

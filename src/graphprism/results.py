@@ -61,7 +61,8 @@ class RunResult:
     Attributes:
         key: Identifies the run: equal runs have equal keys.
         run: The whole run, from `graphprism.training.Run.to_dict`.
-        status: ``"finished"``, or ``"diverged"`` where the loss was not a finite number.
+        status: ``"finished"``, ``"diverged"`` where the loss was not a finite number, or ``"stopped"`` early by
+            ``on_epoch``.
         metric: Name of the scores, such as ``"mae"``.
         larger_is_better: Of the scores.
         history: One list per column with one number per epoch: ``lr``, ``train_loss``, ``train``, ``val``, ``test``

@@ -39,7 +39,7 @@ BAD_GRAPHS = [
     ({"split": np.array([0, 1, 3])}, {}, r"`split` must hold numbers in \[0, 3\), got 3"),
     ({"about": np.array("{half of")}, {}, "`about` must be JSON with name, level, task and metric"),
     ({"about": None}, {}, "`about` must be JSON"),
-    ({}, {"level": "edge"}, r"name as level one of \['graph', 'node'\], got 'edge'"),
+    ({}, {"level": "edge"}, r"name as level one of \['graph', 'node', 'link'\], got 'edge'"),
     ({}, {"task": "ranking"}, "name as task one of"),
     ({}, {"metric": ""}, "`about` must name the metric"),
     ({}, {"name": 3}, "`about` must name the name"),

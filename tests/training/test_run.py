@@ -15,10 +15,10 @@ OTHER = {
     "weight_decay": 0.1, "clip": 0.0, "schedule": "constant", "warmup": 0, "batch_size": None, "epochs": 5, "seed": 2,
     "precision": "float64", "patience": 3, "fold": 1, "alpha": 1.0, "normalize": True, "input_dropout": True,
     "start": "shared", "decay": 2.0, "undirected": True, "self_loops": True, "row_normalise": True, "neighbors": 5,
-    "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot",
+    "pe_encoder": "deepset", "node_encoder": "atoms", "edge_residual": True, "weight_init": "glorot", "metric": "f1",
+    "learned_split": True, "class_weights": "balanced", "ffn": True, "activation": "gelu", "edge_dropout": True,
+    "walk_steps": 4, "edge_walks": True, "head_layers": 2,
     "options": "order=2", "encode": True, "remedy": "gcnii",
-    "learned_split": True,
-    "ffn": True, "activation": "gelu", "edge_dropout": True, "walk_steps": 4, "edge_walks": True, "head_layers": 2,
     "head": "constant", "head_activation": "gelu", "split_layers": "late",
     "deviation": "diagonal",
 }  # fmt: skip

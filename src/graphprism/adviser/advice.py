@@ -169,8 +169,8 @@ def advise(
     Args:
         data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``
             with a target ``y`` each.
-        task: ``"node"``, ``"graph"`` or ``"link"``; without it the data says. For links there is no trial, so that the
-            advice rests on certificates alone and has low confidence.
+        task: ``"node"``, ``"graph"`` or ``"link"``, of one ``Data`` whose edges are to be predicted; without it the
+            data says.
         run: The plain run as it would be trained in full; without it that of ``graphprism train``.
         splits: Texts of the candidates; without it the degree, types of edges, direction and features, where there are
             any.
@@ -193,9 +193,7 @@ def advise(
     known = candidates(run, dataset, texts_of(splits, dataset))
     tried = [each for each in known if each.left_out is None]
     trial, why = None, "no time was given for a trial"
-    if task == "link":
-        why = "runs have no targets of links yet; certificates and costs are those of the layers"
-    elif seconds and not tried:
+    if seconds and not tried:
         why = "no split leaves two relations with edges"
     elif seconds:
         trial = race(run, dataset, tried, seconds, accelerator, clock)
@@ -208,7 +206,7 @@ def default_run(dataset: PackedDataset) -> Run:
 
     Relations of a model on graphs start apart, as in the paper: a short trial would not move them from a shared start.
     """
-    fields = protocol(dataset.name, dataset.level, dataset.directed)
+    fields = protocol(dataset.name, dataset.level, dataset.directed, dataset.has_scaled_features)
     start = {"start": "independent"} if dataset.level == "graph" else {}
     return Run(dataset.name, plain_model(dataset.level, dataset.directed), **{**start, **fields})
 
@@ -217,7 +215,7 @@ def _dataset(data: Any, task: str | None) -> PackedDataset:
     if isinstance(data, str | os.PathLike):
         data = load(data if isinstance(data, str) else Path(data))
     dataset = data if isinstance(data, PackedDataset) else packed(data, task)
-    if task not in (None, "link") and dataset.level != task:
+    if task is not None and dataset.level != task:
         raise ValueError(f"`task` must be {dataset.level!r} or None for these data, got {task!r}")
     return dataset
 

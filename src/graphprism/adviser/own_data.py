@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphprism.datasets import DATASETS, PackedDataset
+from graphprism.datasets import DATASETS, PackedDataset, from_data
 from graphprism.datasets.load import pack_graphs
 from graphprism.datasets.packed_dataset import pack_nodes
 from graphprism.known import KnownDataset
@@ -19,9 +19,11 @@ _TRAIN, _VALIDATION = 0.6, 0.2
 
 
 def packed(data: Any, task: str | None) -> PackedDataset:
-    """One ``Data`` with classes of nodes, or several with a target each, as a data set."""
+    """One ``Data`` with classes of nodes or links to predict, or several with a target each, as a data set."""
     if isinstance(data, Data) and task == "link":
-        return _links(data)
+        if data.x is None:
+            raise ValueError("`data` must have features `x` (N, F), got a graph without")
+        return from_data(data, "link", name="own")
     if isinstance(data, Data) and task != "graph":
         return _nodes(data)
     if isinstance(data, Data | str | bytes) or not isinstance(data, Iterable):
@@ -46,14 +48,6 @@ def _nodes(data: Data) -> PackedDataset:
         "", {}, "multiclass", "accuracy", (), (), "own", level="node", directed=not data.is_undirected()
     )
     return pack_nodes("own", known, data.x, data.edge_index, data.y, (columns[0], columns[1], columns[2]))
-
-
-def _links(data: Data) -> PackedDataset:
-    """The graph without targets: enough for certificates and costs."""
-    if data.x is None:
-        raise ValueError("`data` must have features `x` (N, F), got a graph without")
-    bare = Data(x=data.x, edge_index=data.edge_index, y=torch.arange(int(data.num_nodes or 0)) % 2)
-    return _nodes(bare)
 
 
 def _graphs(graphs: list[Data]) -> PackedDataset:

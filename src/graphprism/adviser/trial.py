@@ -19,7 +19,8 @@ from graphprism.training import Diverged, Run, Task, train, train_lockstep
 # Networks on graphs in a trial: a tenth of the paper's parameters in half of its layers, which a CPU trains in seconds.
 _BUDGET, _WIDTH, _LAYERS, _BATCH = 50_000, 64, 4, 16
 # Steps that every model should take, and has to: before, all are still learning the mean of the targets.
-_WANTED_STEPS, _FEWEST_STEPS = {"graph": 1200, "node": 200}, {"graph": 300, "node": 20}
+_WANTED_STEPS = {"graph": 1200, "node": 200, "link": 200}
+_FEWEST_STEPS = {"graph": 300, "node": 20, "link": 20}
 # Of one fold: more graphs are better than more epochs, but epochs are what the schedule counts.
 _FEWEST_EPOCHS, _PROBED, _VALIDATED = 4, 128, 500
 # Share of the time for the first two seeds of all splits, and seeds at most.

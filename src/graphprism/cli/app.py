@@ -92,6 +92,30 @@ def train() -> Any:
 
 
 @app.command()
+def estimate() -> Any:
+    """Say how much memory and time runs will take, by timing a few of their steps."""
+    from graphprism.cli.estimate import estimate
+
+    return estimate
+
+
+@app.command()
+def tune() -> Any:
+    """Search for good settings with Optuna: trials that fall behind on validation are stopped early."""
+    from graphprism.cli.tune import tune
+
+    return tune
+
+
+@app.command()
+def predict() -> Any:
+    """Predict new graphs, nodes or links with a trained run, and write a CSV file."""
+    from graphprism.cli.predict import predict
+
+    return predict
+
+
+@app.command()
 def reproduce() -> Any:
     """Compute a figure or table of the paper."""
     from graphprism.cli.reproduce import app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -54,6 +54,116 @@ def pack(
     typer.echo(f"{path} {'was there already' if there else 'is written'}: {_summary(dataset)}.")
     if dataset.note:
         typer.echo(f"note: {dataset.note}")
+
+
+_FILES, _COLUMNS, _FOLDS = "Files", "Columns", "Folds"
+
+
+def _column(help: str, panel: str = _COLUMNS) -> Any:
+    return typer.Option(metavar="NAME", help=help, rich_help_panel=panel, show_default="guessed")
+
+
+@app.command(name="import")
+def import_files(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="A folder of CSV or Parquet tables (nodes, edges, graphs), GraphML, .npz, or pyg:TUDataset(NCI1).",
+        ),
+    ],
+    target: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="What to predict: a column, or several between commas.")
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="regression|binary|multiclass|multilabel|link", show_default="what the target is"),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="mae, rmse, auroc, ap, accuracy, f1, hits@50, ...", show_default="the usual one")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the set.", show_default="as PATH")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE.npz", help="Where to.", show_default="folder of data sets"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is there and write nothing.")] = False,
+    nodes: Annotated[str | None, _column("File of nodes.", _FILES)] = None,
+    edges: Annotated[str | None, _column("File of edges.", _FILES)] = None,
+    graphs: Annotated[str | None, _column("File of graphs.", _FILES)] = None,
+    id: Annotated[str | None, _column("Id of a node.")] = None,
+    source: Annotated[str | None, _column("Where an edge begins.")] = None,
+    destination: Annotated[str | None, _column("Where an edge ends.")] = None,
+    graph: Annotated[str | None, _column("Graph of a node.")] = None,
+    graph_id: Annotated[str | None, _column("Id of a graph.")] = None,
+    drop: Annotated[str, typer.Option(metavar="NAMES", help="No features.", rich_help_panel=_COLUMNS)] = "",
+    category: Annotated[
+        str, typer.Option(metavar="NAMES", help="Categories, although they are numbers.", rich_help_panel=_COLUMNS)
+    ] = "",
+    directed: Annotated[
+        bool | None,
+        typer.Option("--directed/--undirected", help="Edges go one way, or both.", rich_help_panel=_COLUMNS),
+    ] = None,
+    scale_target: Annotated[
+        bool, typer.Option("--scale-target", help="Train on (target - mean) / deviation.", rich_help_panel=_COLUMNS)
+    ] = False,
+    fold: Annotated[str | None, _column("train, valid, test, or numbers from 0.", _FOLDS)] = None,
+    shares: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="Of folds that are drawn.", rich_help_panel=_FOLDS)
+    ] = "0.8,0.1,0.1",
+    folds: Annotated[int, typer.Option(min=1, help="Divisions of nodes to draw.", rich_help_panel=_FOLDS)] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of folds that are drawn.", rich_help_panel=_FOLDS)] = 0,
+    data: Data = None,
+) -> None:
+    """Read your own graphs, say what was understood, and pack them for `graphprism train --dataset NAME`."""
+    columns = {
+        "id": id,
+        "source": source,
+        "destination": destination,
+        "graph": graph,
+        "graph_id": graph_id,
+        "fold": fold,
+    }
+    files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
+    with exit_on_user_error():
+        from graphprism.datasets import describe, from_files, save
+
+        dataset = from_files(
+            path,
+            _names(target or ""),
+            name=name,
+            root=data,
+            task=task,
+            metric=metric,
+            files=files,
+            columns=columns,
+            drop=_names(drop),
+            categories=_names(category),
+            directed=directed,
+            scale_target=scale_target,
+            shares=_shares(shares),
+            folds=folds,
+            seed=seed,
+        )
+        typer.echo("\n".join(describe(dataset)))
+        if dry_run:
+            return
+        file = out or data_folder(data) / f"{dataset.name}.npz"
+        if file.suffix != ".npz":
+            raise ValueError(f"`out` must end in .npz, got {file}")
+        save(dataset, file)
+    typer.echo(f"{file} is written ({_size(file)}).")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"`shares` must be three numbers between commas, got {text!r}") from None
 
 
 @app.command()

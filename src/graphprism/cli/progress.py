@@ -82,15 +82,16 @@ class EpochProgress:
 
     Attributes:
         last: The last report; None before the first epoch.
+        has_bar: Whether it is a bar on a terminal.
     """
 
     def __init__(self, quiet: bool = False) -> None:
         self.last: EpochReport | None = None
         self._quiet = quiet
         console = Console(stderr=True)
-        self._has_bar = console.is_terminal and not quiet
+        self.has_bar = console.is_terminal and not quiet
         text = TextColumn("{task.description}", markup=False)
-        self._bar = Progress(BarColumn(8), text, console=console, transient=True, disable=not self._has_bar)
+        self._bar = Progress(BarColumn(8), text, console=console, transient=True, disable=not self.has_bar)
         self._task = self._bar.add_task("first epoch", total=None)
 
     def __enter__(self) -> EpochProgress:
@@ -103,7 +104,7 @@ class EpochProgress:
     def __call__(self, report: EpochReport) -> None:
         """Shows an epoch."""
         self.last = report
-        if self._has_bar:
+        if self.has_bar:
             line = epoch_line(report)
             self._bar.update(self._task, total=report.epochs, completed=report.epoch, description=line)
         elif is_due(report.epoch, report.epochs, _LINE_SECONDS):
@@ -111,7 +112,7 @@ class EpochProgress:
 
     def say(self, line: str) -> None:
         """Prints a line that stays, above the bar where there is one."""
-        if self._has_bar:
+        if self.has_bar:
             self._bar.print(line, highlight=False, markup=False, soft_wrap=True)
         elif not self._quiet:
             typer.echo(line, err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,9 @@ from rich.console import Console
 
 from graphprism._text import counted
 from graphprism.cli.arguments import suggest
+from graphprism.cli.epoch_log import EpochLog
 from graphprism.cli.progress import EpochProgress
+from graphprism.cli.run_file import NONE, write_run_file
 from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
@@ -27,9 +29,10 @@ from graphprism.known import find_name
 from graphprism.nn import CONVOLUTIONS
 from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
-from graphprism.training import Diverged, Run, Task, build_model, data_identity, forget, train
+from graphprism.training import Diverged, EpochReport, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
 from graphprism.training.node_data import check_node_run
+from graphprism.training.train import why_not_lockstep
 
 
 def train_data(name: str, root: Path | None) -> PackedDataset:
@@ -48,20 +51,23 @@ def train_data(name: str, root: Path | None) -> PackedDataset:
 def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
     """Lines that name the data, each model with its width and parameters, and how they are trained."""
     for run in runs:
-        Task.of(dataset).check(run)
-        if dataset.level == "node":
+        Task.of(dataset, run).check(run)
+        if dataset.level != "graph":
             check_node_run(run, dataset)
     sizes = " / ".join(f"{size:,}" for size in _fold_sizes(dataset, runs[0].fold))
-    unit = "graphs" if dataset.level == "graph" else "nodes"
+    unit = {"graph": "graphs", "node": "nodes", "link": "pairs"}[dataset.level]
+    task = Task.of(dataset, runs[0])
+    weighted = ", classes weighted" if task.weights else ""
     first = {run.model: run for run in reversed(runs)}
     models = [_model(first[name], dataset) for name in dict.fromkeys(run.model for run in runs)]
-    data = f"{runs[0].dataset}: {sizes} {unit} for training, validation and test, {dataset.task} by {dataset.metric}."
+    what = f"{task.target} by {task.metric}{weighted}"
+    data = f"{runs[0].dataset}: {sizes} {unit} for training, validation and test, {what}."
     return [f"{data} {dataset.note}".strip(), *models, _training(runs)]
 
 
 def _fold_sizes(dataset: PackedDataset, fold: int) -> list[int]:
     """Graphs or nodes for training, validation and test."""
-    if dataset.level == "graph":
+    if dataset.level != "node":
         return [dataset.subset(name).numel() for name in ("train", "val", "test")]
     masks = (dataset.train_mask, dataset.val_mask, dataset.test_mask)
     return [0 if mask is None else int(mask[:, fold : fold + 1].sum()) for mask in masks]
@@ -103,6 +109,8 @@ def _training(runs: Sequence[Run]) -> str:
 _NUMBERS = re.compile(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?")
 # More would take years; each is an object in memory before the first one starts.
 _MOST_RUNS = 100_000
+# Fields that a run file, or an option, can set to none.
+_MAY_BE_NONE = {each.name for each in fields(Run) if "None" in str(each.type)}
 # Options with one or several values, and the fields of a run that they become.
 _SEVERAL = ("model", "lr", "seeds", "folds", "seed", "fold")
 
@@ -125,7 +133,9 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     """
     known = {each.name for each in fields(Run)} - {*_SEVERAL}
     given = {name: value for name, value in options.items() if name in known and value is not None}
-    shared = {**protocol(given.get("dataset", "molecules"), dataset.level, dataset.directed), **given}
+    given |= {name: None for name, value in given.items() if value == NONE and name in _MAY_BE_NONE}
+    name = given.get("dataset", "molecules")
+    shared = {**protocol(name, dataset.level, dataset.directed, dataset.has_scaled_features), **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
     models = [_known_model(name) for name in _parts("model", names)]
@@ -252,6 +262,7 @@ def train_all(
     placement: Placement,
     progress: EpochProgress,
     fresh: bool = False,
+    log: EpochLog | None = None,
 ) -> list[RunResult]:
     """Trains the runs that the ledger does not have, and returns the results of all.
 
@@ -262,6 +273,7 @@ def train_all(
         placement: The devices and the engine.
         progress: Shows epochs, and runs that are in the ledger.
         fresh: Whether to ignore results and checkpoints of earlier calls.
+        log: Gets every epoch as well.
     """
     ledger = Ledger(out / "ledger.jsonl", fresh=fresh)
     if fresh and placement.is_rank0:
@@ -269,21 +281,36 @@ def train_all(
     known = finished_results(runs, {runs[0].dataset: data_identity(dataset)}, ledger)
     for result in known.values():
         progress.say(_found_message(result, ledger))
+
+    def on_epoch(report: EpochReport) -> None:
+        progress(report)
+        if log is not None:
+            log(report)
+
     if placement.processes > 1:
-        return [known.get(run.key) or _train_shared(run, dataset, out, placement, ledger, progress) for run in runs]
+        return [known.get(run.key) or _train_shared(run, dataset, out, placement, ledger, on_epoch) for run in runs]
     found: dict[str, RunResult] = {}
     listener = Listener(
         lambda result: found.update({result.key: result}),
-        progress,
+        on_epoch,
         lambda count: progress.say(f"waiting for {counted(count, 'run')} of other processes"),
     )
     trainer = trainer_for(runs, placement.engine, placement.accelerator)
+    if placement.engine != "eager" or trainer.engine == "lockstep":
+        for reason in dict.fromkeys(why_not_lockstep(run, dataset) for run in runs):
+            if reason and len(runs) > 1:
+                progress.say(f"trained one after another: {reason}")
     run_missing(runs, {runs[0].dataset: dataset}, ledger, out, trainer, listener)
     return [found[run.key] for run in runs]
 
 
 def _train_shared(
-    run: Run, dataset: PackedDataset, out: Path, placement: Placement, ledger: Ledger, progress: EpochProgress
+    run: Run,
+    dataset: PackedDataset,
+    out: Path,
+    placement: Placement,
+    ledger: Ledger,
+    on_epoch: Callable[[EpochReport], None],
 ) -> RunResult:
     """One run on several devices: all processes come here, so that no claim can choose one of them."""
     devices: dict[str, Any] = {
@@ -292,7 +319,7 @@ def _train_shared(
         "nodes": placement.nodes,
     }
     try:
-        result = train(run, dataset, folder=out / "checkpoints", on_epoch=progress, **devices)
+        result = train(run, dataset, folder=out / "checkpoints", on_epoch=on_epoch, **devices)
     except Diverged as error:
         result = error.result
     if placement.is_rank0:
@@ -321,10 +348,16 @@ def run_training(options: Mapping[str, Any]) -> None:
         runs = train_runs(options, dataset)
         plan = train_plan(runs, dataset)
         _check_writable(out)
+        log = EpochLog(options["log"], out / "logs") if options.get("log") else None
         if placement.is_rank0:
             typer.echo("\n".join(plan))
+            if options.get("save"):
+                write_run_file(options["save"], runs)
+                typer.echo(f"The settings are in {options['save']}.")
         with progress:
-            results = train_all(runs, dataset, out, placement, progress, options["fresh"])
+            results = train_all(runs, dataset, out, placement, progress, options["fresh"], log)
+        if log is not None:
+            log.close()
     except KeyboardInterrupt:
         if progress.last is None:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -12,6 +13,7 @@ from graphprism.cli.arguments import Data, exit_on_user_error
 
 def train(
     context: typer.Context,  # holds all of the options below by name, which `train_runs` turns into runs
+    file: option.RunFile = None,
     dataset: option.Dataset = "molecules",
     model: option.Models = None,
     split: option.Split = None,
@@ -51,6 +53,8 @@ def train(
     seeds: option.Seeds = "0",
     folds: option.Folds = "0",
     precision: option.Precision = None,
+    metric: option.Metric = None,
+    class_weights: option.ClassWeights = None,
     data: Data = None,
     out: option.Out = Path("outputs"),
     accelerator: option.Accelerator = "auto",
@@ -58,6 +62,8 @@ def train(
     nodes: option.Nodes = 1,
     engine: option.Engine = "auto",
     fresh: option.Fresh = False,
+    log: option.Log = None,
+    save: option.Save = None,
 ) -> None:
     """Train models on graphs or on the nodes of one graph, and compare each MRS model with its plain partner.
 
@@ -68,7 +74,21 @@ def train(
         from graphprism.cli.run_training import run_training
 
         with exit_on_user_error():
-            run_training(context.params)
+            run_training(options_of(context))
     except KeyboardInterrupt:
         typer.echo("stopped before an epoch was finished; the same command begins at the same place", err=True)
         raise typer.Exit(130) from None
+
+
+def options_of(context: typer.Context) -> dict[str, Any]:
+    """All options by name; a run file comes before defaults, and what was typed before the file."""
+    options = dict(context.params)
+    file = options.pop("file", None)
+    if file is None:
+        return options
+    from graphprism.cli.run_file import merged_options, read_run_file
+
+    # by name: newer versions of typer have their own copy of click
+    sources = {name: getattr(context.get_parameter_source(name), "name", "") for name in options}
+    typed = {name for name, source in sources.items() if source == "COMMANDLINE"}
+    return merged_options(options, set(options) - typed, read_run_file(file, list(options)))

@@ -173,6 +173,18 @@ Folds = Annotated[
     str,
     typer.Option(metavar="NUMBERS", help="A run for each official fold: 0, or 0..9.", rich_help_panel="Training"),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="What validation compares: mae, rmse, auroc, ap, accuracy, f1, hits@50.",
+        show_default="of the data set",
+        rich_help_panel="Training",
+    ),
+]
+ClassWeights = Annotated[
+    str | None,
+    typer.Option(metavar="balanced", help="Rare classes count as much as others.", rich_help_panel="Training"),
+]
 Precision = Annotated[str | None, _training("precision", "Of the numbers.", "float32|bf16|float64")]
 Seeds = Annotated[
     str,
@@ -181,6 +193,18 @@ Seeds = Annotated[
         help="A run for each: 0, or 0..8 (both ends are in it), or 0,1,5.",
         rich_help_panel="Training",
     ),
+]
+
+RunFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[RUN.toml]", help="A file with options, as --save writes it; options here come before it."),
+]
+Log = Annotated[
+    str | None,
+    typer.Option(metavar="csv|tensorboard", help="Every epoch, in FOLDER/logs.", rich_help_panel=_WHERE),
+]
+Save = Annotated[
+    Path | None, typer.Option(metavar="RUN.toml", help="Write all settings to a run file.", rich_help_panel=_WHERE)
 ]
 
 Out = Annotated[

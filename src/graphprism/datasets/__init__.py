@@ -1,5 +1,8 @@
 """Data sets by name, with their official splits, task and metric, in a packed form that is read safely and at once."""
 
+from graphprism.datasets.describe import describe
+from graphprism.datasets.from_data import from_data
+from graphprism.datasets.from_files import ImportOptions, from_files
 from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.datasets.load import from_pyg, from_raw, load
 from graphprism.datasets.molecules import molecules
@@ -11,10 +14,14 @@ __all__ = [
     "DATASETS",
     "DATA_VARIABLE",
     "DatasetFileError",
+    "ImportOptions",
     "KnownDataset",
     "LeakAudit",
     "PackedDataset",
     "data_folder",
+    "describe",
+    "from_data",
+    "from_files",
     "from_pyg",
     "from_raw",
     "leak_audit",

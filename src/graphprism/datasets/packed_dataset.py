@@ -16,13 +16,14 @@ from graphprism._checks import check_integer, check_no_nan, check_range, check_s
 from graphprism.known import KnownDataset
 
 
-def row_normalise(x: Tensor) -> Tensor:
+def row_normalise(x: Tensor, lowest: float | None = None) -> Tensor:
     r"""Divides every row by its sum: (N, F) -> (N, F), in float32 or the precision of ``x``.
 
     .. math:: x'_{if} = \frac{x_{if} - m}{\sum_g (x_{ig} - m)}, \qquad m = \min(0, \min_{jg} x_{jg})
 
     A row whose sum is zero stays zero. Features with negative entries, such as word vectors, are first lifted by the
-    smallest of all. Where no sum lies between 0 and 1, as in all sets here, this is PyG's `NormalizeFeatures`.
+    smallest of all, or by ``lowest``: that of the features that a network was trained on. Where no sum lies between 0
+    and 1, as in all sets here, this is PyG's `NormalizeFeatures`.
 
     >>> import torch
     >>> row_normalise(torch.tensor([[1, 3], [0, 0]]))
@@ -34,7 +35,7 @@ def row_normalise(x: Tensor) -> Tensor:
     lifted = x.clone() if x.is_floating_point() else x.float()
     if lifted.numel() == 0:
         return lifted
-    lifted -= lifted.min().clamp(max=0)
+    lifted -= lifted.min().clamp(max=0) if lowest is None else min(lowest, 0.0)
     total = lifted.sum(1, keepdim=True)
     return lifted.div_(total.masked_fill_(total == 0, 1))
 
@@ -53,20 +54,25 @@ class PackedDataset:
     with the set where the types agree.
 
     Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
-    (G + 1,). Graph level: ``y`` (G, T) and ``split`` (G,), 0 train, 1 validation, 2 test. Node level: ``y`` (ΣN,) and
-    the masks (ΣN, S), one column per official split.
+    (G + 1,). Graph level: ``y`` (G, T), or (G,) for classes, and ``split`` (G,), 0 train, 1 validation, 2 test. Node
+    level: ``y`` (ΣN,) for classes, else (ΣN, T), and the masks (ΣN, S), one column per official split; a node without a
+    target is in none of them. Link level, one graph: ``pairs`` (2, P) of nodes, ``y`` (P, 1) whether there is an edge,
+    ``split`` (P,); ``edge_index`` holds the edges of training alone, whose pairs without an edge are sampled.
 
     Attributes:
         name: What `graphprism.datasets.load` calls it.
-        level: ``"graph"`` or ``"node"``, whichever has a target.
-        task: ``"regression"``, ``"multiclass"`` or ``"multilabel"``.
-        metric: Such as ``"mae"``, ``"ap"``, ``"accuracy"``.
+        level: ``"graph"``, ``"node"`` or ``"link"``, whichever has a target.
+        task: ``"regression"``, ``"binary"``, ``"multiclass"`` or ``"multilabel"``.
+        metric: Such as ``"mae"``, ``"ap"``, ``"accuracy"``; a name of `graphprism.training.METRICS`.
         node_types: How many types each column of ``x`` tells apart; empty where ``x`` holds features.
         edge_types: The same of ``edge_attr``.
         directed: Whether an edge may lack its way back.
         num_classes: Classes of a multiclass task where the set names them, else 0.
         note: What to know before reporting a score.
         sha256: Checksum of the file it was read from, where that holds one.
+        pairs: Pairs of nodes that have a target, at link level.
+        preprocessing: How the columns of the user's files became these tensors, as plain values, so that new files
+            become the same; None where the tensors were given.
 
     >>> from graphprism.datasets import molecules
     >>> dataset = molecules(30)
@@ -96,6 +102,8 @@ class PackedDataset:
     note: str = ""
     sha256: str = ""
     num_classes: int = 0
+    pairs: Tensor | None = None
+    preprocessing: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         return self.node_ptr.numel() - 1
@@ -115,6 +123,12 @@ class PackedDataset:
         return self.edge_types[0] if len(self.edge_types) == 1 else None
 
     @property
+    def has_scaled_features(self) -> bool:
+        """Whether a feature of nodes is a column of numbers that were scaled."""
+        columns = [] if self.preprocessing is None else self.preprocessing["nodes"]
+        return any(column["kind"] == "number" for column in columns)
+
+    @property
     def num_outputs(self) -> int:
         """How many numbers a model has to give: classes of a multiclass task, else targets."""
         if self.task == "multiclass":
@@ -122,7 +136,7 @@ class PackedDataset:
         return self.y.size(1) if self.y.dim() == 2 else 1
 
     def subset(self, name: str) -> Tensor:
-        """Numbers of the graphs of ``"train"``, ``"val"`` or ``"test"``, in ascending order."""
+        """Numbers of the graphs, or pairs, of ``"train"``, ``"val"`` or ``"test"``, in ascending order."""
         if name not in SPLITS:
             raise ValueError(f"`name` must be one of {list(SPLITS)}, got {name!r}")
         if self.split is None:
@@ -156,7 +170,7 @@ class PackedDataset:
         found = Batch(
             x=x,
             edge_index=edge_index + shift,
-            y=self._target(self.y[chosen if self.level == "graph" else nodes]),
+            y=self._target(self.y[{"graph": chosen, "node": nodes}.get(self.level, slice(None))]),
             batch=owner.repeat_interleave(ptr.diff(), output_size=x.size(0)),
             ptr=ptr,
         )
@@ -260,7 +274,7 @@ def pack_nodes(
         level="node",
         task=known.task,
         metric=known.metric,
-        x=_small(x),
+        x=small_whole(x),
         edge_index=edge_index,
         y=y,
         node_ptr=torch.tensor([0, x.size(0)]),
@@ -274,7 +288,8 @@ def pack_nodes(
     )
 
 
-def _small(x: Tensor) -> Tensor:
+def small_whole(x: Tensor) -> Tensor:
+    """Features that are whole numbers up to 255 in one byte each; others in float32."""
     if not x.is_floating_point() or x.numel() == 0:
         return x
     # Slices: a copy of all features at once would be the largest thing in memory.

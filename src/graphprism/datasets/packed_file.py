@@ -89,7 +89,7 @@ def _first_one_way(edge_index: Array, nodes: Array, edges: Array) -> str:
     )
 
 
-LEVELS = ("graph", "node")
+LEVELS = ("graph", "node", "link")
 TASKS = ("regression", "binary", "multiclass", "multilabel")
 # A table with a row per class must not dwarf the file; the largest set of classes here has 18.
 _MOST_CLASSES = 1 << 20
@@ -112,12 +112,24 @@ def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
         check_undirected(arrays["edge_index"], nodes, edges)
     if "edge_attr" in arrays:
         _check_columns("edge_attr", arrays["edge_attr"], int(edges.sum()), about.get("num_edge_types"))
-    _check_y(arrays["y"], nodes.size if about["level"] == "graph" else int(nodes.sum()), about)
-    if about["level"] == "graph":
-        _check_split(arrays, nodes.size)
+    rows = {"graph": nodes.size, "node": int(nodes.sum())}.get(about["level"]) or _check_pairs(arrays, nodes, about)
+    _check_y(arrays["y"], rows, about)
+    if about["level"] == "node":
+        _check_masks(arrays, rows)
     else:
-        _check_masks(arrays, int(nodes.sum()))
+        _check_split(arrays, rows, "graphs" if about["level"] == "graph" else "pairs")
     return nodes, edges
+
+
+def _check_pairs(arrays: Arrays, nodes: Array, about: dict[str, Any]) -> int:
+    """How many pairs there are."""
+    if nodes.size != 1 or about["task"] != "binary":
+        raise ValueError(f"a set of links must be one graph with the task binary, got {nodes.size} and {about['task']}")
+    pairs = arrays.get("pairs")
+    if pairs is None or pairs.ndim != 2 or len(pairs) != 2 or not pairs.size or pairs.dtype.kind not in "iu":
+        raise ValueError("`pairs` must hold whole numbers of shape [2, P], with P above 0")
+    _check_range("pairs", pairs, int(nodes[0]))
+    return int(pairs.shape[1])
 
 
 def _check_about(about: dict[str, Any]) -> None:
@@ -132,6 +144,8 @@ def _check_about(about: dict[str, Any]) -> None:
     if type(about.get("num_classes", 0)) is not int or not 0 <= about.get("num_classes", 0) <= _MOST_CLASSES:
         wanted = f"a whole number up to {_MOST_CLASSES}"
         raise ValueError(f"`about` must give num_classes as {wanted}, got {about['num_classes']!r}")
+    if not isinstance(about.get("preprocessing") or {}, dict):
+        raise ValueError("`about` must give preprocessing as an object of JSON")
 
 
 def _check_columns(key: str, array: Array, rows: int, num_types: object) -> None:
@@ -158,14 +172,16 @@ def _check_y(y: Array, rows: int, about: dict[str, Any]) -> None:
         raise ValueError(f"`y` must have shape {[rows] if classes else [rows, 'T']}, got {list(y.shape)}")
     if classes and y.dtype.kind not in "iu":
         raise ValueError(f"`y` must hold classes, which are whole numbers, got {y.dtype}")
-    if classes or about["task"] == "multilabel":
+    if about["task"] == "binary" and y.ndim == 2 and y.shape[1] != 1:
+        raise ValueError(f"`y` must have one column for the task binary, got {y.shape[1]}")
+    if about["task"] != "regression":
         _check_range("y", y, (about.get("num_classes") or _MOST_CLASSES) if classes else 2)
 
 
-def _check_split(arrays: Arrays, rows: int) -> None:
+def _check_split(arrays: Arrays, rows: int, what: str) -> None:
     split = arrays.get("split")
     if split is None or split.shape != (rows,) or split.dtype.kind not in "iu":
-        raise ValueError(f"`split` must hold 0, 1 or 2 for each of {rows} graphs")
+        raise ValueError(f"`split` must hold 0, 1 or 2 for each of {rows} {what}")
     _check_range("split", split, 3)
 
 
@@ -197,7 +213,9 @@ def _check_range(key: str, array: Array, stop: int | None) -> None:
         raise ValueError(f"`{key}` must hold numbers {wanted}, got {low if low < 0 else high}")
 
 
-_KEYS = ("x", "edge_index", "edge_attr", "num_nodes", "num_edges", "y", "split", *MASKS)
+_KEYS = ("x", "edge_index", "edge_attr", "num_nodes", "num_edges", "y", "split", *MASKS, "pairs")
+# Whole numbers from here on are features, not types: a table with a row for each would be larger than the network.
+_MOST_TYPES = 1000
 # torch does little with unsigned numbers above eight bits, and rounds half precision when it adds.
 _TORCH_TYPES = {"u2": np.int32, "u4": np.int64, "u8": np.int64, "f2": np.float32}
 
@@ -278,6 +296,8 @@ def _to_arrays(dataset: PackedDataset) -> tuple[Arrays, dict[str, Any]]:
         about["num_classes"] = dataset.num_classes
     if dataset.note:
         about["note"] = dataset.note
+    if dataset.preprocessing is not None:
+        about["preprocessing"] = dataset.preprocessing
     tensors = {key: getattr(dataset, key, None) for key in _KEYS}
     arrays = {key: _smallest(tensor) for key, tensor in tensors.items() if isinstance(tensor, Tensor)}
     arrays["num_nodes"] = _smallest(dataset.node_ptr.diff())
@@ -297,8 +317,11 @@ def _smallest(tensor: Tensor) -> Array:
 
 
 def _from_arrays(arrays: Arrays, about: dict[str, Any], nodes: Array, edges: Array) -> PackedDataset:
-    keys = ("x", "edge_index", "edge_attr", "y", *(("split",) if about["level"] == "graph" else MASKS))
+    folds = {"graph": ("split",), "node": MASKS, "link": ("split", "pairs")}[about["level"]]
+    keys = ("x", "edge_index", "edge_attr", "y", *folds)
     tensors: dict[str, Any] = {key: _tensor(arrays[key]) for key in keys if key in arrays}
+    if about["level"] == "graph":
+        about = _with_types(about, tensors)
     return PackedDataset(
         **{key: about[key] for key in ("name", "level", "task", "metric")},
         **tensors,
@@ -309,7 +332,22 @@ def _from_arrays(arrays: Arrays, about: dict[str, Any], nodes: Array, edges: Arr
         directed=bool(about.get("directed", False)),
         note=str(about.get("note", "")),
         num_classes=about.get("num_classes", 0),
+        preprocessing=about.get("preprocessing"),
     )
+
+
+def _with_types(about: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
+    """Counts types that the file does not: whole numbers on graphs with targets are types, large ones features."""
+    found = dict(about)
+    for key, name in (("x", "num_node_types"), ("edge_attr", "num_edge_types")):
+        tensor = tensors.get(key)
+        if tensor is None or tensor.is_floating_point() or about.get(name) is not None or not tensor.numel():
+            continue
+        if int(tensor.min()) >= 0 and int(tensor.max()) < _MOST_TYPES:
+            found[name] = [int(top) + 1 for top in tensor.amax(0)]
+        else:
+            tensors[key] = tensor.float()
+    return found
 
 
 def _tensor(array: Array) -> Tensor:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 from xml.parsers import expat
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from graphprism.io.columns import Columns
 from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
 
 _NUMBERS = {"int", "long", "float", "double", "boolean"}
@@ -44,6 +46,7 @@ class GraphMLHandler:
         self.undirected: list[bool] = []
         self._keys: dict[str, _Key] = {}
         self._values: dict[tuple[str, str], dict[int, float]] = {}
+        self._texts: dict[tuple[str, str], dict[int, str]] = {}
         self._path: list[str] = []
         self._text: list[str] = []
         self._text_length = 0
@@ -77,6 +80,8 @@ class GraphMLHandler:
             row = (len(self.numbers) if self._path[-1] == "node" else len(self.undirected)) - 1
             if (key := self._keys.get(self._data_key)) and key.numeric:
                 self._values.setdefault((self._path[-1], self._data_key), {})[row] = self._number(text)
+            elif key and text:
+                self._texts.setdefault((self._path[-1], self._data_key), {})[row] = text[:_LONGEST_NUMBER]
         elif tag == "default" and self._path[-1] == "key":
             name, key = next(reversed(self._keys.items()))
             self._keys[name] = key._replace(default=self._number(text) if key.numeric else None)
@@ -92,6 +97,27 @@ class GraphMLHandler:
             if rows and len(values) == rows:
                 found[key.name] = [values[row] for row in range(rows)]
         return found
+
+    def table(self, kind: str, path: Path) -> Columns:
+        """All attributes of nodes or edges, texts as well, with holes where one is missing; ids and ends come first."""
+        rows = len(self.numbers) if kind == "node" else len(self.undirected)
+        names = np.array([*self.numbers], dtype=object)
+        ends = np.array(self.ends, dtype=np.int64).reshape(-1, 2)
+        found = {"id": names} if kind == "node" else {"source": names[ends[:, 0]], "target": names[ends[:, 1]]}
+        for number, key in self._keys.items():
+            if key.kind not in (kind, "all"):
+                continue
+            if key.numeric:
+                column = np.full(rows, np.nan if key.default is None else key.default)
+                values = self._values.get((kind, number), {})
+                column[list(values)] = list(values.values())
+            else:
+                column = np.full(rows, None, dtype=object)
+                for row, text in self._texts.get((kind, number), {}).items():
+                    column[row] = text
+            if key.kind == kind or (kind, number) in self._values or (kind, number) in self._texts:
+                found.setdefault(key.name, column)
+        return Columns(found, path)
 
     def _number(self, text: str) -> float:
         if len(text) > _LONGEST_NUMBER:
@@ -161,6 +187,15 @@ def read_graphml(path: Path) -> FileGraph:
         labels=tuple(handler.numbers),
         name=handler.name or path.name,
     )
+
+
+def read_graphml_columns(path: Path) -> tuple[Columns, Columns, bool]:
+    """The nodes and the edges of a GraphML file as tables, with texts, and whether all edges go one way."""
+    handler = _parsed(path)
+    if not handler.numbers:
+        raise GraphFileError(path, "holds no nodes")
+    directed = bool(handler.undirected) and not any(handler.undirected)
+    return handler.table("node", path), handler.table("edge", path), directed
 
 
 def _parsed(path: Path) -> GraphMLHandler:

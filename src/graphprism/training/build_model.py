@@ -82,7 +82,7 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
     network: GNN = make(
         run.remedy or run.model,
         width,
-        dataset.num_outputs,
+        width if dataset.level == "link" else dataset.num_outputs,  # links are scored by the states of their ends
         run.layers,
         num_relations=relations_of(run, dataset),
         in_channels=dataset.x.size(1),

@@ -78,6 +78,33 @@ def load_parts(path: Path, run: Run, data: str, formats: Sequence[str] = (_FORMA
     Raises:
         CheckpointError: It is damaged or belongs to something else.
     """
+    found = _read_file(path, formats)
+    if found["key"] != run.key:
+        raise CheckpointError(path, f"belongs to another run than {run.title}")
+    if found["data"] != data:
+        raise CheckpointError(path, f"belongs to other data than this {run.dataset}")
+    parts: dict[str, Any] = found["parts"]
+    return parts
+
+
+def read_best(path: Path) -> tuple[Run, dict[str, Any], dict[str, Tensor]]:
+    """The run of a ``best.pt``, the form of its data and its weights, without executing anything in the file.
+
+    Raises:
+        CheckpointError: It is damaged, or was written before checkpoints carried the form of their data.
+    """
+    found = _read_file(path, (_FORMAT,))
+    parts = found["parts"]
+    form, weights = parts.get("form"), parts.get("model")
+    if not isinstance(form, dict) or not isinstance(weights, dict):
+        raise CheckpointError(path, "must be a best.pt that carries the form of its data, got one without")
+    try:
+        return Run.from_dict(found["run"]), form, weights
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(path, f"must hold a run ({error})") from error
+
+
+def _read_file(path: Path, formats: Sequence[str]) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(path, "must be a file, got a pipe, a device or a folder")
     content = io.BytesIO(path.read_bytes())
@@ -86,19 +113,14 @@ def load_parts(path: Path, run: Run, data: str, formats: Sequence[str] = (_FORMA
         found = {key: file[key] for key in ("format", "run", "data", "sha256", "parts")}
         intact = found["format"] not in formats or digest(found["parts"]) == found["sha256"]
         # by key: a run from before a field existed is the run that has the origin of that field
-        key = run_key(found["run"])
+        found["key"] = run_key(found["run"])
     except _DAMAGE:
         intact = False
     if not intact:
         raise CheckpointError(path, "the file is damaged or not a checkpoint")
     if found["format"] not in formats:
         raise CheckpointError(path, f"must be of the format {_FORMAT!r}, got {found['format']!r}")
-    if key != run.key:
-        raise CheckpointError(path, f"belongs to another run than {run.title}")
-    if found["data"] != data:
-        raise CheckpointError(path, f"belongs to other data than this {run.dataset}")
-    parts: dict[str, Any] = found["parts"]
-    return parts
+    return found
 
 
 class RunFolder:
@@ -108,14 +130,15 @@ class RunFolder:
         folder: Where all runs keep theirs.
         run: The run.
         data: Fingerprint of its data set.
+        form: What `graphprism.training.data_form.form_of` gave of its data set: with it ``best.pt`` can predict.
 
     Raises:
         OSError: It cannot be written.
         ValueError: Another process is training the same run there.
     """
 
-    def __init__(self, folder: Path, run: Run, data: str) -> None:
-        self.run, self.data, self.path = run, data, folder / run.key
+    def __init__(self, folder: Path, run: Run, data: str, form: dict[str, Any] | None = None) -> None:
+        self.run, self.data, self.path, self._form = run, data, folder / run.key, form
         self.checkpoint = self.path / "checkpoint.pt"
         self._lock = self._take_lock()
         self._best_written: int | None = None
@@ -143,7 +166,9 @@ class RunFolder:
         """Writes the weights of the best epoch, unless they are there already."""
         if epoch in (None, self._best_written):
             return
-        parts: dict[str, int | dict[str, Tensor] | None] = {"epoch": epoch, "model": model}
+        parts: dict[str, Any] = {"epoch": epoch, "model": model}
+        if self._form is not None:
+            parts["form"] = self._form
         save_parts(self.path / "best.pt", self.run, self.data, parts)
         self._best_written = epoch
 

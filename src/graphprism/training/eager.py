@@ -1,4 +1,4 @@
-"""One run on graphs, or on nodes with sampled neighbours, step by step, on the devices of a Fabric."""
+"""One run on graphs, nodes or links, step by step, on the devices of a Fabric."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,13 +16,14 @@ from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.engine import RunState, TrainedEpoch
 from graphprism.training.node_data import input_dropout
-from graphprism.training.optim import epoch_order, load_moments, make_optimizer, mixed_seed, moments, set_learning_rate
+from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, moments, set_learning_rate
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
 from graphprism.training.sampled_nodes import NodeBatch, SampledNodes
 from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
+from graphprism.training.whole_graph import WholeGraph, WholeGraphBatch
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -30,38 +31,67 @@ if TYPE_CHECKING:
 _EVALUATED_AT_ONCE = 512
 
 
+AnyBatch: TypeAlias = GraphBatch | NodeBatch | WholeGraphBatch
+
+
+def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> PreparedDataset | SampledNodes | WholeGraph:
+    """The data of a run, prepared once: batches of graphs, batches of nodes with sampled neighbours, or one graph."""
+    if run.neighbors is not None:
+        return SampledNodes(run, dataset, device)
+    return (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, device)
+
+
+def install_readout(network: GNN) -> None:
+    """Puts a `GraphReadout` in the place of the readout, where there is one."""
+    if network.readout is not None:
+        network.readout = GraphReadout(readout_is_mean(network))
+
+
+def outputs_of_batch(model: torch.nn.Module, network: GNN, batch: AnyBatch, dropped: float = 0.0) -> Tensor:
+    """Outputs for the graphs, nodes or pairs of a batch.
+
+    Args:
+        model: What is called: the network, or what a Fabric made of it.
+        network: The network itself.
+        batch: The batch.
+        dropped: Share of the input features that is set to zero.
+    """
+    inputs = batch.inputs
+    if isinstance(batch, GraphBatch):
+        network.readout.ptr = batch.ptr  # type: ignore[union-attr]
+    elif dropped:
+        inputs = {**inputs, "x": input_dropout(inputs["x"], dropped)}
+    return batch.read(model(**inputs))
+
+
 class EagerEngine:
     """The network, the optimiser and the data of one run on the devices of a Fabric.
 
-    A batch is divided among the processes; the gradient is that of one process with the whole batch.
+    A batch of graphs, or of nodes with sampled neighbours, is divided among the processes; the gradient is that of one
+    process with the whole batch. Nodes without ``run.neighbors`` and links are trained on the whole graph, by one
+    process.
 
     Args:
         fabric: Lightning's Fabric, launched.
         run: The run.
-        dataset: Graphs or nodes with targets.
+        dataset: Graphs, nodes or links with targets.
     """
 
     name = "eager"
 
     def __init__(self, fabric: Fabric, run: Run, dataset: PackedDataset) -> None:
-        self.fabric, self.run, self.task, self.outputs = fabric, run, Task.of(dataset), dataset.num_outputs
+        self.fabric, self.run, self.task, self.outputs = fabric, run, Task.of(dataset, run), dataset.num_outputs
         self.runs, self.device, self.processes = [run], fabric.device, fabric.world_size
         self._width = width_of(run, dataset)
-        self.data: PreparedDataset | SampledNodes
-        if self.task.level == "graph":
-            self.data = PreparedDataset(run, dataset, fabric.device)
-        else:
-            self.data = SampledNodes(run, dataset, fabric.device)
+        self.data = _data_source(run, dataset, fabric.device)
         self._dtype = torch.float64 if run.precision == "float64" else torch.float32
         self.network: GNN = build_model(run, dataset).to(self._dtype)
-        self._readout: GraphReadout | None = None
-        if self.task.level == "graph":
-            self._readout = self.network.readout = GraphReadout(readout_is_mean(self.network))
+        install_readout(self.network)
         if fabric.world_size > 1:
             sync_batch_norms(self.network)
         self.model, self.optimizer = fabric.setup(self.network, make_optimizer(run, self.network.parameters()))
         self._parameters = list(self.network.parameters())
-        self._kept: dict[str, list[GraphBatch]] = {}
+        self._kept: dict[str, list[GraphBatch | WholeGraphBatch]] = {}
         self._of_nodes: Tensor | None = None  # outputs of all nodes since the last step
         self._best: dict[str, Tensor] | None = None
 
@@ -74,9 +104,8 @@ class EagerEngine:
         return sum(each.numel() for each in self._parameters)
 
     def train_epoch(self, epoch: int, active: Sequence[bool] = (True,)) -> TrainedEpoch:
-        """One pass over the training graphs or nodes; no step waits for the device."""
-        graphs = self.data.subset("train")
-        order = graphs[epoch_order(self.run.seed, epoch, graphs.numel())]
+        """One pass over the training graphs, nodes or links; no step waits for the device."""
+        order = self.data.training_rows(epoch)
         self._begin(epoch)
         output, losses, sizes = self._empty(order), [], []
         clock = StepClock(self.fabric.device)
@@ -163,7 +192,7 @@ class EagerEngine:
         if self.fabric.device.type == "cuda":
             torch.cuda.default_generators[self.fabric.device.index or 0].manual_seed(seed)
 
-    def _step(self, batch: GraphBatch | NodeBatch, output: Tensor) -> Tensor:
+    def _step(self, batch: AnyBatch, output: Tensor) -> Tensor:
         """One step on one batch; gives this process's part of the mean loss."""
         found = self._forward(batch, self.model)
         loss = self.task.losses(found, batch.y).sum() / batch.total
@@ -176,14 +205,9 @@ class EagerEngine:
         output[batch.rows] = found.detach().to(output.dtype)
         return loss.detach()
 
-    def _forward(self, batch: GraphBatch | NodeBatch, model: torch.nn.Module) -> Tensor:
-        if self._readout is not None:
-            self._readout.ptr = batch.ptr  # type: ignore[union-attr]
-        inputs = batch.inputs
-        if self.run.input_dropout and model.training:
-            inputs["x"] = input_dropout(inputs["x"], self.run.dropout)
-        output: Tensor = model(**inputs)
-        return output
+    def _forward(self, batch: AnyBatch, model: torch.nn.Module) -> Tensor:
+        share = self.run.dropout if self.run.input_dropout and model.training else 0.0
+        return outputs_of_batch(model, self.network, batch, share)
 
     def _batches(self, graphs: Tensor, batch_size: int, epoch: int) -> Any:
         division = (self.fabric.global_rank, self.fabric.world_size)

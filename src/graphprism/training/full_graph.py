@@ -26,6 +26,7 @@ from graphprism.training.optim import (
 )
 from graphprism.training.run import Run
 from graphprism.training.schedule import learning_rate
+from graphprism.training.task import Task
 
 # Epochs that a GPU runs before their numbers are read: reading waits for the device.
 _EPOCHS_AHEAD = 32
@@ -70,7 +71,7 @@ class FullGraphEngine:
             if key not in shared:
                 shared[key] = NodeData.prepare(run, dataset, device)
             make = CapturedFullGraphStep if device.type == "cuda" else FullGraphStep
-            self._steps.append(make(run, build_model(run, dataset), shared[key]))
+            self._steps.append(make(run, build_model(run, dataset), shared[key], Task.of(dataset, run).weights))
             left = _free_bytes(device)
             largest, free = max(largest, free - left if left < free else 0.0), left
             if left < 2 * largest:
@@ -156,15 +157,20 @@ class FullGraphStep:
         run: What to train.
         model: Its network.
         data: Its graph, on the device to train on.
+        weights: What each class counts in the loss; None counts all nodes the same.
     """
 
-    def __init__(self, run: Run, model: torch.nn.Module, data: NodeData) -> None:
+    def __init__(
+        self, run: Run, model: torch.nn.Module, data: NodeData, weights: Sequence[float] | None = None
+    ) -> None:
         device = data.x.device
         self.run, self.data = run, data
         self.model = model.to(device, data.x.dtype)
         self.masks = data.masks[:, :, run.fold].contiguous()  # (3, N)
         self.totals: list[int] = self.masks.sum(1).tolist()
         self.share = self.masks[0].to(data.x.dtype) / max(1, self.totals[0])  # of each node in the loss
+        if weights is not None:
+            self.share = self.share * torch.tensor(weights, dtype=data.x.dtype, device=device)[data.y]
         self.optimizer = make_optimizer(run, parameter_groups(run, self.model), capturable=device.type == "cuda")
         # a captured step reads a learning rate that changes from the device; a constant one has more digits
         self._rates: list[Tensor] = []
@@ -276,8 +282,10 @@ class CapturedFullGraphStep(FullGraphStep):
     be in flight at once: each has its own memory, and they share only what none of them writes.
     """
 
-    def __init__(self, run: Run, model: torch.nn.Module, data: NodeData) -> None:
-        super().__init__(run, model, data)
+    def __init__(
+        self, run: Run, model: torch.nn.Module, data: NodeData, weights: Sequence[float] | None = None
+    ) -> None:
+        super().__init__(run, model, data, weights)
         self.stream = torch.cuda.Stream(data.x.device)
         self.graph = torch.cuda.CUDAGraph()
         before = [tensor.clone() for tensor in self._changed()]

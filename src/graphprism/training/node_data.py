@@ -34,10 +34,10 @@ class NodeData:
 
     Attributes:
         x: (N, F) features, in the precision of the run.
-        y: (N,) classes.
+        y: (N,) classes, or what else the targets are.
         adj: What the network takes beside them: the edges with their relations, sorted; a list where layers have splits
             of their own, what a baseline prepares, or None for a network without edges.
-        masks: (3, N, S) nodes of training, validation and test in every official fold.
+        masks: (3, N, S) nodes of training, validation and test in every official fold; S is 0 for links.
     """
 
     x: Tensor
@@ -66,9 +66,11 @@ class NodeData:
         masks = [dataset.train_mask, dataset.val_mask, dataset.test_mask]
         return NodeData(
             x=_sparse_if_that_pays(x) if conv.takes_sparse else x,
-            y=dataset.y.to(device, torch.long),
+            y=dataset.y.to(device, torch.long) if dataset.task == "multiclass" else dataset.y.to(device, dtype),
             adj=_graph(run, dataset, x) if conv.takes_graph else None,
-            masks=torch.stack([mask for mask in masks if mask is not None]).to(device),
+            masks=torch.stack([x.new_zeros(x.size(0), 0).bool() if mask is None else mask for mask in masks]).to(
+                device
+            ),
         )
 
 
@@ -89,12 +91,13 @@ def _sparse_if_that_pays(x: Tensor) -> Tensor:
 
 def check_node_run(run: Run, dataset: PackedDataset) -> None:
     """Raises `ValueError` unless a run can be trained on the nodes of a data set."""
-    if dataset.train_mask is None or dataset.val_mask is None or dataset.test_mask is None:
-        raise ValueError(f"`dataset` must have masks for training, validation and test, got {dataset!r} without")
-    folds = dataset.train_mask.size(1)
-    if run.fold >= folds:
-        raise ValueError(f"`fold` must be in [0, {folds}), the official folds of {dataset.name}, got {run.fold}")
-    Task.of(dataset).check(run)
+    if dataset.level != "link":
+        if dataset.train_mask is None or dataset.val_mask is None or dataset.test_mask is None:
+            raise ValueError(f"`dataset` must have masks for training, validation and test, got {dataset!r} without")
+        folds = dataset.train_mask.size(1)
+        if run.fold >= folds:
+            raise ValueError(f"`fold` must be in [0, {folds}), the official folds of {dataset.name}, got {run.fold}")
+    Task.of(dataset, run).check(run)
 
 
 def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:

@@ -19,6 +19,7 @@ from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batches import Batches, BlockDiagonal
 from graphprism.ops.csr import trusted_csr_sum
+from graphprism.training.optim import epoch_order
 from graphprism.training.run import Run
 from graphprism.training.run_splits import run_splits
 from graphprism.transforms import LaplacianPE, LaplacianSpectrum, RandomWalkPE
@@ -63,6 +64,10 @@ class GraphBatch:
             "pe": self.pe,
             "edge_pe": self.edge_pe,
         }
+
+    def read(self, output: Tensor) -> Tensor:
+        """The outputs of its graphs: what the network gives."""
+        return output
 
 
 # Graphs whose positions are computed at once: the transform looks at all edges for each of its graphs.
@@ -127,7 +132,7 @@ class PreparedDataset:
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device | str = "cpu") -> None:
         check_type("run", run, Run, "a Run")
         check_type("dataset", dataset, PackedDataset, "a PackedDataset")
-        self.dataset = dataset
+        self.dataset, self._seed = dataset, run.seed
         dtype = torch.float64 if run.precision == "float64" else torch.float32
         whole = dataset.batch(torch.arange(len(dataset)))
         edge_norm, takes_edge_attr = edge_needs(run, dataset)
@@ -146,6 +151,11 @@ class PreparedDataset:
     def subset(self, name: str) -> Tensor:
         """Numbers of the graphs of ``"train"``, ``"val"`` or ``"test"``, on the CPU."""
         return self.dataset.subset(name).cpu()
+
+    def training_rows(self, epoch: int) -> Tensor:
+        """The training graphs in the order of an epoch, on the CPU."""
+        graphs = self.subset("train")
+        return graphs[epoch_order(self._seed, epoch, graphs.numel())]
 
     def targets(self, graphs: Tensor) -> Tensor:
         """Targets of these graphs, on the device."""

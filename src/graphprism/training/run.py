@@ -96,6 +96,8 @@ class Run:
         undirected: Whether every edge also goes back, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
+        metric: A name of `graphprism.training.METRICS`; None takes that of the data set.
+        class_weights: None, or ``"balanced"``: every class counts the same in the loss, however rare it is.
         learned_split: Whether scores of relations are trained with the network, from ``split``; MRS models only.
         neighbors: Neighbours that are sampled of every node in each layer, -1 for all of them, in batches of
             ``batch_size`` nodes; None trains on the whole graph at once; nodes only.
@@ -145,6 +147,8 @@ class Run:
     undirected: bool = _field(False, origin=False)
     self_loops: bool = _field(False, origin=False)
     row_normalise: bool = _field(False, origin=False)
+    metric: str | None = _field(None, origin=None)
+    class_weights: str | None = _field(None, origin=None)
     learned_split: bool = _field(False, origin=False)
     ffn: bool = _field(False, origin=False)
     activation: str = _field("relu", origin="relu")
@@ -171,6 +175,7 @@ class Run:
             ("split_layers", SPLIT_LAYERS),
             ("weight_init", (None, "glorot")),
             ("remedy", (None, *REMEDIES)),
+            ("class_weights", (None, "balanced")),
             ("node_encoder", ("types", "atoms")),
             ("optimizer", OPTIMIZERS),
             ("schedule", tuple(SCHEDULES)),
@@ -182,8 +187,9 @@ class Run:
         for name in ("dataset", "options"):
             check_type(name, getattr(self, name), str, "a name")
         parse_splits(self.split)
-        if self.norm is not None:
-            check_type("norm", self.norm, str, "None or a name")
+        for name in ("norm", "metric"):
+            if getattr(self, name) is not None:
+                check_type(name, getattr(self, name), str, "None or a name")
         for each in fields(self):
             if isinstance(each.default, bool):
                 check_type(each.name, getattr(self, each.name), bool, "True or False")

@@ -17,6 +17,7 @@ from graphprism.loader.loaders import part_of
 from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.ops import RelationalAdj, edge_norm
 from graphprism.training.node_data import DTYPES, check_node_run, edges_of_run, one_or_all
+from graphprism.training.optim import epoch_order
 from graphprism.training.run import Run
 
 # Nodes that a convolution works on at once in an evaluation.
@@ -32,7 +33,7 @@ class NodeBatch:
     Attributes:
         x: (N, F) features of all sampled nodes.
         adj: The sampled edges, with relations and coefficients of the whole graph; several where layers split apart.
-        y: (B,) classes of the nodes of the step.
+        y: Targets of the nodes of the step, (B,) classes or (B, T).
         nodes: Sampled nodes of each hop, the step's own first.
         edges: Sampled edges of each hop.
         rows: Where they stand in the order asked for.
@@ -53,6 +54,10 @@ class NodeBatch:
         hops = {"num_sampled_nodes_per_hop": self.nodes, "num_sampled_edges_per_hop": self.edges}
         return {"x": self.x, "edge_index": self.adj, **hops}
 
+    def read(self, output: Tensor) -> Tensor:
+        """The outputs of its nodes: what the network gives."""
+        return output
+
 
 class SampledNodes:
     """The graph of a run, cut into batches of nodes with ``run.neighbors`` sampled neighbours of each in every hop.
@@ -63,7 +68,7 @@ class SampledNodes:
 
     Args:
         run: The run.
-        dataset: Nodes with classes.
+        dataset: Nodes with targets.
         device: Where the batches will be; the graph is sampled on the CPU, and goes there as a whole to be evaluated.
     """
 
@@ -73,7 +78,8 @@ class SampledNodes:
         if conv.edge_norm is None or not conv.takes_graph:
             raise ValueError(f"`model` must be a convolution of this package with `neighbors`, got {run.model!r}")
         self.x = (row_normalise(dataset.x) if run.row_normalise else dataset.x).to(dtype)
-        self.y = dataset.y.long()
+        is_classes = dataset.task == "multiclass"
+        self.y = dataset.y.long() if is_classes else dataset.y.view(dataset.y.size(0), -1).to(dtype)
         self.masks = [mask[:, run.fold] for mask in (dataset.train_mask, dataset.val_mask, dataset.test_mask)]  # type: ignore[index]
         self.adjs = edges_of_run(run, dataset)  # one for every split, all of the same edges
         adj = self.adjs[0]
@@ -98,8 +104,13 @@ class SampledNodes:
         """Numbers of the nodes of ``"train"``, ``"val"`` or ``"test"``."""
         return self.masks[("train", "val", "test").index(name)].nonzero().view(-1)
 
+    def training_rows(self, epoch: int) -> Tensor:
+        """The training nodes in the order of an epoch."""
+        nodes = self.subset("train")
+        return nodes[epoch_order(self.run.seed, epoch, nodes.numel())]
+
     def targets(self, nodes: Tensor) -> Tensor:
-        """Classes of these nodes."""
+        """Targets of these nodes."""
         return self.y[nodes]
 
     def batches(self, nodes: Tensor, batch_size: int, rank: int, ranks: int, epoch: int) -> Iterator[NodeBatch]:

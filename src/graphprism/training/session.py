@@ -177,6 +177,7 @@ class Session:
         self.engine, self.task, self.runs, self.data = engine, task, engine.runs, data
         self.progress = [Progress(task.larger_is_better) for _ in self.runs]
         self.diverged: list[tuple[int, int] | None] = [None for _ in self.runs]
+        self.stopped = [False for _ in self.runs]
         self._extra = extra or [{} for _ in self.runs]
         self._folders = folders
         self._waiting: dict[int, Checkpoint] = {}
@@ -187,13 +188,18 @@ class Session:
         self._pending: dict[int, Checkpoint] = {}
         self._is_whole, self._due = False, 0.0
 
-    def finish(self, on_epoch: Callable[[EpochReport], None] | None = None) -> list[RunResult]:
-        """Runs all epochs that are left; a result for each run, those that diverged included."""
+    def finish(self, on_epoch: Callable[[EpochReport], object] | None = None) -> list[RunResult]:
+        """Runs all epochs that are left; a result for each run, those that diverged included.
+
+        A run whose report ``on_epoch`` answers with True stops there, in one process; its status is ``"stopped"``.
+        """
         try:
             while not all(self._is_over(number) for number in range(len(self.runs))):
                 reports = self._next_epoch()
-                for report in reports if on_epoch is not None else ():
-                    on_epoch(report)  # type: ignore[misc]
+                for number, report in reports.items() if on_epoch is not None else ():
+                    wants_stop = on_epoch(report) is True  # type: ignore[misc]
+                    # other processes are not asked, and would wait for this one
+                    self.stopped[number] = wants_stop and self.engine.processes == 1
             self._take_checkpoints()
             self._write()
             self._write_best_of_diverged()
@@ -210,9 +216,9 @@ class Session:
 
     def _is_over(self, number: int) -> bool:
         run, progress = self.runs[number], self.progress[number]
-        return self.diverged[number] is not None or progress.epochs_left(run) <= 0
+        return self.diverged[number] is not None or self.stopped[number] or progress.epochs_left(run) <= 0
 
-    def _next_epoch(self) -> list[EpochReport]:
+    def _next_epoch(self) -> dict[int, EpochReport]:
         over = [self._is_over(number) for number in range(len(self.runs))]
         epoch = min(progress.epoch for progress, done in zip(self.progress, over, strict=True) if not done)
         active = [not done and progress.epoch == epoch for progress, done in zip(self.progress, over, strict=True)]
@@ -240,11 +246,11 @@ class Session:
         self.engine.keep_best(better)
         self._is_whole = True
         self._keep()
-        return [
-            self._report(number, trained, sum(active))
+        return {
+            number: self._report(number, trained, sum(active))
             for number, is_active in enumerate(active)
             if is_active and self.diverged[number] is None
-        ]
+        }
 
     def _report(self, number: int, trained: TrainedEpoch, sharing: int) -> EpochReport:
         run, progress = self.runs[number], self.progress[number]
@@ -303,6 +309,9 @@ class Session:
         end = time.monotonic()
         self._due = end + min(_LONGEST, _SHARE * (end - begin))
 
+    def _is_cut(self, number: int) -> bool:
+        return self.stopped[number] and self.progress[number].epochs_left(self.runs[number]) > 0
+
     def _result(self, number: int, shared: dict[str, Any]) -> RunResult:
         run, progress, diverged = self.runs[number], self.progress[number], self.diverged[number]
         history: dict[str, list[float | None]] = {name: [*values] for name, values in progress.history.items()}
@@ -310,7 +319,7 @@ class Session:
         return RunResult(
             key=run.key,
             run=run.to_dict(),
-            status="finished" if diverged is None else "diverged",
+            status="diverged" if diverged is not None else "stopped" if self._is_cut(number) else "finished",
             metric=self.task.metric,
             larger_is_better=self.task.larger_is_better,
             history=history,

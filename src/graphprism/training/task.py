@@ -15,11 +15,13 @@ from graphprism._extras import needs_extra
 from graphprism.datasets import PackedDataset
 from graphprism.training.run import ORIGIN, Run
 
-LEVELS = ("graph", "node")
+LEVELS = ("graph", "node", "link")
 # Fields of a run without effect at a level: to set one would give equal runs different keys.
+_OF_GRAPHS = ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation")
 _UNUSED = {
     "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise", "neighbors"),
-    "node": ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation"),
+    "node": _OF_GRAPHS,
+    "link": (*_OF_GRAPHS, "fold", "neighbors"),
 }
 
 
@@ -29,6 +31,10 @@ def _l1(output: Tensor, target: Tensor) -> Tensor:
 
 def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     return functional.binary_cross_entropy_with_logits(output, target, reduction="none").mean(-1)
+
+
+def _squared(output: Tensor, target: Tensor) -> Tensor:
+    return functional.mse_loss(output, target, reduction="none").mean(-1)
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
@@ -44,6 +50,8 @@ LOSSES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
         "multiclass": _cross_entropy,
     }
 )
+# Losses that belong to a metric rather than to the kind of target.
+_LOSS_OF_METRIC: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType({"rmse": _squared})
 
 
 def _mean_absolute_error(output: Tensor, target: Tensor) -> float:
@@ -53,26 +61,56 @@ def _mean_absolute_error(output: Tensor, target: Tensor) -> float:
     return float(mean_absolute_error(output, target.double()))
 
 
+def _root_mean_squared_error(output: Tensor, target: Tensor) -> float:
+    with needs_extra("training"):
+        from torchmetrics.functional import mean_squared_error
+
+    return float(mean_squared_error(output, target.double(), squared=False))
+
+
+def _is_classes(output: Tensor, target: Tensor) -> bool:
+    """Whether targets are numbers of classes: one in each row, and an output for each class."""
+    return output.size(1) > 1 and target.numel() == target.size(0)
+
+
 def _accuracy(output: Tensor, target: Tensor) -> float:
+    """Of classes, or of labels that are predicted where an output is above 0."""
     with needs_extra("training"):
         from torchmetrics.functional.classification import multiclass_accuracy
 
+    if not _is_classes(output, target):
+        return 100 * float(((output > 0) == (target.view_as(output) > 0.5)).double().mean())
     return 100 * float(multiclass_accuracy(output, target.view(-1), output.size(1), average="micro"))
 
 
+def _f1(output: Tensor, target: Tensor) -> float:
+    """Mean over classes or labels; of a binary target that of its second class."""
+    with needs_extra("training"):
+        from torchmetrics.functional.classification import binary_f1_score, multiclass_f1_score
+
+    if _is_classes(output, target):
+        return float(multiclass_f1_score(output, target.view(-1), output.size(1), average="macro"))
+    labels = zip((output > 0).long().t(), target.view_as(output).long().t(), strict=True)
+    return _mean([float(binary_f1_score(found, wanted)) for found, wanted in labels])
+
+
 def _area_under_roc(output: Tensor, target: Tensor) -> float:
-    """Mean over labels, without those that all or none of the rows have."""
-    return _mean_over_labels("binary_auroc", output, target)
+    """Mean over labels, or over classes each against the others, without those that all or none of the rows have."""
+    return _mean([_label_score("binary_auroc", *each) for each in _labels(output, target)])
 
 
 def _mean_average_precision(output: Tensor, target: Tensor) -> float:
     """Mean over labels of average precision, without the labels that all or none of the rows have."""
-    return _mean_over_labels("binary_average_precision", output, target)
+    return _mean([_label_score("binary_average_precision", *each) for each in _labels(output, target)])
 
 
-def _mean_over_labels(name: str, output: Tensor, target: Tensor) -> float:
-    labels = zip(output.t(), target.long().t(), strict=True)
-    return float(torch.tensor([_label_score(name, *each) for each in labels], dtype=torch.float64).nanmean())
+def _labels(output: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]]:
+    if _is_classes(output, target):
+        wanted = functional.one_hot(target.view(-1).long(), output.size(1))
+        output = output.log_softmax(-1)  # comparable between rows
+    else:
+        wanted = target.view_as(output).long()
+    return list(zip(output.t(), wanted.t(), strict=True))
 
 
 def _label_score(name: str, output: Tensor, target: Tensor) -> float:
@@ -102,6 +140,27 @@ def _check_remedy(run: Run, level: str) -> None:
             raise ValueError(f"`{name}` must be {value!r} with the remedy {run.remedy}, got {getattr(run, name)!r}")
 
 
+def _mean(values: list[float]) -> float:
+    return float(torch.tensor(values, dtype=torch.float64).nanmean())
+
+
+def hits_at(count: int) -> Callable[[Tensor, Tensor], float]:
+    """Share of the edges that are above all but ``count - 1`` of the pairs without an edge; 1 where these are fewer.
+
+    >>> hits_at(2)(torch.tensor([[3.0], [1.0], [2.0], [0.0]]), torch.tensor([[1.0], [1.0], [0.0], [0.0]]))
+    1.0
+    """
+
+    def score(output: Tensor, target: Tensor) -> float:
+        is_edge = target.view(-1) > 0.5
+        edges, others = output.view(-1)[is_edge], output.view(-1)[~is_edge]
+        if others.numel() < count:
+            return 1.0
+        return float((edges > others.topk(count).values[-1]).double().mean())
+
+    return score
+
+
 @dataclass(frozen=True)
 class Metric:
     """How outputs are compared with targets.
@@ -111,19 +170,24 @@ class Metric:
             its rows.
         larger_is_better: Of the scores.
         unit: For people.
+        targets: Kinds of targets that it can compare.
     """
 
     score: Callable[[Tensor, Tensor], float]
     larger_is_better: bool
     unit: str
+    targets: tuple[str, ...] = ("binary", "multiclass", "multilabel")
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
-        "mae": Metric(_mean_absolute_error, False, "MAE"),
+        "mae": Metric(_mean_absolute_error, False, "MAE", ("regression",)),
+        "rmse": Metric(_root_mean_squared_error, False, "RMSE", ("regression",)),
         "ap": Metric(_mean_average_precision, True, "AP"),
         "auroc": Metric(_area_under_roc, True, "AUROC"),
         "accuracy": Metric(_accuracy, True, "percent"),
+        "f1": Metric(_f1, True, "F1"),
+        **{f"hits@{count}": Metric(hits_at(count), True, f"hits@{count}", ("binary",)) for count in (10, 20, 50, 100)},
     }
 )
 
@@ -133,9 +197,11 @@ class Task:
     """A level, a kind of target and a metric.
 
     Attributes:
-        level: ``"graph"`` or ``"node"``: what has a target.
+        level: ``"graph"``, ``"node"`` or ``"link"``: what has a target.
         target: A name of `LOSSES`.
         metric: A name of `METRICS`.
+        weights: What the loss of a class counts; of binary targets and of each label two numbers, without and with it.
+            None counts every row the same.
 
     >>> Task("graph", "regression", "mae").score(torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [2.0]]))
     2.0
@@ -144,27 +210,31 @@ class Task:
     level: str
     target: str
     metric: str
+    weights: tuple[float, ...] | None = None
 
     @classmethod
-    def of(cls, dataset: PackedDataset) -> Task:
-        """The task of a data set.
+    def of(cls, dataset: PackedDataset, run: Run | None = None) -> Task:
+        """The task of a data set, with the metric and the class weights of a run where it has any.
 
         Raises:
             ValueError: Its level, target or metric is not known, or it has no graph to train on.
         """
         check_type("dataset", dataset, PackedDataset, "a PackedDataset")
+        metric = dataset.metric if run is None or run.metric is None else run.metric
         for name, value, known in (
-            ("level", dataset.level, LEVELS),
-            ("task", dataset.task, tuple(LOSSES)),
-            ("metric", dataset.metric, tuple(METRICS)),
+            ("dataset.level", dataset.level, LEVELS),
+            ("dataset.task", dataset.task, tuple(LOSSES)),
+            ("metric" if run is not None and run.metric else "dataset.metric", metric, tuple(METRICS)),
         ):
             if value not in known:
-                raise ValueError(f"`dataset.{name}` must be one of {list(known)}, got {value!r}")
-        if dataset.level == "node" and (dataset.task, dataset.metric) != ("multiclass", "accuracy"):
-            raise ValueError(f"`dataset` must have classes of nodes and their accuracy, got {dataset!r}")
-        if dataset.level == "graph" and not dataset.subset("train").numel():
+                raise ValueError(f"`{name}` must be one of {list(known)}, got {value!r}")
+        if dataset.task not in METRICS[metric].targets:
+            fitting = [name for name, each in METRICS.items() if dataset.task in each.targets]
+            raise ValueError(f"the metric must be one of {fitting} for the task {dataset.task}, got {metric!r}")
+        if dataset.level != "node" and not dataset.subset("train").numel():
             raise ValueError(f"`dataset` must have a graph for training, got {dataset!r} without")
-        return cls(dataset.level, dataset.task, dataset.metric)
+        weights = None if run is None or run.class_weights is None else _balanced(dataset, run)
+        return cls(dataset.level, dataset.task, metric, weights)
 
     def check(self, run: Run) -> None:
         """Raises `ValueError` where a run sets a field that has no effect at this level, or lacks one that it needs."""
@@ -184,6 +254,10 @@ class Task:
         if self.level == "node" and (run.batch_size is None) != (run.neighbors is None):
             must = "None (the whole graph)" if run.neighbors is None else "a number of nodes with `neighbors`"
             raise ValueError(f"`batch_size` must be {must} for targets of nodes, got {run.batch_size}")
+        if self.level == "link" and run.batch_size is not None:
+            raise ValueError(f"`batch_size` must be None (the whole graph) for targets of links, got {run.batch_size}")
+        if run.class_weights is not None and (self.target == "regression" or self.level == "link"):
+            raise ValueError(f"`class_weights` must be None without classes or labels, got {run.class_weights!r}")
 
     @property
     def larger_is_better(self) -> bool:
@@ -200,7 +274,17 @@ class Task:
 
         Shapes: ``output`` (B, T) or (B, classes), ``target`` (B, T) or (B,) -> (B,)
         """
-        return LOSSES[self.target](output, target)
+        if self.weights is None:
+            return _LOSS_OF_METRIC.get(self.metric, LOSSES[self.target])(output, target)
+        # numbers of Python: a captured step may not copy a tensor to the device
+        if self.target == "multiclass":
+            classes = target.view(-1)
+            share = sum((classes == number).to(output.dtype) * weight for number, weight in enumerate(self.weights))
+            return _cross_entropy(output, target) * share
+        pairs = zip(target.unbind(-1), self.weights[::2], self.weights[1::2], strict=True)
+        share = torch.stack([without + (having - without) * label for label, without, having in pairs], -1)
+        each = functional.binary_cross_entropy_with_logits(output, target, reduction="none")
+        return (each * share).mean(-1)
 
     def score(self, output: Tensor, target: Tensor) -> float:
         """The score of all outputs of a fold; NaN where it is empty.
@@ -218,3 +302,19 @@ class Task:
             values: list[float] = (output.double() - target.double()).abs().flatten(1).mean(1).tolist()
             return values
         return [self.score(one.nan_to_num().cpu(), wanted.cpu()) for one, wanted in zip(output, target, strict=True)]
+
+
+def _balanced(dataset: PackedDataset, run: Run) -> tuple[float, ...]:
+    """Weights with which every class, or both values of each label, count the same in training, with a mean of 1."""
+    if dataset.level == "node" and dataset.train_mask is not None:
+        y = dataset.y[dataset.train_mask[:, min(run.fold, dataset.train_mask.size(1) - 1)]]
+    else:
+        y = dataset.y[dataset.subset("train")]
+    if dataset.task == "multiclass":
+        counts = y.long().view(-1).bincount(minlength=dataset.num_outputs)[None]
+    else:
+        having = y.double().view(y.size(0), -1).sum(0)
+        counts = torch.stack([y.size(0) - having, having], 1)
+    there = (counts > 0).sum(1, keepdim=True)
+    weights = y.size(0) / (there * counts.double().clamp(min=1))
+    return tuple(weights.view(-1).tolist())

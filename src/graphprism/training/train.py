@@ -17,12 +17,13 @@ from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import MODELS
 from graphprism.results import RunResult
 from graphprism.training.checkpoint import Checkpoint, RunFolder
+from graphprism.training.data_form import form_of
 from graphprism.training.eager import EagerEngine
 from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
-from graphprism.training.node_data import NodeData
+from graphprism.training.node_data import NodeData, check_node_run
 from graphprism.training.processes import (
     broadcast_from_rank0,
     check_processes,
@@ -39,7 +40,7 @@ from graphprism.training.task import Task
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-OnEpoch = Callable[[EpochReport], None]
+OnEpoch = Callable[[EpochReport], object]
 
 # Neighbours of a node from which on a padded table of them is mostly empty: such runs are trained one by one.
 _MOST_SLOTS = 16
@@ -70,12 +71,12 @@ def train(
 
     Args:
         run: What to train.
-        dataset: Graphs or nodes with targets and folds.
+        dataset: Graphs, nodes or links with targets and folds.
         folder: Where to keep checkpoints, in a folder named by ``run.key``; None keeps none.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
         nodes: Machines; with more than one start the script by torchrun.
-        on_epoch: Called after every epoch, in the first process only.
+        on_epoch: Called after every epoch, in the first process only; where it returns True the run stops.
 
     Raises:
         Diverged: The loss was not a finite number.
@@ -88,15 +89,17 @@ def train(
     >>> result.status, len(result.history["val"])
     ('finished', 3)
     """
-    task = Task.of(dataset)
+    task = Task.of(dataset, run)
     task.check(run)
     check_positive("devices", devices)
     check_positive("nodes", nodes)
     _check_outputs(folder, on_epoch)
-    if task.level == "node" and run.neighbors is None:
+    if task.level != "graph" and run.neighbors is None:
         if devices * nodes != 1:
-            must = "`devices` must be 1 for targets of nodes on the whole graph (`neighbors=None`)"
-            raise ValueError(f"{must}, got {devices * nodes}")
+            where = " on the whole graph (`neighbors=None`)" if task.level == "node" else ""
+            raise ValueError(f"`devices` must be 1 for targets of {task.level}s{where}, got {devices * nodes}")
+        check_node_run(run, dataset)
+    if task.level != "graph" and not why_not_lockstep(run, dataset):
         device = torch.device(device_type(accelerator, devices, nodes))
         with restore_torch_state(device):
             (result,) = _finish(FullGraphEngine([run], dataset, device), dataset, folder, on_epoch)
@@ -148,9 +151,7 @@ def train_lockstep(
     On a GPU a step of all runs on graphs is one captured graph of kernels, and each run on nodes is one of its own; the
     data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
     diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
-    that lockstep cannot take are trained one by one, by `train`: on graphs with hubs, with ``jk="lstm"``, with a norm
-    other than batch norm, with a directed convolution or one of PyG, with scores for relations, learned or not, or a
-    split for each layer.
+    that lockstep cannot take are trained one by one, by `train`; `why_not_lockstep` has the reasons.
 
     Args:
         runs: What to train.
@@ -158,7 +159,7 @@ def train_lockstep(
         folder: Where to keep checkpoints; None keeps none.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         at_once: Runs trained together at most; as many as fit into memory without it.
-        on_epoch: Called for every run after every epoch.
+        on_epoch: Called for every run after every epoch; where it returns True that run stops.
 
     Returns:
         A result for every run, in their order; those that diverged say so.
@@ -174,18 +175,16 @@ def train_lockstep(
     check_type("runs", runs, Sequence, "a list of Runs")
     for run in runs:
         check_type("runs", run, Run, "a list of Runs")
-        task.check(run)
+        Task.of(dataset, run).check(run)
     has_hubs = task.level == "graph" and most_neighbours(dataset) > _MOST_SLOTS
     found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}
     for run in dict.fromkeys(runs):  # a run that is given twice is trained once
-        if run.neighbors is not None or (
-            task.level == "graph" and (has_hubs or not _takes_padded_graphs(run, dataset))
-        ):
+        if why_not_lockstep(run, dataset, has_hubs):
             found[run.key] = _train_alone(run, dataset, folder, device, on_epoch)
         else:
-            groups.setdefault(lockstep_key(run) if task.level == "node" else _graph_key(run), []).append(run)
-    train_group = _train_nodes if task.level == "node" else _train_graphs
+            groups.setdefault(_graph_key(run) if task.level == "graph" else lockstep_key(run), []).append(run)
+    train_group = _train_graphs if task.level == "graph" else _train_nodes
     with restore_torch_state(device):
         for group in groups.values():
             results = train_group(group, dataset, device, folder, at_once, on_epoch)
@@ -193,17 +192,40 @@ def train_lockstep(
     return [found[run.key] for run in runs]
 
 
-def _takes_padded_graphs(run: Run, dataset: PackedDataset) -> bool:
-    """Whether a network can run on tables of neighbours that are filled up to one size, with one type per edge."""
+def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = None) -> str:
+    """Why a run cannot be trained beside others, in a few words; empty where it can.
+
+    Args:
+        run: The run.
+        dataset: What it trains on.
+        has_hubs: Whether a node has more neighbours than a padded table takes; found out where it is None.
+    """
+    task = Task.of(dataset, run)
+    if task.level == "link":
+        return "links are trained one by one"
+    if run.neighbors is not None:
+        return "lockstep takes the whole graph, not sampled neighbours"
+    if task.level == "node":
+        classes = (task.target, task.metric) == ("multiclass", "accuracy")
+        return (
+            "" if classes else f"on nodes lockstep knows accuracy of classes alone, not {task.target} by {task.metric}"
+        )
     conv = MODELS[run.model]
     if run.remedy is not None:
-        return False
-    fits = conv.takes_graph and not conv.directed and conv.edge_norm is not None and run.norm in _NORMS
-    fits = fits and run.jk != "lstm"  # an LSTM has no form for many runs or a padded width
-    if not fits or not conv.relational:
-        return fits
-    splits = run_splits(run, dataset)
-    return len(splits) == 1 and not is_soft(splits[0]) and not run.learned_split
+        return "lockstep has no remedies"
+    if not conv.takes_graph or conv.directed or conv.edge_norm is None:
+        return f"lockstep has no {run.model} on graphs"
+    if run.norm not in _NORMS:
+        return f"lockstep knows batch norm alone, not {run.norm}"
+    if run.jk == "lstm":  # which has no form for many runs or a padded width
+        return "lockstep has no jumping knowledge by an LSTM"
+    if conv.relational:
+        splits = run_splits(run, dataset)
+        if len(splits) != 1 or is_soft(splits[0]) or run.learned_split:
+            return "lockstep takes one type per edge, not scores, learned or not, or a split for each layer"
+    if most_neighbours(dataset) > _MOST_SLOTS if has_hubs is None else has_hubs:
+        return f"a node has more than {_MOST_SLOTS} neighbours"
+    return ""
 
 
 def forget(folder: str | Path, runs: Iterable[Run]) -> None:
@@ -236,18 +258,18 @@ def _finish(
 
         def open_and_load() -> list[Checkpoint | None]:
             for run in engine.runs if folder is not None else ():
-                folders.append(RunFolder(Path(folder or ""), run, data))
+                folders.append(RunFolder(Path(folder or ""), run, data, form_of(dataset, run)))
                 at_end.callback(folders[-1].close)
             return [each.load() for each in folders]
 
         checkpoints = open_and_load() if fabric is None else broadcast_from_rank0(fabric, open_and_load)
-        session = Session(engine, Task.of(dataset), data, folders or None, checkpoints, extra)
+        session = Session(engine, Task.of(dataset, engine.runs[0]), data, folders or None, checkpoints, extra)
         return session.finish(on_epoch if fabric is None or fabric.is_global_zero else None)
 
 
 def _baselines(runs: Sequence[Run], dataset: PackedDataset) -> list[dict[str, Any]]:
     """Accuracies in percent of two guesses without parameters, to put beside those of runs on nodes."""
-    if dataset.level != "node":
+    if (dataset.level, dataset.task) != ("node", "multiclass"):
         return [{} for _ in runs]
     # runs that differ in seed or model share an audit: it sorts all edges, seconds on a graph of millions
     kinds = [(run.fold, run.undirected, run.self_loops) for run in runs]

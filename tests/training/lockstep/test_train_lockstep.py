@@ -223,8 +223,8 @@ def test_bad_input():
     with pytest.raises(ValueError, match="`at_once` must be at least 1, got -1"):
         train_lockstep(RUNS, DATASET, accelerator="cpu", at_once=-1)
     with pytest.raises(ValueError, match=r"`dataset.metric` must be one of"):
-        train_lockstep(RUNS, replace(DATASET, metric="f1"), accelerator="cpu")
-    with pytest.raises(ValueError, match=r"`dataset` must have classes of nodes and their accuracy"):
+        train_lockstep(RUNS, replace(DATASET, metric="msle"), accelerator="cpu")
+    with pytest.raises(ValueError, match=r"`batch_size` must be None \(the whole graph\) for targets of nodes"):
         train_lockstep(RUNS, replace(DATASET, level="node"), accelerator="cpu")
 
 

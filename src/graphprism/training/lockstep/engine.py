@@ -47,7 +47,7 @@ class LockstepEngine:
 
     def __init__(self, runs: Sequence[Run], dataset: PackedDataset, data: TableDataset, device: torch.device) -> None:
         self.runs, self.device, self._dataset, self._data = list(runs), device, dataset, data
-        self._task = Task.of(dataset)
+        self._task = Task.of(dataset, self.runs[0])
         self.networks = Networks(runs, dataset, data, device)
         self._train = dataset.subset("train").cpu()
         self._sizes = data.sizes.cpu()

@@ -1,0 +1,80 @@
+"""``graphprism predict``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphprism._text import counted
+from graphprism.cli.arguments import exit_on_user_error
+from graphprism.results import ACCELERATORS
+
+
+def predict(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of results, of which the best run by validation is taken; or of one run; best.pt.",
+        ),
+    ],
+    input: Annotated[
+        str, typer.Option("--input", "-i", metavar="PATH", help="New graphs: files as those of `data import`, or .npz.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.csv", help="Gets a row for each prediction.")],
+    graph: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The graph that new nodes belong to; without it the input is whole."),
+    ] = None,
+    pairs: Annotated[
+        str | None, typer.Option(metavar="FILE.csv", help="Pairs of ids whose links are predicted; links only.")
+    ] = None,
+    nodes: Annotated[str | None, typer.Option(metavar="NAME", help="File of nodes.", show_default="guessed")] = None,
+    edges: Annotated[str | None, typer.Option(metavar="NAME", help="File of edges.", show_default="guessed")] = None,
+    graphs: Annotated[str | None, typer.Option(metavar="NAME", help="File of graphs.", show_default="guessed")] = None,
+    accelerator: Annotated[str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.")] = "auto",
+) -> None:
+    """Predict new graphs, nodes or links with a trained run, and write a CSV file.
+
+    Columns, categories, scales and the split of edges are those of training; they come with the run.
+    """
+    with exit_on_user_error():
+        from graphprism.training import load
+
+        files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
+        predictor = load(_chosen(run), accelerator)
+        found = predictor.predict(input, graph=graph, pairs=pairs, files=files)
+        found.write_csv(out)
+    typer.echo(f"{predictor.run.title}: {counted(found, 'prediction')} in {out}.")
+    for name, count in _balance(found.classes):
+        typer.echo(f"  {name}: {count:,}")
+
+
+def _chosen(path: Path) -> Path:
+    """The folder of the run with the best validation score, where a folder of results has several."""
+    from graphprism.experiments import Ledger
+
+    ledger = path / "ledger.jsonl"
+    if path.is_file() or not ledger.is_file():
+        return path
+    kept = {file.parent.name: file for file in sorted(path.glob("checkpoints/*/best.pt"))}
+    results = [each for key, each in Ledger(ledger).latest().items() if key in kept and each.best_epoch is not None]
+    if not results:
+        return path
+    kinds = {(each.data, each.metric) for each in results}
+    if len(kinds) > 1:
+        names = ", ".join(sorted({f"{each.run['dataset']} by {each.metric}" for each in results}))
+        raise ValueError(f"{path}: has runs on different data ({names}); name the folder of one, in {path}/checkpoints")
+    sign = 1 if results[0].larger_is_better else -1
+    best = max(results, key=lambda each: sign * (each.at_best("val") or 0.0))
+    return kept[best.key]
+
+
+def _balance(classes: list[tuple[str, ...]] | None) -> list[tuple[str, int]]:
+    """How often each class was predicted, most often first; nothing for numbers and labels."""
+    if not classes or len(classes[0]) != 1:
+        return []
+    return Counter(each[0] for each in classes).most_common(10)

@@ -1,0 +1,124 @@
+"""``graphprism tune``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphprism.cli import train_options as option
+from graphprism.cli.arguments import Data, exit_on_user_error
+
+
+def tune(
+    context: typer.Context,
+    file: option.RunFile = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUES",
+            help="A range (lr=1e-4..1e-2) or values (jk=none|cat); may be given several times.",
+            show_default="lr, layers, dropout, residual",
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="How many, those of earlier calls included.")] = 20,
+    group: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Trials at once, which differ in lr and weight_decay.",
+            show_default="8 on a GPU, else 1",
+        ),
+    ] = None,
+    dataset: option.Dataset = "molecules",
+    model: option.Models = None,
+    split: option.Split = None,
+    layers: option.Layers = None,
+    width: option.Width = None,
+    budget: option.Budget = None,
+    epochs: option.Epochs = None,
+    patience: option.Patience = None,
+    metric: option.Metric = None,
+    class_weights: option.ClassWeights = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the search and of the runs.")] = 0,
+    data: Data = None,
+    out: option.Out = Path("outputs"),
+    accelerator: option.Accelerator = "auto",
+) -> None:
+    """Search for good settings with Optuna: trials that fall behind on validation are stopped early.
+
+    The same command goes on where it was stopped. The best settings are written to FOLDER/best.toml, for `graphprism
+    train FOLDER/best.toml --seeds 0..4`; the test score is never looked at for a choice.
+    """
+    from graphprism.cli.train import options_of
+
+    with exit_on_user_error():
+        options = {"seeds": str(seed), "folds": "0", "lr": None, **options_of(context)}
+        _run(options)
+
+
+# What varies where nothing is asked for.
+_SPACE = ("lr=1e-4..1e-2", "layers=2..8", "dropout=0.0|0.2|0.5", "residual=false|true")
+_MOST_SHOWN = 5
+
+
+def _run(options: dict[str, Any]) -> None:
+    import torch
+
+    from graphprism._extras import needs_extra
+    from graphprism._text import rich_table, short
+    from graphprism.cli.progress import EpochProgress
+    from graphprism.cli.run_file import write_run_file
+    from graphprism.cli.run_training import train_data, train_runs
+    from graphprism.experiments.tune import Tuner, parse_choice
+
+    with needs_extra("a search for settings"):
+        import optuna
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    set_data = train_data(options["dataset"], options["data"])
+    space = dict(parse_choice(text) for text in options["vary"] or _SPACE)
+    base = train_runs({**options, "model": (options["model"] or "mrs-gcn").split(",")[0]}, set_data)[0]
+    if set_data.level != "graph" and set_data.directed and not options["model"]:
+        base = train_runs({**options, "model": "mrs-dir-gcn"}, set_data)[0]
+    on_gpu = options["accelerator"] != "cpu" and torch.cuda.is_available()
+    out = Path(options["out"])
+    tuner = Tuner(
+        base,
+        space,
+        set_data,
+        out,
+        accelerator=options["accelerator"],
+        group=options["group"] or (8 if on_gpu else 1),
+        seed=base.seed,
+    )
+    with EpochProgress() as progress:
+
+        def say(row: dict[str, Any]) -> None:
+            settings = ", ".join(f"{name} {short(row.get(name))}" for name in space)
+            score = f" {tuner.study.user_attrs['metric']} {short(row['value'])}" if row["value"] is not None else ""
+            progress.say(f"trial {row['number']}: {row['state']}{score} ({settings})")
+
+        tuner.study.set_user_attr("metric", base.metric or set_data.metric)
+        found = tuner.run(options["trials"], _quiet(progress), say)
+    finished = sorted(
+        (row for row in found.trials if row["state"] == "finished"),
+        key=lambda row: row["value"],
+        reverse=tuner.study.direction.name == "MAXIMIZE",
+    )
+    counts = {state: sum(row["state"] == state for row in found.trials) for state in ("finished", "pruned", "diverged")}
+    header = ["trial", *space, "val", "test", "epochs"]
+    columns = ("number", *space, "value", "test", "epochs")
+    rows = [[short(row.get(column)) for column in columns] for row in finished[:_MOST_SHOWN]]
+    from rich.console import Console
+
+    words = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    Console().print(rich_table(f"{set_data.name}: {words}", header, rows, "Chosen by validation."))
+    if found.best is not None:
+        write_run_file(out / "best.toml", [found.best])
+        typer.echo(f"The best settings are in {out / 'best.toml'}.")
+
+
+def _quiet(progress: Any) -> Any:
+    """The bar of a terminal; no line for each epoch elsewhere."""
+    return progress if progress.has_bar else lambda report: None

@@ -1,0 +1,280 @@
+"""A data set of graphs that are in memory: PyG's `Data`, a list of them, or one of PyG's data sets."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch_geometric.datasets
+from torch import Tensor
+from torch_geometric.data import Data, Dataset
+
+from graphprism._checks import check_choice, check_positive, check_type, check_whole
+from graphprism.datasets.folds import SHARES, draw_folds, strata_of
+from graphprism.datasets.links import divide_links
+from graphprism.datasets.packed_dataset import MASKS, PackedDataset
+from graphprism.datasets.packed_file import check_undirected
+from graphprism.datasets.targets import METRIC_OF, EncodedTarget, encode_target
+
+TASK_NAMES = (*METRIC_OF, "link")
+
+
+def from_data(
+    data: Data | Iterable[Data],
+    task: str | None = None,
+    *,
+    name: str = "data",
+    metric: str | None = None,
+    directed: bool | None = None,
+    shares: Sequence[float] = SHARES,
+    folds: int = 1,
+    seed: int = 0,
+) -> PackedDataset:
+    """Makes a data set of one graph with targets of its nodes, of graphs with a target each, or of one graph's links.
+
+    Folds are those of ``train_mask``, ``val_mask`` and ``test_mask`` where the graph has them, else drawn with a seed
+    and stratified. Whole numbers in ``x`` and ``edge_attr`` of graphs with targets are types. A target that is NaN is
+    missing: such a node is in no fold, such a graph is left out.
+
+    Args:
+        data: One graph whose ``y`` has a row for every node; or several with one row each, also a data set of PyG.
+        task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``; without it ``y`` says.
+        name: What to call the set.
+        metric: A name of `graphprism.training.METRICS`; without it the usual one of the task.
+        directed: Whether edges go one way; without it, whether one lacks its way back.
+        shares: Of training, validation and test where folds are drawn.
+        folds: How many divisions of nodes to draw, each with the next seed.
+        seed: Of the folds.
+
+    Raises:
+        ValueError: The targets do not fit the task; one sentence.
+
+    >>> graph = Data(x=torch.rand(30, 4), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.arange(30) % 3)
+    >>> from_data(graph)
+    PackedDataset('data', 1 graph, node multiclass by accuracy)
+    """
+    check_choice("task", task, (None, *TASK_NAMES))
+    check_positive("folds", folds)
+    check_whole("seed", seed)
+    graphs = [data] if isinstance(data, Data) else list(data)
+    for graph in graphs:
+        check_type("data", graph, Data, "a Data of PyG or several of them")
+    if not graphs:
+        raise ValueError("`data` must be at least one graph, got none")
+    if isinstance(data, Data | Dataset) and len(graphs) == 1 and (task == "link" or _is_per_node(graphs[0])):
+        whole = pack_inputs(name, graphs, "link" if task == "link" else "node", directed)
+        if task == "link":
+            return with_links(whole, metric, shares, seed)
+        return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed)
+    target = encode_target(_target_columns([graph.y for graph in graphs], graphs), task, "`y`")
+    whole = pack_inputs(
+        name, [graph for graph, known in zip(graphs, target.known, strict=True) if known], "graph", directed
+    )
+    y = target.y[target.known]
+    split = draw_folds(strata_of(y, target.task), shares, seed)
+    return with_target(whole, replace(target, y=y), metric, split=torch.from_numpy(split))
+
+
+def with_target(whole: PackedDataset, target: EncodedTarget, metric: str | None, **folds: Any) -> PackedDataset:
+    """The same graphs with targets and folds."""
+    classes = len(target.classes) if target.task == "multiclass" else 0
+    metric = metric or METRIC_OF[target.task]
+    y = torch.from_numpy(target.y)
+    return replace(whole, task=target.task, metric=metric, y=y, num_classes=classes, **folds)
+
+
+def with_links(whole: PackedDataset, metric: str | None, shares: Sequence[float], seed: int) -> PackedDataset:
+    """The edges of one graph as targets: those of validation and test are taken out of the graph."""
+    edges = whole.edge_index.numpy()
+    links = divide_links(edges, whole.x.size(0), whole.directed, shares, seed)
+    kept = torch.from_numpy(links.kept)
+    return replace(
+        whole,
+        level="link",
+        task="binary",
+        metric=metric or METRIC_OF["binary"],
+        edge_index=whole.edge_index[:, kept],
+        edge_attr=None if whole.edge_attr is None else whole.edge_attr[kept],
+        edge_ptr=torch.tensor([0, int(kept.sum())]),
+        pairs=torch.from_numpy(links.pairs),
+        y=torch.from_numpy(links.y),
+        split=torch.from_numpy(links.split),
+    )
+
+
+def node_masks(folds: np.ndarray[Any, Any]) -> dict[str, Tensor]:
+    """Masks (N, S) of folds (N, S), with -1 for a node that is in none."""
+    return {key: torch.from_numpy(folds == fold) for fold, key in enumerate(MASKS)}
+
+
+def drawn_folds(target: EncodedTarget, shares: Sequence[float], folds: int, seed: int) -> np.ndarray[Any, Any]:
+    """Folds that are drawn, (R, S); rows without a target are in none, -1."""
+    found = np.full((target.known.size, folds), -1)
+    strata = strata_of(target.y[target.known], target.task)
+    for column in range(folds):
+        found[target.known, column] = draw_folds(strata, shares, seed + column)
+    return found
+
+
+def _with_node_targets(
+    whole: PackedDataset,
+    graph: Data,
+    task: str | None,
+    metric: str | None,
+    shares: Sequence[float],
+    folds: int,
+    seed: int,
+) -> PackedDataset:
+    target = encode_target(_target_columns([graph.y], [graph]), task, "`y`")
+    if all(graph.get(key) is not None for key in MASKS):
+        masks = {key: graph[key].view(graph.num_nodes, -1).bool() for key in MASKS}
+        masks = {key: mask & torch.from_numpy(target.known)[:, None] for key, mask in masks.items()}
+    else:
+        masks = node_masks(drawn_folds(target, shares, folds, seed))
+    return with_target(whole, target, metric, **masks)
+
+
+def _is_per_node(graph: Data) -> bool:
+    y = graph.get("y")
+    if not isinstance(y, Tensor) or y.dim() not in (1, 2) or y.size(0) != graph.num_nodes:
+        came = None if y is None else list(y.shape) if isinstance(y, Tensor) else type(y).__name__
+        raise ValueError(f"`y` of one graph must have a row for each of its {graph.num_nodes} nodes, got {came}")
+    return True
+
+
+def _target_columns(targets: Sequence[Any], graphs: Sequence[Data]) -> list[np.ndarray[Any, Any]]:
+    """One array for each target, of all graphs or of the nodes of one."""
+    rows: list[Tensor] = []
+    for number, (y, graph) in enumerate(zip(targets, graphs, strict=True)):
+        if not isinstance(y, Tensor):
+            y = torch.tensor([y]) if isinstance(y, int | float) else y
+        check_type(f"y of graph {number}", y, Tensor, "a tensor or a number")
+        one = y.view(graph.num_nodes, -1) if len(graphs) == 1 else y.reshape(1, -1)
+        if rows and one.size(1) != rows[0].size(1):
+            must = f"`y` must have {rows[0].size(1)} targets in every graph"
+            raise ValueError(f"{must}, got {one.size(1)} in graph {number}")
+        rows.append(one)
+    return list(torch.cat(rows).detach().cpu().numpy().T)
+
+
+def pack_inputs(name: str, graphs: Sequence[Data], level: str, directed: bool | None) -> PackedDataset:
+    """Graphs one after another, without targets."""
+    sizes = torch.tensor([graph.num_nodes for graph in graphs])
+    edges = torch.tensor([graph.num_edges for graph in graphs])
+    edge_index = torch.cat([graph.edge_index.cpu().long() for graph in graphs], 1)
+    x, node_types = _input([graph.get("x") for graph in graphs], sizes, level)
+    edge_attr, edge_types = _input([graph.get("edge_attr") for graph in graphs], edges, "graph")
+    if directed is None:
+        directed = not _is_symmetric(edge_index, sizes, edges)
+    if x is None:
+        x = torch.ones(int(sizes.sum()), 1)
+    return PackedDataset(
+        name=name,
+        level=level,
+        task="regression",
+        metric="mae",
+        x=x,
+        edge_index=edge_index,
+        edge_attr=edge_attr,
+        y=torch.zeros(0, 1),
+        node_ptr=torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]),
+        edge_ptr=torch.cat([edges.new_zeros(1), edges.cumsum(0)]),
+        node_types=node_types if level == "graph" else (),
+        edge_types=edge_types,
+        directed=directed,
+    )
+
+
+def _input(parts: Sequence[Any], sizes: Tensor, level: str) -> tuple[Tensor | None, tuple[int, ...]]:
+    """Features or types of all graphs in one tensor, and the number of types of each column."""
+    if any(part is None for part in parts):
+        return None, ()
+    # PyG gives a single type per row as one number
+    whole = torch.cat([part.detach().cpu().reshape(int(size), -1) for part, size in zip(parts, sizes, strict=True)])
+    if whole.is_floating_point() or whole.dtype == torch.bool or level != "graph":
+        return whole.float() if whole.dtype != torch.float64 else whole, ()
+    if whole.numel() == 0 or int(whole.min()) < 0 or int(whole.max()) >= 1000:
+        return whole.float(), ()
+    return whole, tuple(int(top) + 1 for top in whole.amax(0))
+
+
+def _is_symmetric(edge_index: Tensor, nodes: Tensor, edges: Tensor) -> bool:
+    try:
+        check_undirected(edge_index.numpy(), nodes.numpy(), edges.numpy())
+    except ValueError:
+        return False
+    return True
+
+
+PYG_PREFIX = "pyg:"
+_DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*")
+
+
+def from_pyg_class(text: str, folder: Path, **options: Any) -> PackedDataset:
+    """Makes a data set of a class of `torch_geometric.datasets`, such as ``pyg:TUDataset(NCI1)``.
+
+    The arguments are plain values, and nothing in them is executed: words stand for themselves, so that quotes may be
+    left out. PyG downloads what is missing to ``folder / "pyg"``, and reads its own files in its own way.
+
+    Args:
+        text: The class with its arguments, after ``pyg:``.
+        folder: Folder of data sets.
+        options: As of `from_data`.
+
+    Raises:
+        ValueError: It is no such call, or there is no such class.
+        OSError: PyG could not load it.
+    """
+    name, words, keywords = parse_call(text.removeprefix(PYG_PREFIX))
+    short = name.removeprefix("torch_geometric.datasets.")
+    known = getattr(torch_geometric.datasets, short, None) if short.isidentifier() else None
+    if not (isinstance(known, type) and issubclass(known, Dataset)):
+        raise ValueError(f"{PYG_PREFIX}{name} must name a class of torch_geometric.datasets, got {name!r}")
+    keywords.setdefault("root", str(folder / "pyg" / short))
+    order = [word for word in inspect.signature(known).parameters if word != "root"]
+    keywords |= dict(zip(order, words, strict=False))
+    try:
+        loaded = known(**keywords)
+    except TypeError as error:
+        raise ValueError(f"{PYG_PREFIX}{text.removeprefix(PYG_PREFIX)}: the arguments do not fit ({error})") from error
+    except (OSError, RuntimeError, KeyError, ImportError) as error:
+        raise OSError(f"{text}: PyG could not load it ({error}); put its raw files into {keywords['root']}") from error
+    title = "-".join([short, *(str(word) for word in words)]).lower()
+    return from_data(loaded, **{"name": title, **options})
+
+
+def parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """The name and the plain arguments of a call; a bare word is text.
+
+    >>> parse_call("Planetoid(Cora, split='public')")
+    ('Planetoid', ['Cora'], {'split': 'public'})
+    """
+    must = "must be a class with plain arguments, such as pyg:TUDataset(NCI1)"
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"{must}, got {text[:60]!r}") from None
+    name = ast.unparse(tree.func if isinstance(tree, ast.Call) else tree)
+    if _DOTTED.fullmatch(name) and not isinstance(tree, ast.Call):
+        return name, [], {}
+    if not _DOTTED.fullmatch(name) or not isinstance(tree, ast.Call):
+        raise ValueError(f"{must}, got {text[:60]!r}")
+    try:
+        words = [_literal(each) for each in tree.args]
+        keywords = {str(each.arg): _literal(each.value) for each in tree.keywords if each.arg is not None}
+    except ValueError:
+        raise ValueError(f"{must}, got {text[:60]!r}") from None
+    return name, words, keywords
+
+
+def _literal(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name) and node.id not in ("True", "False", "None"):
+        return node.id
+    return ast.literal_eval(node)

@@ -1,0 +1,534 @@
+"""A data set of files that people have: a folder of CSV or Parquet tables, GraphML, arrays, a class of PyG."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch_geometric.data import Data
+
+from graphprism._checks import check_choice, check_path
+from graphprism._text import counted
+from graphprism.datasets.folds import SHARES, parse_folds
+from graphprism.datasets.from_data import (
+    PYG_PREFIX,
+    TASK_NAMES,
+    drawn_folds,
+    from_data,
+    from_pyg_class,
+    node_masks,
+    with_links,
+    with_target,
+)
+from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
+from graphprism.datasets.packed_dataset import MASKS, PackedDataset, small_whole
+from graphprism.datasets.packed_file import DatasetFileError, read
+from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
+from graphprism.datasets.targets import EncodedTarget, encode_target
+from graphprism.io.columns import Columns, as_text
+from graphprism.known import data_folder
+from graphprism.packed import open_arrays
+
+Array = npt.NDArray[Any]
+
+# A column of text with more values than these is a name or a description, and no feature.
+_MOST_CATEGORIES = 1000
+# Whole numbers on edges with at most so many values are types.
+_MOST_EDGE_TYPES = 50
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What cannot be guessed from the names of files and columns; None or nothing guesses.
+
+    Attributes:
+        target: Columns of the target, of the nodes or of the graphs.
+        task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``.
+        metric: A name of `graphprism.training.METRICS`.
+        files: Files of ``nodes``, ``edges`` and ``graphs`` in the folder.
+        columns: Columns by their part: ``id``, ``graph``, ``source``, ``destination``, ``graph_id`` and ``fold``.
+        drop: Columns that are no features.
+        categories: Columns of numbers that are categories.
+        directed: Whether edges go one way. Else the file says, and a table of edges is taken both ways.
+        scale_target: Whether to train on a target minus its mean, divided by its deviation.
+        shares: Of training, validation and test where folds are drawn.
+        folds: How many divisions of nodes to draw.
+        seed: Of the folds.
+    """
+
+    target: tuple[str, ...] = ()
+    task: str | None = None
+    metric: str | None = None
+    files: Mapping[str, str] | None = None
+    columns: Mapping[str, str | None] | None = None
+    drop: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    directed: bool | None = None
+    scale_target: bool = False
+    shares: tuple[float, ...] = SHARES
+    folds: int = 1
+    seed: int = 0
+
+    def column(self, part: str) -> str | None:
+        """The column that was named for a part."""
+        return (self.columns or {}).get(part)
+
+
+def from_files(
+    path: str | os.PathLike[str],
+    target: str | Sequence[str] | None = None,
+    *,
+    name: str | None = None,
+    root: str | Path | None = None,
+    **options: Any,
+) -> PackedDataset:
+    r"""Reads graphs with targets from files.
+
+    Args:
+        path: A folder with tables of edges and of nodes (CSV or Parquet), and of graphs where graphs have targets; a
+            GraphML file; an ``.npz`` file, packed or with arrays ``edge_index``, ``x`` and ``y``; or a data set of PyG
+            such as ``pyg:TUDataset(NCI1)``.
+        target: The column of the target, or several; not needed for ``task="link"`` and where ``y`` is there.
+        name: What to call the set; without it the name of the folder or file.
+        root: Folder of data sets, where PyG keeps its own.
+        options: See `ImportOptions`.
+
+    Returns:
+        The set; ``preprocessing["notices"]`` says in sentences what was left out, filled in or drawn.
+
+    Raises:
+        ValueError: The files do not hold such a graph; one sentence says what must hold and what came.
+        OSError: They cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for file, text in (("nodes.csv", "id,age,sick\na,3,no\nb,4,yes\nc,5,no\nd,9,yes\ne,1,no\n"),
+    ...                        ("edges.csv", "source,target\na,b\nb,c\n")):
+    ...         _ = Path(folder, file).write_text(text)
+    ...     from_files(folder, "sick", name="people", shares=(0.6, 0.2, 0.2))
+    PackedDataset('people', 1 graph, node binary by auroc)
+    """
+    check_path("path", path)
+    targets = (target,) if isinstance(target, str) else tuple(target or ())
+    chosen = ImportOptions(target=targets, **options)
+    check_choice("task", chosen.task, (None, *TASK_NAMES))
+    if str(path).startswith(PYG_PREFIX):
+        return _from_pyg(str(path), name, data_folder(root), chosen)
+    file = Path(path)
+    title = name or file.name.partition(".")[0] or "data"
+    if file.suffix == ".npz":
+        return _from_npz(file, title, chosen)
+    if not file.exists():
+        raise FileNotFoundError(f"{file}: there is no such folder or file")
+    return from_tables(read_tables(file, chosen.files), title, chosen)
+
+
+def _in_memory_options(options: ImportOptions) -> dict[str, Any]:
+    names = ("task", "metric", "directed", "shares", "folds", "seed")
+    return {each: getattr(options, each) for each in names}
+
+
+def _from_pyg(text: str, name: str | None, folder: Path, options: ImportOptions) -> PackedDataset:
+    return from_pyg_class(text, folder, **({"name": name} if name else {}), **_in_memory_options(options))
+
+
+def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
+    """A packed file as it is; plain arrays as one graph."""
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: there is no such file")
+    try:
+        arrays = open_arrays(file, ("about", "x", "edge_index", "edge_attr", "num_nodes", "y", *options.target, *MASKS))
+    except ValueError as error:
+        raise DatasetFileError(file, str(error)) from error
+    if "about" in arrays or "edge_index" not in arrays:
+        return replace(read(file), name=name)
+    if options.target and options.target[0] in arrays:
+        arrays["y"] = arrays[options.target[0]]
+    arrays.pop("num_nodes", None)
+    fields = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
+    if "x" not in fields:
+        fields["num_nodes"] = torch.tensor(int(arrays["edge_index"].max(initial=-1)) + 1)
+    return from_data(Data(**fields), name=name, **_in_memory_options(options))
+
+
+def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> PackedDataset:
+    """Finds out which column is what, fits the preprocessing, and packs; see `from_files`."""
+    notices: list[str] = []
+    level = "link" if options.task == "link" else "graph" if tables.graphs is not None else "node"
+    names = _part_columns(tables, level, options, notices)
+    holder = tables.graphs if level == "graph" else tables.nodes
+    target, folds = _targets(tables, holder, level, names, options, notices)
+    if level == "graph" and target is not None and not target.known.all():
+        notices.append(f"{counted(int((~target.known).sum()), 'graph')} without a target left out.")
+    # with several divisions into folds every row is in training somewhere: features are fitted to all of them
+    train: Array = np.all(folds == 0, 1) if folds.shape[1] == 1 else np.all(folds >= 0, 1)
+    pre = _fit(tables, level, names, target, train, options, notices)
+    if target is not None and target.task == "regression" and options.scale_target:
+        target, pre = _scaled(target, train, pre)
+    dataset = _with_folds(assemble(tables, pre, name, notices).dataset, target, folds, options)
+    return replace(dataset, preprocessing=replace(pre, notices=tuple(notices)).to_dict())
+
+
+def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notices: list[str]) -> dict[str, str]:
+    """Columns by their part, empty where a table has none."""
+    nodes, edges, graphs = tables.nodes, tables.edges, tables.graphs
+    besides = (*options.target, *filter(None, [options.column("fold")]))
+    found = {"id": "", "graph": "", "edge_graph": "", "graph_id": "", "fold": ""}
+    found["source"] = find_column("source", edges, options.column("source"))
+    found["destination"] = find_column("destination", edges, options.column("destination"), [found["source"]])
+    if not found["source"] or not found["destination"]:
+        if len(edges) < 2:
+            raise ValueError(f"{edges.path}: must have two columns with the ends of edges, got {list(edges)}")
+        found["source"], found["destination"] = list(edges)[:2]
+    if nodes is not None:
+        if graphs is not None:
+            found["graph"] = find_column("graph", nodes, options.column("graph"), besides)
+        found["id"] = options.column("id") or _id_column(tables, found, besides)
+        if not found["id"]:
+            notices.append(f"{nodes.path.name} has no column of ids: nodes are numbered from 0 in its order.")
+    if graphs is not None:
+        if nodes is None or not found["graph"]:
+            where = "a table of nodes" if nodes is None else f"{nodes.path}"
+            raise ValueError(f"{where} must have a column with the graph of each node, such as graph_id (--graph)")
+        found["edge_graph"] = find_column("graph", edges, None, [found["source"], found["destination"]])
+        found["graph_id"] = find_column("graph_id", graphs, options.column("graph_id"), besides) or next(iter(graphs))
+    holder = graphs if level == "graph" else nodes
+    if holder is not None and level != "link":
+        guessed = find_column("fold", holder, options.column("fold"), options.target)
+        if guessed and (options.column("fold") or parse_folds(holder[guessed]) is not None):
+            found["fold"] = guessed
+    return found
+
+
+def _id_column(tables: GraphTables, names: Mapping[str, str], besides: Sequence[str]) -> str:
+    """The column of nodes that holds the ends of all edges; else one with the name of an id."""
+    nodes, edges = tables.nodes, tables.edges
+    if nodes is None:
+        return ""
+    taken = [*besides, names["graph"]]
+    named = find_column("id", nodes, None, taken)
+    ends = {text for part in ("source", "destination") for text in as_text(edges[names[part]]).tolist()}
+    for name in dict.fromkeys([*filter(None, [named]), *(each for each in nodes if each not in taken)]):
+        column = nodes[name]
+        if column.dtype.kind not in "iO":
+            continue
+        values = set(as_text(column).tolist()) if column.dtype == object or np.unique(column).size > 2 else set()
+        if ends <= values and (len(values) == column.size or tables.graphs is not None):
+            return name
+    return named
+
+
+def _targets(
+    tables: GraphTables,
+    holder: Columns | None,
+    level: str,
+    names: Mapping[str, str],
+    options: ImportOptions,
+    notices: list[str],
+) -> tuple[EncodedTarget | None, Array]:
+    """The targets of nodes or graphs and their folds, (R, S), of a column or drawn; -1 for a row that is in none."""
+    shares = " / ".join(f"{share:g}" for share in options.shares)
+    if level == "link":
+        notices.append(f"Folds of edges are drawn {shares} with seed {options.seed}.")
+        return None, np.zeros((0, 1), np.int64)
+    what = "graphs" if level == "graph" else "nodes"
+    if holder is None:
+        raise ValueError(f"{tables.edges.path.parent}: must have a table of {what}, such as {what}.csv, for a target")
+    if not options.target:
+        there = ", ".join(map(repr, list(holder)[:12])) + (", ..." if len(holder) > 12 else "")
+        raise ValueError(f"{holder.path}: a target must be named, or the task link (--target, --task); it has {there}")
+    columns = wanted_columns(holder, options.target)
+    title = f"{holder.path.name}: the target {', '.join(map(repr, options.target))}"
+    target = encode_target(columns, options.task, title)
+    if not names["fold"]:
+        notices.append(f"Folds are drawn and stratified {shares} with seed {options.seed}.")
+        return target, drawn_folds(target, options.shares, options.folds if level == "node" else 1, options.seed)
+    folds = parse_folds(holder[names["fold"]])
+    if folds is None:
+        must = "must hold train, valid and test, or numbers from 0"
+        raise ValueError(f"{holder.path.name}: the fold column {names['fold']!r} {must}")
+    for column in folds.T:
+        for fold, word in enumerate(("training", "validation", "test")):
+            if not ((column == fold) & target.known).any():
+                must = f"must have a row with a target for {word}"
+                raise ValueError(f"{holder.path.name}: the fold column {names['fold']!r} {must}, got none")
+    return target, np.where(target.known[:, None], folds, -1)
+
+
+def _fit(
+    tables: GraphTables,
+    level: str,
+    names: dict[str, str],
+    target: EncodedTarget | None,
+    train: Array,
+    options: ImportOptions,
+    notices: list[str],
+) -> Preprocessing:
+    """Fits features to the rows of training."""
+    nodes, edges = tables.nodes, tables.edges
+    parts = {name for name in names.values() if name} | {*options.target, *options.drop}
+    there = {*edges, *(nodes or ()), *(tables.graphs or ())}
+    for name in (*options.drop, *options.categories):
+        if name not in there:
+            raise ValueError(f"{edges.path.parent}: no table has the column {name!r} that is named")
+    node_codes: list[ColumnCode] = []
+    if nodes is not None:
+        rows = np.ones(len(nodes.rows), dtype=bool)
+        if level == "node":
+            rows = train
+        elif level == "graph" and tables.graphs is not None:
+            wanted = set(as_text(tables.graphs[names["graph_id"]])[train])
+            rows = np.array([graph in wanted for graph in as_text(nodes[names["graph"]])], dtype=bool)
+        own = parts - ({names["source"], names["destination"]} - {names["id"], names["graph"]})
+        node_codes = _codes(nodes, [each for each in nodes if each not in own], rows, options, notices)
+    ends = {names["source"], names["destination"], names["edge_graph"], *options.drop}
+    edge_codes = _edge_codes(edges, [each for each in edges if each not in ends], options, notices)
+    all_types = bool(node_codes) and all(code.kind == "category" for code in node_codes)
+    directed = options.directed if options.directed is not None else bool(tables.directed)
+    return Preprocessing(
+        level=level,
+        names=names,
+        nodes=tuple(node_codes),
+        edges=tuple(edge_codes),
+        node_types=all_types and level == "graph",
+        directed=directed,
+        targets=options.target,
+        classes=() if target is None else target.classes,
+    )
+
+
+def _codes(
+    table: Columns, names: Sequence[str], rows: Array, options: ImportOptions, notices: list[str]
+) -> list[ColumnCode]:
+    found = []
+    for name in names:
+        column = table[name]
+        code = ColumnCode.fit(name, column, rows, category=name in options.categories)
+        if code.kind == "category" and name not in options.categories:
+            many = len(code.values) > min(_MOST_CATEGORIES, max(10, len(table.rows) // 2))
+            if many or not code.values:
+                why = f"{len(code.values):,} different texts" if code.values else "no values"
+                notices.append(f"{table.path.name}: column {name!r} left out: {why} (--category {name} takes it).")
+                continue
+        missing = _count_missing(column)
+        if missing:
+            filled = "the mean" if code.kind == "number" else "0" if code.kind == "flag" else "a value of its own"
+            notices.append(f"{table.path.name}: column {name!r} lacks {counted(missing, 'value')}: {filled} instead.")
+        found.append(code)
+    return found
+
+
+def _count_missing(column: Array) -> int:
+    if column.dtype == object:
+        return sum(cell is None for cell in column)
+    return int((~np.isfinite(column)).sum()) if column.dtype.kind == "f" else 0
+
+
+def _edge_codes(table: Columns, names: Sequence[str], options: ImportOptions, notices: list[str]) -> list[ColumnCode]:
+    """Categories where there are any; a network takes types of edges, and numbers only beside none of them."""
+    rows = np.ones(len(table.rows), dtype=bool)
+    chosen = [
+        name for name in names if table[name].dtype.kind in "ib" and np.unique(table[name]).size <= _MOST_EDGE_TYPES
+    ]
+    with_types = replace(options, categories=(*options.categories, *chosen))
+    codes = _codes(table, names, rows, with_types, notices)
+    categories = [code for code in codes if code.kind == "category"]
+    numbers = [code.name for code in codes if code.kind != "category"]
+    if numbers and categories:
+        notices.append(f"{table.path.name}: numbers beside types are left out: {', '.join(map(repr, numbers))}.")
+    elif numbers:
+        notices.append(
+            f"{table.path.name}: {', '.join(map(repr, numbers))} kept, but networks here take types of edges."
+        )
+    return categories or codes
+
+
+def _scaled(target: EncodedTarget, train: Array, pre: Preprocessing) -> tuple[EncodedTarget, Preprocessing]:
+    seen = target.y[train]
+    mean, scale = float(seen.mean()), float(seen.std()) or 1.0
+    y = np.where(target.known[:, None], (target.y - mean) / scale, 0).astype(np.float32)
+    return replace(target, y=y), replace(pre, target_mean=mean, target_scale=scale)
+
+
+def _with_folds(
+    graph: PackedDataset, target: EncodedTarget | None, folds: Array, options: ImportOptions
+) -> PackedDataset:
+    if target is None:
+        return with_links(graph, options.metric, options.shares, options.seed)
+    if graph.level == "node":
+        return with_target(graph, target, options.metric, **node_masks(folds))
+    # graphs are in the order of their table; those without a target or a fold are left out
+    chosen = np.flatnonzero(folds[:, 0] >= 0)
+    kept, target = select_graphs(graph, torch.from_numpy(chosen)), replace(target, y=target.y[chosen])
+    return with_target(kept, target, options.metric, split=torch.from_numpy(folds[chosen, 0]))
+
+
+def select_graphs(dataset: PackedDataset, chosen: torch.Tensor) -> PackedDataset:
+    """The same set with these graphs alone; targets and folds are left as they are."""
+    sizes, edges = dataset.node_ptr.diff(), dataset.edge_ptr.diff()
+    is_chosen = torch.zeros(len(dataset), dtype=torch.bool)
+    is_chosen[chosen] = True
+    nodes, links = is_chosen.repeat_interleave(sizes), is_chosen.repeat_interleave(edges)
+    return replace(
+        dataset,
+        x=dataset.x[nodes],
+        edge_index=dataset.edge_index[:, links],
+        edge_attr=None if dataset.edge_attr is None else dataset.edge_attr[links],
+        node_ptr=torch.cat([sizes.new_zeros(1), sizes[is_chosen].cumsum(0)]),
+        edge_ptr=torch.cat([edges.new_zeros(1), edges[is_chosen].cumsum(0)]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class AssembledGraph:
+    """Graphs without targets, and the ids of what has them.
+
+    Attributes:
+        dataset: The graphs.
+        ids: Ids of the nodes, or of the graphs at graph level, in their order.
+        id_column: What the file calls them.
+    """
+
+    dataset: PackedDataset
+    ids: list[str]
+    id_column: str
+
+
+def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[str] | None = None) -> AssembledGraph:
+    """Applies a preprocessing to tables, those it was fitted to or new ones.
+
+    Args:
+        tables: The tables.
+        pre: What to do.
+        name: What to call the set.
+        notices: Gets sentences about edges and ids.
+
+    Raises:
+        ValueError: A column is missing, an id is there twice, or an edge ends at none of the nodes; one sentence.
+    """
+    notices = [] if notices is None else notices
+    nodes, edges, names = tables.nodes, tables.edges, pre.names
+    ends = [as_text(column) for column in wanted_columns(edges, [names["source"], names["destination"]])]
+    graph_ids = None
+    if nodes is None:
+        ids = np.array(list(dict.fromkeys(np.stack(ends, 1).reshape(-1).tolist())), dtype=object)
+    elif names["id"]:
+        ids = as_text(wanted_columns(nodes, [names["id"]])[0])
+    else:
+        ids = np.array([str(number) for number in nodes.rows], dtype=object)
+    owner = np.zeros(ids.size, np.int64)
+    if pre.level == "graph":
+        if tables.graphs is None or nodes is None:
+            raise ValueError(f"{edges.path.parent}: must have tables of nodes and of graphs, as in training")
+        graph_ids = as_text(wanted_columns(tables.graphs, [names["graph_id"]])[0])
+        owner = _numbers_of(as_text(wanted_columns(nodes, [names["graph"]])[0]), graph_ids, nodes, names["graph"])
+    where = nodes.path if nodes is not None else edges.path
+    edge_index, edge_owner = _ends(ids, owner, ends, tables, pre, where)
+    order = np.argsort(owner, kind="stable")
+    x = pre.node_input(nodes, ids.size)[order]
+    count = 1 if graph_ids is None else graph_ids.size
+    sizes = np.bincount(owner, minlength=count)
+    first = np.cumsum(sizes) - sizes
+    place = np.empty(ids.size, np.int64)
+    place[order] = np.arange(ids.size) - np.repeat(first, sizes)
+    edge_index, edge_owner, edge_attr = _tidy(place[edge_index], edge_owner, pre.edge_input(edges), pre, notices)
+    edge_sizes = np.bincount(edge_owner, minlength=count)
+    dataset = PackedDataset(
+        name=name,
+        level=pre.level,
+        task="regression",
+        metric="mae",
+        # of graphs with targets, whole numbers would be types
+        x=torch.from_numpy(x) if pre.level == "graph" else small_whole(torch.from_numpy(x)),
+        edge_index=torch.from_numpy(edge_index),
+        edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr),
+        y=torch.zeros(0, 1),
+        node_ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)])),
+        edge_ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(edge_sizes)])),
+        node_types=pre.num_node_types,
+        edge_types=pre.num_edge_types,
+        directed=pre.directed,
+    )
+    listed = ids if graph_ids is None else graph_ids
+    return AssembledGraph(dataset, listed.tolist(), names["graph_id" if pre.level == "graph" else "id"] or "id")
+
+
+def _numbers_of(wanted: Array, known: Array, table: Columns, column: str) -> Array:
+    """The place of each text among those that are known."""
+    place = _places(known, table.path, column)
+    for row, text in enumerate(wanted):
+        if text not in place:
+            raise ValueError(f"{table.path}: row {row + 1} has {column} {text!r}, which must be one of the graphs")
+    return np.array([place[text] for text in wanted], np.int64)
+
+
+def _places(ids: Sequence[Any] | Array, path: Path, column: str) -> dict[Any, int]:
+    place: dict[Any, int] = {}
+    for row, each in enumerate(ids):
+        if each is None:
+            raise ValueError(f"{path}: every row must have an id in the column {column!r}, got none in row {row + 1}")
+        if place.setdefault(each, row) != row:
+            shown = each[-1] if isinstance(each, tuple) else each
+            raise ValueError(
+                f"{path}: an id must be there once in the column {column!r}, got {shown!r} again in row {row + 1}"
+            )
+    return place
+
+
+def _ends(
+    ids: Array, owner: Array, ends: Sequence[Array], tables: GraphTables, pre: Preprocessing, where: Path
+) -> tuple[Array, Array]:
+    """Rows of nodes at both ends of every edge, (2, E), and its graph, (E,)."""
+    edges, by_graph = tables.edges, pre.names["edge_graph"]
+    column = pre.names["id"] or "row number"
+    if by_graph and tables.graphs is not None:
+        graph_ids = as_text(tables.graphs[pre.names["graph_id"]])
+        graph = _numbers_of(as_text(wanted_columns(edges, [by_graph])[0]), graph_ids, edges, by_graph)
+        place = _places(list(zip(owner.tolist(), ids.tolist(), strict=True)), where, column)
+        keys = [list(zip(graph.tolist(), end.tolist(), strict=True)) for end in ends]
+    else:
+        place = _places(ids.tolist(), where, column)
+        keys = [end.tolist() for end in ends]
+    rows = np.array([[place.get(key, -1) for key in one] for one in keys], np.int64).reshape(2, -1)
+    if (rows < 0).any():
+        bad = np.flatnonzero((rows < 0).any(0))
+        end = int(rows[0, bad[0]] >= 0)
+        text = ends[end][bad[0]]
+        must = f"every edge must end at a node of {where.name} (column {column!r})"
+        raise ValueError(
+            f"{edges.path}: {must}, got {text!r} in row {bad[0] + 1}, and {counted(int(bad.size), 'such edge')} in all"
+        )
+    crossing = np.flatnonzero(owner[rows[0]] != owner[rows[1]])
+    if crossing.size:
+        raise ValueError(f"{edges.path}: both ends of an edge must be in one graph, got two in row {crossing[0] + 1}")
+    return rows, owner[rows[0]]
+
+
+def _tidy(
+    edge_index: Array, owner: Array, attr: Array | None, pre: Preprocessing, notices: list[str]
+) -> tuple[Array, Array, Array | None]:
+    """Edges sorted by graph, each once with its attributes, and both ways where they have no direction."""
+    count = edge_index.shape[1]
+    columns = [owner, *edge_index, *([] if attr is None else attr.T)]
+    once = np.unique(np.stack([np.asarray(each, np.float64) for each in columns], 1), axis=0, return_index=True)[1]
+    if once.size < count:
+        notices.append(f"{counted(count - once.size, 'duplicate edge')} merged.")
+    loops = int((edge_index[0, once] == edge_index[1, once]).sum())
+    if loops:
+        notices.append(f"{counted(loops, 'self-loop')} kept.")
+    if not pre.directed:
+        edge_index = np.concatenate([edge_index, edge_index[::-1]], 1)
+        owner = np.concatenate([owner, owner])
+        attr = None if attr is None else np.concatenate([attr, attr])
+        columns = [owner, *edge_index, *([] if attr is None else attr.T)]
+        both = np.unique(np.stack([np.asarray(each, np.float64) for each in columns], 1), axis=0, return_index=True)[1]
+        if both.size > once.size:
+            notices.append("Edges are taken both ways (--directed keeps them as they are).")
+        once = both
+    return edge_index[:, once], owner[once], None if attr is None else attr[once]

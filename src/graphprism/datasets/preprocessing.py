@@ -1,0 +1,188 @@
+"""How columns of tables become numbers: fitted once, stored with the data and with every checkpoint, applied again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphprism.io.columns import Columns, as_text
+
+Array = npt.NDArray[Any]
+
+KINDS = ("number", "flag", "category")
+
+
+@dataclass(frozen=True)
+class ColumnCode:
+    """How one column becomes features.
+
+    Attributes:
+        name: Of the column.
+        kind: ``"number"``: minus ``mean``, divided by ``scale``, a missing one is the mean. ``"flag"``: 0 or 1 as it
+            is, a missing one is 0. ``"category"``: one of ``values``, anything else is *other*.
+        mean: Of the training rows.
+        scale: Their standard deviation, 1 where it is 0.
+        values: Of a category, as text.
+
+    >>> age = ColumnCode.fit("age", np.array([1.0, 3.0, np.nan]), np.array([True, True, False]))
+    >>> age.encode(np.array([3.0, np.nan]))
+    array([[1.],
+           [0.]])
+    """
+
+    name: str
+    kind: str
+    mean: float = 0.0
+    scale: float = 1.0
+    values: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(cls, name: str, column: Array, rows: Array, category: bool = False) -> ColumnCode:
+        """Reads kind, mean and deviation from the ``rows`` of training, and categories from all rows."""
+        if category or column.dtype == object:
+            values = sorted({text for text in as_text(column) if text is not None}, key=_natural)
+            return cls(name, "category", values=tuple(values))
+        given = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+        if np.isin(given, (0, 1)).all():
+            return cls(name, "flag")
+        seen = column[rows].astype(np.float64)
+        seen = seen[np.isfinite(seen)] if np.isfinite(seen).any() else given[np.isfinite(given)].astype(np.float64)
+        scale = float(seen.std()) if seen.size else 0.0
+        return cls(name, "number", float(seen.mean()) if seen.size else 0.0, scale if scale > 0 else 1.0)
+
+    @property
+    def width(self) -> int:
+        """Features that it becomes."""
+        return len(self.values) if self.kind == "category" else 1
+
+    def codes(self, column: Array) -> Array:
+        """The number of each category, (R,); *other* comes last."""
+        number = {value: index for index, value in enumerate(self.values)}
+        return np.array([number.get(text, len(number)) for text in as_text(column)], np.int64)
+
+    def encode(self, column: Array) -> Array:
+        """Features, (R,) -> (R, width); a category has a column for each of its values, *other* has none."""
+        if self.kind == "category":
+            return np.eye(len(self.values) + 1)[self.codes(column)][:, :-1]
+        if column.dtype == object:
+            text = next(cell for cell in column if cell is not None)
+            raise ValueError(f"the column {self.name!r} must hold numbers, got {text!r}")
+        numbers = column.astype(np.float64)
+        numbers = np.where(np.isfinite(numbers), numbers, self.mean)
+        return ((numbers - self.mean) / self.scale)[:, None]
+
+
+def _natural(text: str) -> tuple[int, float, str]:
+    """Numbers in their order before words."""
+    try:
+        return 0, float(text), text
+    except ValueError:
+        return 1, 0.0, text
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """All that turns tables of nodes, edges and graphs into the tensors of a data set.
+
+    Attributes:
+        level: ``"graph"``, ``"node"`` or ``"link"``.
+        names: Columns by their part: ``id`` and ``graph`` of nodes, ``source``, ``destination`` and ``edge_graph`` of
+            edges, ``graph_id`` of graphs; an empty name where there is none.
+        nodes: Columns of nodes that are features.
+        edges: Columns of edges that are features.
+        node_types: Whether columns of nodes are types with a learned row each, instead of features.
+        directed: Whether edges go one way; else each also goes back.
+        targets: Columns of the target.
+        classes: Names of the classes of a binary or multi-class target.
+        target_mean: What was taken from a target that is a number.
+        target_scale: What it was divided by afterwards.
+        notices: Sentences about what was found.
+    """
+
+    level: str
+    names: dict[str, str]
+    nodes: tuple[ColumnCode, ...] = ()
+    edges: tuple[ColumnCode, ...] = ()
+    node_types: bool = False
+    directed: bool = False
+    targets: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    target_mean: float = 0.0
+    target_scale: float = 1.0
+    notices: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and checkpoints."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
+        """Reads `to_dict` back.
+
+        Raises:
+            ValueError: These are not such values.
+        """
+        try:
+            known = dict(values)
+            for part in ("nodes", "edges"):
+                known[part] = tuple(ColumnCode(**{**each, "values": tuple(each["values"])}) for each in known[part])
+            for part in ("targets", "classes", "notices"):
+                known[part] = tuple(known[part])
+            return cls(**known)
+        except (TypeError, KeyError, ValueError) as error:
+            raise ValueError(f"the preprocessing of a data set must be as it was packed, got {error}") from None
+
+    def node_input(self, table: Columns | None, count: int) -> Array:
+        """Features or types of nodes, (N, F); a single 1 for each where there are none."""
+        if not self.nodes or table is None:
+            return np.ones((count, 1), np.float32)
+        columns = wanted_columns(table, [code.name for code in self.nodes])
+        if self.node_types:
+            return np.stack([code.codes(column) for code, column in zip(self.nodes, columns, strict=True)], 1)
+        parts = [code.encode(column) for code, column in zip(self.nodes, columns, strict=True)]
+        return np.concatenate(parts, 1).astype(np.float32)
+
+    def edge_input(self, table: Columns) -> Array | None:
+        """Types of edges where all columns are categories, else features, (E, D); None without columns."""
+        if not self.edges:
+            return None
+        columns = wanted_columns(table, [code.name for code in self.edges])
+        if all(code.kind == "category" for code in self.edges):
+            return np.stack([code.codes(column) for code, column in zip(self.edges, columns, strict=True)], 1)
+        parts = [code.encode(column) for code, column in zip(self.edges, columns, strict=True)]
+        return np.concatenate(parts, 1).astype(np.float32)
+
+    @property
+    def num_node_types(self) -> tuple[int, ...]:
+        """Types of each column, *other* included; empty for features."""
+        return tuple(code.width + 1 for code in self.nodes) if self.node_types else ()
+
+    @property
+    def num_edge_types(self) -> tuple[int, ...]:
+        """Types of each column of edges, *other* included; empty for features."""
+        types = all(code.kind == "category" for code in self.edges)
+        return tuple(code.width + 1 for code in self.edges) if types else ()
+
+
+def wanted_columns(table: Columns, names: Sequence[str]) -> list[Array]:
+    """Columns by name.
+
+    Raises:
+        ValueError: One is not there; the sentence says which there are.
+    """
+    for name in names:
+        if name not in table:
+            there = ", ".join(map(repr, list(table)[:12])) + (", ..." if len(table) > 12 else "")
+            raise ValueError(f"{table.path}: must have the column {name!r}, got {there}")
+    return [table[name] for name in names]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

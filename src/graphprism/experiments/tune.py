@@ -1,0 +1,288 @@
+"""A search for good settings: trials of Optuna, pruned by validation, in groups where lockstep takes them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from graphprism._checks import check_positive, check_type
+from graphprism._extras import needs_extra
+from graphprism._files import claim
+from graphprism.datasets import PackedDataset
+from graphprism.ledger import Ledger
+from graphprism.results import RunResult
+from graphprism.training import EpochReport, Run, Task, data_identity, train_lockstep
+
+# Fields in which runs of one lockstep group may differ: the others are drawn once for a group.
+_FREE = ("lr", "weight_decay")
+# A range that spans so much is drawn on a logarithmic scale.
+_LOGARITHMIC = 50
+_STARTUP_TRIALS, _WARM_UP_SHARE = 4, 0.1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values of one field of a run.
+
+    Attributes:
+        values: All values; empty for a range.
+        low: Lower end of a range.
+        high: Upper end, which is part of it.
+    """
+
+    values: tuple[Any, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a range has whole numbers alone."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether a range is drawn on a logarithmic scale."""
+        return self.low > 0 and self.high / self.low >= _LOGARITHMIC
+
+
+def parse_choice(text: str) -> tuple[str, Choice]:
+    """A field and its values: ``lr=1e-4..1e-2``, ``layers=2..8``, ``dropout=0|0.2|0.5``, ``model=gcn|mrs-gcn``.
+
+    Raises:
+        ValueError: It is not of that form, or a run has no such field.
+
+    >>> parse_choice("lr=1e-4..1e-2")
+    ('lr', Choice(values=(), low=0.0001, high=0.01))
+    >>> parse_choice("jk=none|cat")
+    ('jk', Choice(values=(None, 'cat'), low=0.0, high=0.0))
+    """
+    name, _, given = text.partition("=")
+    name = name.strip().replace("-", "_")
+    known = {each.name for each in fields(Run)} - {"dataset", "seed", "fold", "epochs"}
+    if name not in known or not given.strip():
+        raise ValueError(f"`vary` must be such as lr=1e-4..1e-2 or jk=none|cat, with a field of a run, got {text!r}")
+    low, dots, high = given.partition("..")
+    if dots:
+        ends = [_literal(low), _literal(high)]
+        if not all(isinstance(each, int | float) and math.isfinite(each) for each in ends) or ends[0] >= ends[1]:
+            raise ValueError(f"`vary` must have a range from a number to a larger one, got {text!r}")
+        return name, Choice(low=ends[0], high=ends[1])
+    return name, Choice(values=tuple(_literal(each) for each in given.split("|")))
+
+
+def _literal(text: str) -> Any:
+    word = text.strip()
+    if word.lower() in ("none", "true", "false"):
+        return {"none": None, "true": True, "false": False}[word.lower()]
+    try:
+        found = ast.literal_eval(word)
+    except (ValueError, SyntaxError):
+        return word
+    return found if isinstance(found, int | float) else word
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found.
+
+    Attributes:
+        best: The run with the best validation score; None where no trial was finished.
+        value: Its validation score.
+        trials: All trials as plain values: ``number``, ``state``, ``value``, ``test``, ``epochs`` and the fields that
+            vary.
+    """
+
+    best: Run | None
+    value: float | None
+    trials: list[dict[str, Any]]
+
+
+class Tuner:
+    """A study of settings, kept in ``out / "tune.journal"``: killed and started again it goes on.
+
+    Args:
+        base: The run whose fields vary.
+        space: Fields and their values.
+        dataset: What is trained on.
+        out: Folder of the study, of checkpoints and of the ledger.
+        accelerator: One of `graphprism.results.ACCELERATORS`.
+        group: Trials that are trained at once; they differ in learning rate and weight decay alone.
+        seed: Of the search.
+    """
+
+    def __init__(
+        self,
+        base: Run,
+        space: Mapping[str, Choice],
+        dataset: PackedDataset,
+        out: Path,
+        *,
+        accelerator: str = "auto",
+        group: int = 1,
+        seed: int = 0,
+    ) -> None:
+        check_type("base", base, Run, "a Run")
+        check_positive("group", group)
+        if not space:
+            raise ValueError("`space` must have a field that varies, got none")
+        with needs_extra("a search for settings"):
+            import optuna
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+        for name, choice in space.items():  # wrong values show before anything runs
+            for value in choice.values or (choice.low, choice.high):
+                replace(base, **{name: value})
+        self._optuna, self.base, self.space, self.dataset = optuna, base, dict(space), dataset
+        self.out, self.accelerator, self.group = out, accelerator, group
+        self._task = Task.of(dataset, base)
+        out.mkdir(parents=True, exist_ok=True)
+        identity = json.dumps(
+            [base.to_dict(), {key: vars(each) for key, each in space.items()}, data_identity(dataset)]
+        )
+        name = f"{base.dataset} {hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+        warm_up = max(1, int(_WARM_UP_SHARE * base.epochs))
+        self.study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(out / "tune.journal"))),
+            study_name=name,
+            load_if_exists=True,
+            direction="maximize" if self._task.larger_is_better else "minimize",
+            sampler=optuna.samplers.TPESampler(seed=seed),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTUP_TRIALS, n_warmup_steps=warm_up),
+        )
+        self.study.set_user_attr("title", base.title)
+
+    def run(
+        self,
+        trials: int,
+        on_epoch: Callable[[EpochReport], object] = lambda report: None,
+        on_trial: Callable[[dict[str, Any]], None] = lambda trial: None,
+    ) -> Tuned:
+        """Trains until so many trials have ended, those of earlier calls included.
+
+        Args:
+            trials: How many.
+            on_epoch: Called after every epoch.
+            on_trial: Called with every trial that has ended.
+        """
+        check_positive("trials", trials)
+        for trial in self._cut_short():
+            self._train([trial], on_epoch, on_trial)
+        while (left := trials - len(self._ended())) > 0:
+            self._train(self._ask(min(self.group, left)), on_epoch, on_trial)
+        return self.found()
+
+    def found(self) -> Tuned:
+        """The best trial so far, and all of them."""
+        complete = [each for each in self.study.trials if each.state.name == "COMPLETE"]
+        best = self.study.best_trial if complete else None
+        rows = [self._row(each) for each in self.study.trials]
+        run = None if best is None else Run.from_dict(best.user_attrs["run"])
+        return Tuned(run, None if best is None else best.value, rows)
+
+    def _ended(self) -> list[Any]:
+        return [each for each in self.study.trials if each.state.is_finished()]
+
+    def _cut_short(self) -> list[Any]:
+        """Trials that a process began that was killed: nobody holds their claim."""
+        trial_type = self._optuna.trial.Trial
+        running = [each for each in self.study.trials if each.state.name == "RUNNING" and "run" in each.user_attrs]
+        found = []
+        for each in running:
+            with claim(self._lock(each.number)) as mine:
+                if mine:
+                    found.append(trial_type(self.study, each._trial_id))
+        return found
+
+    def _lock(self, number: int) -> Path:
+        name = hashlib.sha256(self.study.study_name.encode()).hexdigest()[:12]
+        return self.out / "locks" / f"trial-{name}-{number}.lock"
+
+    def _ask(self, count: int) -> list[Any]:
+        """New trials; all but the first take over from it what a lockstep group has in common."""
+        first = self.study.ask()
+        values = self._suggest(first)
+        shared = {name: value for name, value in values.items() if name not in _FREE}
+        trials = [first]
+        free = [name for name in self.space if name in _FREE]
+        for _ in range(count - 1 if free else 0):
+            self.study.enqueue_trial(shared)
+            trials.append(self.study.ask())
+        for trial in trials:
+            trial.set_user_attr("run", replace(self.base, **self._suggest(trial)).to_dict())
+        return trials
+
+    def _suggest(self, trial: Any) -> dict[str, Any]:
+        return {name: self._value(trial, name, choice) for name, choice in self.space.items()}
+
+    def _value(self, trial: Any, name: str, choice: Choice) -> Any:
+        if choice.values:
+            return trial.suggest_categorical(name, list(choice.values))
+        if choice.is_whole:
+            return trial.suggest_int(name, int(choice.low), int(choice.high))
+        return trial.suggest_float(name, float(choice.low), float(choice.high), log=choice.is_logarithmic)
+
+    def _train(
+        self,
+        trials: Sequence[Any],
+        on_epoch: Callable[[EpochReport], object],
+        on_trial: Callable[[dict[str, Any]], None],
+    ) -> None:
+        runs = {trial.number: Run.from_dict(trial.user_attrs["run"]) for trial in trials}
+        by_key = {runs[trial.number].key: trial for trial in reversed(trials)}
+        reported = {each.number: set(each.intermediate_values) for each in self.study.trials if each.number in runs}
+
+        def watch(report: EpochReport) -> bool:
+            on_epoch(report)
+            trial = by_key[report.run.key]
+            if math.isnan(report.val):
+                return False
+            if report.epoch not in reported[trial.number]:  # one that goes on may have reported it before
+                trial.report(report.val, report.epoch)
+            return bool(trial.should_prune())
+
+        ledger = Ledger(self.out / "ledger.jsonl")
+        with ExitStack() as claims:
+            for trial in trials:
+                claims.enter_context(claim(self._lock(trial.number)))
+            results = train_lockstep(
+                list(runs.values()),
+                self.dataset,
+                folder=self.out / "checkpoints",
+                accelerator=self.accelerator,
+                on_epoch=watch,
+            )
+            for trial, result in zip(trials, results, strict=True):
+                self._tell(trial, result)
+                if result.status != "stopped":
+                    ledger.append(result)
+                on_trial(self._row(self.study.trials[trial.number]))
+
+    def _tell(self, trial: Any, result: RunResult) -> None:
+        states = self._optuna.trial.TrialState
+        trial.set_user_attr("test", result.at_best("test"))
+        trial.set_user_attr("epochs", len(result.history["val"]))
+        value = result.at_best("val")
+        if result.status == "diverged" or value is None:
+            self.study.tell(trial.number, state=states.FAIL)
+        elif result.status == "stopped":
+            self.study.tell(trial.number, state=states.PRUNED)
+        else:
+            self.study.tell(trial.number, value)
+
+    def _row(self, trial: Any) -> dict[str, Any]:
+        names = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "diverged", "RUNNING": "running"}
+        return {
+            "number": trial.number,
+            "state": names.get(trial.state.name, "waiting"),
+            "value": trial.value,
+            "test": trial.user_attrs.get("test"),
+            "epochs": trial.user_attrs.get("epochs"),
+            **trial.params,
+        }

@@ -1,0 +1,222 @@
+"""A table from a file: CSV in the forms that people have, and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphprism._extras import needs_extra
+from graphprism.io.file_graph import GraphFileError, open_file, read_block
+
+Array = npt.NDArray[Any]
+
+# What stands for a value that is not there.
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
+_DELIMITERS = ",;\t|"
+_PARQUET = b"PAR1"
+_BLOCK = 1 << 20
+# A cell of a table; texts that are longer are no features, ids or classes.
+_LONGEST_CELL = 1 << 17
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+class Columns(Mapping[str, Array]):
+    """Columns of one length by name: whole numbers, floats with NaN where one is missing, booleans, or text.
+
+    Text is an array of objects, each a string or None where it is missing.
+
+    Args:
+        columns: The columns.
+        path: Where they come from, for messages.
+
+    >>> table = Columns.of_text(["id", "age", "town"], [["a", "3", "Bonn"], ["b", "", "Ulm"]])
+    >>> table["age"].tolist(), table["town"].tolist(), len(table.rows)
+    ([3.0, nan], ['Bonn', 'Ulm'], 2)
+    """
+
+    def __init__(self, columns: Mapping[str, Array], path: Path = Path("table")) -> None:
+        self._columns, self.path = dict(columns), path
+        self.rows = range(len(next(iter(self._columns.values()), ())))
+
+    def __getitem__(self, name: str) -> Array:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @classmethod
+    def of_text(cls, names: Sequence[str], rows: Sequence[Sequence[str]], path: Path = Path("table")) -> Columns:
+        """Finds the type of every column."""
+        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+        return cls({name: _typed(column) for name, column in zip(names, columns, strict=True)}, path)
+
+    def joined(self, other: Columns) -> Columns:
+        """The rows of both, one table after the other; a column that one of them lacks is missing there.
+
+        A column that is text in one of them is text.
+        """
+        names = list(dict.fromkeys([*self, *other]))
+        return Columns({name: _joined(self, other, name) for name in names}, other.path)
+
+
+def read_columns(path: Path) -> Columns:
+    r"""Reads a table with a header, or without one where its first row holds numbers alone: columns are then 0, 1, ...
+
+    CSV may be separated by commas, semicolons, tabs or bars, quoted, and compressed with gzip; the first bytes of
+    Parquet say what it is.
+
+    Raises:
+        GraphFileError: A `ValueError` of one sentence, with the line where there are lines.
+        FileNotFoundError: There is no such file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "nodes.csv")
+    ...     _ = file.write_text("id;x\na;0.5\n")
+    ...     dict(read_columns(file))
+    {'id': array(['a'], dtype=object), 'x': array([0.5])}
+    """
+    with open_file(path) as file:
+        start = read_block(path, file, len(_PARQUET), 1)
+        if start == _PARQUET:
+            return _read_parquet(path)
+        parts = [start]
+        while block := read_block(path, file, _BLOCK, 1):
+            parts.append(block)
+    try:
+        text = b"".join(parts).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = b"".join(parts)[: error.start].count(b"\n") + 1
+        raise GraphFileError(path, "must be text in UTF-8", line) from None
+    return _parse(path, text)
+
+
+def _parse(path: Path, text: str) -> Columns:
+    first = text.partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    rows: list[list[str]] = []
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                if len(row) != len(rows[0]):
+                    must = f"must have {len(rows[0])} cells as the first line"
+                    raise GraphFileError(path, f"{must}, got {len(row)}", reader.line_num)
+    except csv.Error as error:
+        raise GraphFileError(path, f"must be a table of cells ({error})", reader.line_num) from None
+    finally:
+        csv.field_size_limit(before)
+    if not rows:
+        raise GraphFileError(path, "is empty")
+    if all(map(_is_number, rows[0])):
+        return Columns.of_text([str(number) for number in range(len(rows[0]))], rows, path)
+    names = [name.strip() or f"column {number}" for number, name in enumerate(rows[0])]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise GraphFileError(path, f"the column {twice!r} must be there once, got {names.count(twice)}", 1)
+    return Columns.of_text(names, rows[1:], path)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _typed(column: Sequence[str]) -> Array:
+    """Whole numbers, floats, booleans or text, whichever all cells are; ids such as 007 stay text."""
+    cells = np.array([cell.strip() for cell in column], dtype=np.str_)
+    if cells.size == 0:
+        return np.zeros(0)
+    low = np.char.lower(cells)
+    missing = np.isin(low, tuple(MISSING))
+    present = low[~missing]
+    if missing.all():
+        return np.full(cells.size, np.nan)
+    if np.isin(present, ("true", "false")).all() and not missing.any():
+        found: Array = low == "true"
+        return found
+    padded = np.char.startswith(present, "0") & (np.char.str_len(present) > 1) & np.char.isdigit(present)
+    if not padded.any():
+        try:
+            if not missing.any():
+                return cells.astype(np.int64)
+        except (ValueError, OverflowError):
+            pass
+        try:
+            numbers = np.full(cells.size, np.nan)
+            numbers[~missing] = present.astype(np.float64)
+            return numbers
+        except ValueError:
+            pass
+    texts = cells.astype(object)
+    texts[missing] = None
+    return texts
+
+
+def _read_parquet(path: Path) -> Columns:
+    with needs_extra("a Parquet file"):
+        import pyarrow
+        import pyarrow.parquet
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise GraphFileError(path, f"the Parquet file is damaged ({str(error).splitlines()[0]})") from None
+    return Columns({str(name): _of_arrow(path, name, table[name]) for name in table.column_names}, path)
+
+
+def _of_arrow(path: Path, name: str, column: Any) -> Array:
+    array: Array = column.to_numpy()
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    if array.dtype.kind == "b":
+        return array
+    texts = np.array([None if cell is None else _cell(path, name, cell) for cell in column.to_pylist()], dtype=object)
+    given = [cell for cell in texts if cell is not None]
+    if given and all(isinstance(cell, bool) for cell in given):  # booleans of which some are missing
+        return np.array([np.nan if cell is None else float(cell) for cell in texts])
+    return np.array([None if cell is None else str(cell) for cell in texts], dtype=object)
+
+
+def _cell(path: Path, name: str, cell: object) -> object:
+    if isinstance(cell, list | dict):
+        raise GraphFileError(path, f"the column {name!r} must hold one value in each row, got {type(cell).__name__}s")
+    return cell
+
+
+def _joined(first: Columns, second: Columns, name: str) -> Array:
+    parts = [table.get(name) for table in (first, second)]
+    if any(part is not None and part.dtype == object for part in parts):
+        blank = [np.full(len(table.rows), None, dtype=object) for table in (first, second)]
+        return np.concatenate([b if part is None else as_text(part) for part, b in zip(parts, blank, strict=True)])
+    holes = [np.full(len(table.rows), np.nan) for table in (first, second)]
+    return np.concatenate([hole if part is None else part for part, hole in zip(parts, holes, strict=True)])
+
+
+def as_text(column: Array) -> Array:
+    """Every value as text, whole numbers without a point, None where it is missing.
+
+    >>> as_text(np.array([1.0, 2.5, np.nan])).tolist(), as_text(np.array([7])).tolist()
+    (['1', '2.5', None], ['7'])
+    """
+    if column.dtype == object:
+        return column
+    if column.dtype.kind in "iub":
+        return np.array([str(value) for value in column.tolist()], dtype=object)
+    texts = [None if value != value else str(int(value) if value.is_integer() else value) for value in column.tolist()]
+    return np.array(texts, dtype=object)

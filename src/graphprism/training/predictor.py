@@ -1,0 +1,281 @@
+"""A trained network with its preprocessing, from a checkpoint: ready to be called on new graphs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from graphprism._checks import check_path, check_type
+from graphprism._files import write_whole
+from graphprism.datasets import PackedDataset, read, row_normalise
+from graphprism.datasets.from_data import pack_inputs
+from graphprism.datasets.from_files import assemble
+from graphprism.datasets.graph_tables import find_column, read_tables
+from graphprism.datasets.preprocessing import Preprocessing
+from graphprism.io.columns import as_text, read_columns
+from graphprism.nn import GNN
+from graphprism.training.build_model import build_model
+from graphprism.training.checkpoint import CheckpointError, read_best
+from graphprism.training.data_form import empty_dataset, in_form
+from graphprism.training.eager import install_readout, outputs_of_batch
+from graphprism.training.prepared_data import PreparedDataset
+from graphprism.training.processes import device_type
+from graphprism.training.run import Run
+from graphprism.training.whole_graph import WholeGraph
+
+# Graphs that are evaluated at once.
+_AT_ONCE = 512
+# What can be predicted: a Data of PyG, several of them, a PackedDataset, or the path of files.
+Graphs: TypeAlias = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions for graphs, nodes or pairs of nodes.
+
+    Attributes:
+        ids: What was predicted, one or two ids in each row.
+        id_names: What the files call them.
+        scores: (R, T) probabilities of classes or labels, or numbers in the unit of the target; of a binary target the
+            probability of its second class.
+        names: Of the columns of ``scores``.
+        classes: The class of each row, or for each label 0 or 1; None for numbers.
+    """
+
+    ids: list[tuple[str, ...]]
+    id_names: tuple[str, ...]
+    scores: Tensor
+    names: tuple[str, ...]
+    classes: list[tuple[str, ...]] | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Writes ids, predictions and probabilities, a row each; whole or not at all."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        if self.classes is None:
+            writer.writerow([*self.id_names, *_titles("prediction", self.names)])
+        else:
+            labels = self.names if self.classes and len(self.classes[0]) > 1 else ()
+            found = _titles("prediction", labels) if labels else ["prediction"]
+            writer.writerow([*self.id_names, *found, *(f"probability_{name}" for name in self.names)])
+        for row, (name, scores) in enumerate(zip(self.ids, self.scores.tolist(), strict=True)):
+            classes = () if self.classes is None else self.classes[row]
+            writer.writerow([*name, *classes, *(f"{score:.7g}" for score in scores)])
+        write_whole(Path(path), text.getvalue(), "predictions")
+
+
+def _titles(word: str, names: Sequence[str]) -> list[str]:
+    return [word] if len(names) <= 1 else [f"{word}_{name}" for name in names]
+
+
+class Predictor:
+    """A network with the weights of its best epoch, and all that turns new graphs into its input.
+
+    Called with graphs it gives the outputs of the network, the same as training saw: logits, or numbers as the target
+    was trained. `predict` gives probabilities, classes and ids.
+
+    Args:
+        run: The run.
+        form: What `graphprism.training.data_form.form_of` gave of its data.
+        weights: Of the network, by name.
+        device: Where to compute.
+
+    Attributes:
+        run: The run.
+        network: The network, in evaluation mode.
+        preprocessing: How tables become tensors; None where training was given tensors.
+    """
+
+    def __init__(
+        self, run: Run, form: Mapping[str, Any], weights: Mapping[str, Tensor], device: torch.device | str = "cpu"
+    ) -> None:
+        self.run, self.form, self.device = run, dict(form), torch.device(device)
+        empty = empty_dataset(form)
+        self.preprocessing = None if empty.preprocessing is None else Preprocessing.from_dict(empty.preprocessing)
+        # with the relations of the graphs of training, in their order
+        self._fitted = replace(run, split=str(form["split"]))
+        network = build_model(self._fitted, empty)
+        network = network.double() if run.precision == "float64" else network
+        network.load_state_dict(weights)
+        self.network: GNN = network.eval().to(self.device)
+        install_readout(self.network)
+
+    def __repr__(self) -> str:
+        return f"Predictor({self.run.title}; {self.form['level']} {self.form['task']})"
+
+    def __call__(self, graphs: Graphs, pairs: Tensor | None = None) -> Tensor:
+        """Outputs of the network, (R, T), for every graph, for every node, or for the pairs.
+
+        Args:
+            graphs: One graph, several, a packed set, or the path of files; targets in them are not looked at.
+            pairs: (2, R) pairs of nodes, for links.
+        """
+        return self._outputs(self._dataset(graphs)[0], pairs)
+
+    def predict(
+        self,
+        graphs: Graphs,
+        *,
+        graph: str | os.PathLike[str] | None = None,
+        pairs: Tensor | str | os.PathLike[str] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> Predictions:
+        """Probabilities and classes, or numbers in the unit of the target, with ids.
+
+        Args:
+            graphs: As of a call.
+            graph: Files of the graph that new nodes belong to: their edges may end at its nodes. The new nodes alone
+                are predicted.
+            pairs: Pairs of nodes, (2, R), or a table with two columns of ids; for links.
+            files: Names of files in the folder, see `graphprism.datasets.ImportOptions`.
+
+        Raises:
+            ValueError: The graphs are not as those of training; one sentence.
+        """
+        dataset, ids, names, first = self._dataset(graphs, graph, files)
+        found = self._pairs(pairs, ids) if self.form["level"] == "link" else None
+        output = self._outputs(dataset, found).double()
+        if found is not None:
+            rows: list[tuple[str, ...]] = [(ids[a], ids[b]) for a, b in found.T.tolist()]
+            return self._predictions(rows, ("source", "target"), output)
+        return self._predictions([(each,) for each in ids[first:]], (names,), output[first:])
+
+    def _dataset(
+        self, graphs: Graphs, old: str | os.PathLike[str] | None = None, files: Mapping[str, str] | None = None
+    ) -> tuple[PackedDataset, list[str], str, int]:
+        """Graphs in the form of training, ids of what is predicted, their name, and the number of the first new one."""
+        first, name = 0, "id"
+        if isinstance(graphs, str | os.PathLike) and not str(graphs).endswith(".npz"):
+            if self.preprocessing is None:
+                raise ValueError(
+                    f"{graphs}: tables need a run on tables; this one was trained on tensors, give an .npz"
+                )
+            tables = read_tables(Path(graphs), files)
+            if old is not None:
+                before = read_tables(Path(old))
+                known = 0 if before.nodes is None else len(before.nodes.rows)
+                tables, first = before.with_new(tables), known
+            found = assemble(tables, self.preprocessing, str(self.form["name"]))
+            inputs, ids, name = found.dataset, found.ids, found.id_column
+        else:
+            inputs = self._tensors(graphs)
+            count = len(inputs) if self.form["level"] == "graph" else inputs.x.size(0)
+            ids = [str(number) for number in range(count)]
+        return in_form(inputs, self.form), ids, name, first
+
+    def _tensors(self, graphs: Graphs) -> PackedDataset:
+        if isinstance(graphs, str | os.PathLike):
+            return read(Path(graphs))
+        if isinstance(graphs, PackedDataset):
+            return graphs
+        listed = [graphs] if isinstance(graphs, Data) else list(graphs)
+        for each in listed:
+            check_type("graphs", each, Data, "a Data of PyG, several of them, a PackedDataset or a path")
+        return pack_inputs(str(self.form["name"]), listed, str(self.form["level"]), bool(self.form["directed"]))
+
+    def _outputs(self, dataset: PackedDataset, pairs: Tensor | None) -> Tensor:
+        run = replace(self._fitted, fold=0)
+        if run.neighbors is not None:  # predictions are exact: they take all neighbours
+            run = replace(run, neighbors=None, batch_size=None)
+        if dataset.level == "link":
+            if pairs is None:
+                raise ValueError("`pairs` must be given for links, got None")
+            count = pairs.size(1)
+            dataset = replace(dataset, pairs=pairs, y=torch.zeros(count, 1), split=torch.zeros(count, dtype=torch.long))
+        if run.row_normalise:  # by what the features of training were lifted, not those of the new graph
+            dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
+            run = replace(run, row_normalise=False)
+        data = (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, self.device)
+        rows = data.subset("train")
+        with torch.no_grad():
+            parts = [outputs_of_batch(self.network, self.network, each) for each in data.batches(rows, _AT_ONCE)]
+        return torch.cat(parts).cpu()
+
+    def _pairs(self, pairs: Tensor | str | os.PathLike[str] | None, ids: Sequence[str]) -> Tensor:
+        if pairs is None or isinstance(pairs, Tensor):
+            if pairs is None:
+                raise ValueError("`pairs` must be a table of the pairs to predict for links, got None")
+            return pairs
+        table = read_columns(Path(pairs))
+        source = find_column("source", table, None)
+        target = find_column("destination", table, None, [source])
+        columns = [source, target] if source and target else list(table)[:2]
+        place = {each: number for number, each in enumerate(ids)}
+        found = [as_text(table[column]).tolist() for column in columns]
+        for column in found:
+            for row, text in enumerate(column):
+                if text not in place:
+                    raise ValueError(
+                        f"{table.path}: every pair must name nodes of the graph, got {text!r} in row {row + 1}"
+                    )
+        return torch.tensor([[place[text] for text in column] for column in found], dtype=torch.long)
+
+    def _predictions(self, ids: list[tuple[str, ...]], id_names: tuple[str, ...], output: Tensor) -> Predictions:
+        task, pre = self.form["task"], self.preprocessing
+        targets = pre.targets if pre is not None and pre.targets else ()
+        columns = tuple(targets) if len(targets) == output.size(1) else tuple(map(str, range(output.size(1))))
+        if task == "regression":
+            scale, mean = (1.0, 0.0) if pre is None else (pre.target_scale, pre.target_mean)
+            return Predictions(ids, id_names, output * scale + mean, columns, None)
+        names = pre.classes if pre is not None and pre.classes else ()
+        if task == "multiclass":
+            names = names or tuple(map(str, range(output.size(1))))
+            return Predictions(
+                ids, id_names, output.softmax(-1), names, [(names[number],) for number in output.argmax(-1).tolist()]
+            )
+        scores = output.sigmoid()
+        if task == "multilabel":
+            labels = [tuple(str(int(each)) for each in row) for row in (output > 0).tolist()]
+            return Predictions(ids, id_names, scores, columns, labels)
+        names = names or ("0", "1")
+        return Predictions(
+            ids, id_names, scores, names[1:], [(names[int(each)],) for each in (output[:, 0] > 0).tolist()]
+        )
+
+
+def load(path: str | os.PathLike[str], accelerator: str = "cpu") -> Predictor:
+    """A trained run, ready to be called.
+
+    Args:
+        path: A ``best.pt``, the folder of a run, or the folder of the results of one run, as `graphprism train` has it.
+        accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CheckpointError: The file is damaged, or does not carry its preprocessing.
+        ValueError: The folder has several runs.
+    """
+    check_path("path", path)
+    file = find_best(Path(path))
+    run, form, weights = read_best(file)
+    try:
+        return Predictor(run, form, weights, device_type(accelerator))
+    except (ValueError, RuntimeError, KeyError) as error:
+        problem = str(error).splitlines()[0]
+        raise CheckpointError(file, f"the weights do not fit the network of the run ({problem})") from error
+
+
+def find_best(path: Path) -> Path:
+    """The ``best.pt`` that a path stands for."""
+    if path.is_file():
+        return path
+    found = [path / "best.pt"] if (path / "best.pt").is_file() else sorted(path.glob("checkpoints/*/best.pt"))
+    found = found or sorted(path.glob("*/best.pt"))
+    if not found:
+        raise FileNotFoundError(f"{path}: there is no trained run (no best.pt)")
+    if len(found) > 1:
+        titles = "; ".join(f"{file.parent} ({read_best(file)[0].title})" for file in found[:6])
+        raise ValueError(f"{path}: has {len(found)} runs, name one of them: {titles}")
+    return found[0]

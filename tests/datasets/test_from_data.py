@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from graphprism.datasets import from_data, read, save
+from graphprism.datasets.folds import draw_folds, parse_folds
+from graphprism.datasets.from_data import from_pyg_class, parse_call
+
+EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def graph(y, **more):
+    return Data(x=torch.rand(len(y), 3), edge_index=EDGES, y=y, **more)
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "shape"),
+    [
+        (torch.arange(30) % 3, "multiclass", (30,)),
+        (torch.arange(30) % 2, "binary", (30, 1)),
+        (torch.rand(30), "regression", (30, 1)),
+        (torch.arange(60).view(30, 2) % 3 // 2, "multilabel", (30, 2)),
+    ],
+)
+def test_one_graph_with_targets_of_nodes(tmp_path, y, task, shape):
+    dataset = from_data(graph(y))
+    assert (dataset.level, dataset.task, tuple(dataset.y.shape)) == ("node", task, shape)
+    save(dataset, tmp_path / "set.npz")
+    assert read(tmp_path / "set.npz").task == task
+
+
+def test_masks_of_the_graph_are_its_folds():
+    mask = torch.arange(9) % 3
+    masks = {"train_mask": mask == 0, "val_mask": mask == 1, "test_mask": mask == 2}
+    dataset = from_data(graph(torch.arange(9) // 3 % 2, **masks))
+    assert torch.equal(dataset.test_mask, masks["test_mask"][:, None])
+
+
+def test_missing_target_is_nan():
+    y = torch.rand(30)
+    y[3] = float("nan")
+    dataset = from_data(graph(y))
+    assert not (dataset.train_mask | dataset.val_mask | dataset.test_mask)[3].any()
+    assert dataset.y.isfinite().all()
+
+
+def test_list_of_graphs_with_types(tmp_path):
+    graphs = [
+        Data(x=torch.tensor([[0], [4], [2]]), edge_index=EDGES, edge_attr=torch.tensor([0, 0, 1, 1]), y=i % 2)
+        for i in range(20)
+    ]
+    dataset = from_data(graphs)
+    assert repr(dataset) == "PackedDataset('data', 20 graphs, graph binary by auroc)"
+    assert (dataset.node_types, dataset.edge_types, dataset.directed) == ((5,), (2,), False)
+    save(dataset, tmp_path / "set.npz")
+
+
+def test_task_can_be_said():
+    assert from_data(graph(torch.arange(30) % 2), task="multiclass").num_outputs == 2
+    assert from_data(graph(torch.arange(30) % 3), task="regression").metric == "mae"
+
+
+def test_links_of_a_graph():
+    ring = torch.stack([torch.arange(30), (torch.arange(30) + 1) % 30])
+    dataset = from_data(Data(x=torch.rand(30, 2), edge_index=ring), task="link", metric="hits@20")
+    assert (dataset.level, dataset.directed, dataset.metric) == ("link", True, "hits@20")
+    assert dataset.edge_index.size(1) == 24
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (
+            Data(x=torch.rand(4, 1), edge_index=EDGES),
+            {},
+            r"`y` of one graph must have a row for each of its 4 nodes, got None",
+        ),
+        (graph(torch.zeros(5)), {}, r"`y` must have at least two values, got '0' in all 5 rows"),
+        (graph(torch.arange(6) % 2), {"task": "ranking"}, r"`task` must be one of"),
+        ([], {}, r"`data` must be at least one graph, got none"),
+        (Data(x=torch.rand(4, 1), edge_index=EDGES[:, :2]), {"task": "link"}, r"at least 3 edges that are no loops"),
+    ],
+)
+def test_wrong_data_is_one_sentence(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        from_data(data, **options)
+
+
+def test_wrong_type_is_named():
+    with pytest.raises(TypeError, match="`data` must be a Data of PyG or several of them, got int"):
+        from_data([3])
+
+
+def test_call_of_pyg_is_parsed_and_never_executed():
+    assert parse_call("TUDataset(NCI1)") == ("TUDataset", ["NCI1"], {})
+    assert parse_call("a.B('x y', n=-3, flag=True, sizes=[1, 2])") == (
+        "a.B",
+        ["x y"],
+        {"n": -3, "flag": True, "sizes": [1, 2]},
+    )
+    for text in ("TUDataset(open('x'))", "__import__('os').system('x')", "f()(x)", "TUDataset(", "1 + 1"):
+        with pytest.raises(ValueError, match="must be a class with plain arguments"):
+            parse_call(text)
+
+
+def test_class_of_pyg_from_its_raw_files(tmp_path):
+    raw = tmp_path / "pyg" / "TUDataset" / "TINY" / "raw"
+    raw.mkdir(parents=True)
+    owners = np.repeat(np.arange(1, 13), 3)
+    edges = [(3 * g + a, 3 * g + b) for g in range(12) for a, b in ((1, 2), (2, 1), (2, 3), (3, 2))]
+    (raw / "TINY_A.txt").write_text("\n".join(f"{a}, {b}" for a, b in edges) + "\n")
+    (raw / "TINY_graph_indicator.txt").write_text("\n".join(map(str, owners)) + "\n")
+    (raw / "TINY_graph_labels.txt").write_text("\n".join(str(g % 2) for g in range(12)) + "\n")
+    (raw / "TINY_node_labels.txt").write_text("\n".join(str(n % 2) for n in range(36)) + "\n")
+    dataset = from_pyg_class("pyg:TUDataset(TINY)", tmp_path)
+    assert repr(dataset) == "PackedDataset('tudataset-tiny', 12 graphs, graph binary by auroc)"
+    assert dataset.edge_index.size(1) == 48
+
+
+@pytest.mark.parametrize("text", ["pyg:Nothing(x)", "pyg:os.path(x)", "pyg:download_url(x)"])
+def test_only_data_sets_of_pyg(tmp_path, text):
+    with pytest.raises(ValueError, match=r"must name a class of torch_geometric\.datasets"):
+        from_pyg_class(text, tmp_path)
+
+
+def test_folds_of_small_strata_stay_together():
+    folds = draw_folds(np.arange(100) % 7, (0.6, 0.2, 0.2), seed=3)
+    assert np.bincount(folds).tolist() == [60, 20, 20]
+    assert all(abs((folds[np.arange(100) % 7 == k] == 0).sum() - 8.6) < 2 for k in range(7))
+
+
+def test_folds_of_cross_validation():
+    divisions = parse_folds(np.arange(10) % 5)
+    assert divisions.shape == (10, 5)
+    assert all(np.bincount(column).tolist() == [6, 2, 2] for column in divisions.T)
+    assert parse_folds(np.array([0.5, 1.0])) is None

@@ -1,0 +1,196 @@
+import numpy as np
+import pytest
+import torch
+
+from graphprism.datasets import describe, from_files, read, save
+from graphprism.datasets.preprocessing import Preprocessing
+from tests.datasets.own_files import write, write_molecules, write_people
+
+TARGETS = ("sick", "group", "income", "likes_a", "likes_b")
+
+
+def people(folder, target, **options):
+    rest = tuple(name for name in TARGETS if name not in np.atleast_1d(target))
+    return from_files(write_people(folder), target, drop=rest, **options)
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "metric", "outputs"),
+    [
+        ("sick", "binary", "auroc", 1),
+        ("group", "multiclass", "accuracy", 3),
+        ("income", "regression", "mae", 1),
+        (("likes_a", "likes_b"), "multilabel", "ap", 2),
+    ],
+)
+def test_folder_of_nodes(tmp_path, target, task, metric, outputs):
+    dataset = people(tmp_path / "people", target)
+    assert (dataset.name, dataset.level, dataset.task, dataset.metric) == ("people", "node", task, metric)
+    assert dataset.num_outputs == outputs
+    assert dataset.x.shape == (60, 1 + 3 + 1)  # age, three towns, member
+    assert dataset.edge_index.shape == (2, 240)
+    masks = torch.stack([dataset.train_mask, dataset.val_mask, dataset.test_mask])
+    assert masks.sum((1, 2)).tolist() == [48, 6, 6]
+    save(dataset, tmp_path / "people.npz")
+    again = read(tmp_path / "people.npz")
+    assert again.preprocessing == dataset.preprocessing
+    assert torch.equal(again.y.double(), dataset.y.double())
+
+
+def test_numbers_are_scaled_by_training_rows_and_flags_stay(tmp_path):
+    dataset = people(tmp_path, "sick")
+    age, member = dataset.x[:, 0], dataset.x[:, 4]
+    train = dataset.train_mask[:, 0]
+    assert abs(float(age[train].mean())) < 1e-5
+    assert float(age[train].std(correction=0)) == pytest.approx(1, abs=1e-5)
+    assert set(member.tolist()) == {0.0, 1.0}
+
+
+def test_folds_are_seeded_and_stratified(tmp_path):
+    first, second, other = (people(tmp_path, "group", seed=seed, shares=(0.5, 0.25, 0.25)) for seed in (1, 1, 2))
+    assert torch.equal(first.train_mask, second.train_mask)
+    assert not torch.equal(first.train_mask, other.train_mask)
+    assert first.y[first.train_mask[:, 0]].bincount().tolist() == [10, 10, 10]
+
+
+def test_fold_column_is_found(tmp_path):
+    folds = ["train"] * 40 + ["dev"] * 10 + ["test"] * 10
+    folder = write_people(tmp_path, split=folds)
+    dataset = from_files(folder, "sick", drop=TARGETS[1:])
+    assert dataset.val_mask[:, 0].nonzero().view(-1).tolist() == list(range(40, 50))
+    assert "split" not in [code["name"] for code in dataset.preprocessing["nodes"]]
+
+
+def test_nodes_without_a_target_are_in_no_fold(tmp_path):
+    folder = write_people(tmp_path, group=[None, *["red", "blue"] * 29, "red"])
+    dataset = from_files(folder, "group", drop=("sick", "income", "likes_a", "likes_b"))
+    masks = torch.stack([dataset.train_mask, dataset.val_mask, dataset.test_mask])
+    assert not masks[:, 0].any()
+    assert masks[:, 1:].any(0).all()
+
+
+def test_folder_of_graphs(tmp_path):
+    dataset = from_files(write_molecules(tmp_path / "molecules"), "toxic", drop=("energy",))
+    assert repr(dataset) == "PackedDataset('molecules', 40 graphs, graph binary by auroc)"
+    assert dataset.node_types == (3,)  # C, O and what training never saw
+    assert dataset.edge_types == (3,)
+    assert torch.equal(dataset.y.view(-1) == 1, torch.arange(40) % 2 == 0)
+    assert dataset.split.bincount().tolist() == [32, 4, 4]
+    one = dataset.graph(2)
+    assert one.num_nodes == 5
+    assert one.edge_index.tolist() == [[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]]
+    assert one.x.view(-1).tolist() == [0, 1, 0, 0, 0]
+
+
+def test_links_are_taken_out_of_the_graph(tmp_path):
+    dataset = from_files(write_people(tmp_path), task="link", drop=TARGETS)
+    pairs = {tuple(sorted(pair)) for pair, y in zip(dataset.pairs.T.tolist(), dataset.y, strict=True) if y == 1}
+    assert len(pairs) == 120
+    held = dataset.pairs[:, (dataset.split > 0) & (dataset.y.view(-1) == 1)]
+    kept = {tuple(pair) for pair in dataset.edge_index.T.tolist()}
+    assert not any((a, b) in kept or (b, a) in kept for a, b in held.T.tolist())
+    negative = {tuple(sorted(pair)) for pair, y in zip(dataset.pairs.T.tolist(), dataset.y, strict=True) if y == 0}
+    assert not negative & pairs
+    save(dataset, tmp_path / "links.npz")
+    assert torch.equal(read(tmp_path / "links.npz").pairs.long(), dataset.pairs)
+
+
+def test_duplicates_missing_values_and_long_texts_are_noticed(tmp_path):
+    folder = write_people(tmp_path, age=[None, *range(20, 79)], name=[f"text {number}" for number in range(60)])
+    with (folder / "edges.csv").open("a") as file:
+        file.write("p0,p1\np3,p3\n")
+    notices = " ".join(from_files(folder, "sick", drop=TARGETS[1:]).preprocessing["notices"])
+    assert "1 duplicate edge merged" in notices
+    assert "1 self-loop kept" in notices
+    assert "column 'age' lacks 1 value: the mean instead" in notices
+    assert "column 'name' left out: 60 different texts" in notices
+
+
+def test_graphml_with_text_attributes(tmp_path):
+    kinds = (("a", "age", "double"), ("c", "kind", "string"))
+    keys = "".join(f'<key id="{key}" for="node" attr.name="{name}" attr.type="{kind}"/>' for key, name, kind in kinds)
+    nodes = "".join(
+        f'<node id="n{number}"><data key="a">{number}</data><data key="c">{"xyz"[number % 3]}</data></node>'
+        for number in range(12)
+    )
+    edges = "".join(f'<edge source="n{number}" target="n{number + 1}"/>' for number in range(11))
+    file = tmp_path / "net.graphml"
+    file.write_text(f'<graphml>{keys}<graph edgedefault="directed">{nodes}{edges}</graph></graphml>')
+    dataset = from_files(file, "kind", shares=(0.5, 0.25, 0.25))
+    assert (dataset.directed, dataset.edge_index.size(1), dataset.x.shape) == (True, 11, (12, 1))
+    assert dataset.preprocessing["classes"] == ["x", "y", "z"]
+
+
+def test_plain_arrays(tmp_path):
+    y = np.arange(20) % 2
+    np.savez(tmp_path / "plain.npz", edge_index=np.array([[0, 1], [1, 0]]), x=np.random.rand(20, 3), y=y)
+    assert from_files(tmp_path / "plain.npz").task == "binary"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "wealth"}, r"nodes.csv: must have the column 'wealth', got 'person', 'age'"),
+        ({}, r"nodes.csv: a target must be named, or the task link"),
+        ({"target": "sick", "task": "regression"}, r"the target 'sick' must hold numbers for the task regression, got"),
+        ({"target": "group", "task": "binary"}, r"the target 'group' must have two values for the task binary, got 3"),
+        ({"target": "sick", "columns": {"fold": "town"}}, r"the fold column 'town' must hold train, valid and test"),
+        (
+            {"target": "sick", "columns": {"source": "begin"}},
+            r"edges.csv: must have the column 'begin', got 'from', 'to'",
+        ),
+        ({"target": "sick", "files": {"nodes": "people.csv"}}, r"people.csv: there is no such file"),
+        ({"target": "sick", "shares": (0.5, 0.5, 0.5)}, r"`shares` must be three numbers above 0 that add up to 1"),
+    ],
+)
+def test_wrong_options_are_one_sentence(tmp_path, options, message):
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as caught:
+        from_files(write_people(tmp_path), **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        (
+            "id,y\na,1\nb,2\n",
+            "u,v\na,c\na,d\n",
+            r"edges.csv: every edge must end at a node of nodes.csv \(column 'id'\), "
+            "got 'c' in row 1, and 2 such edges in all",
+        ),
+        (
+            "id,y\na,1\na,2\n",
+            "u,v\na,a\n",
+            r"nodes.csv: an id must be there once in the column 'id', got 'a' again in row 2",
+        ),
+        ("id,y\na,1\n,2\n", "u,v\na,a\n", r"every row must have an id in the column 'id', got none in row 2"),
+        ("id,y\na,1\nb,1\n", "u,v\na,b\n", r"the target 'y' must have at least two values, got '1' in all 2 rows"),
+        ("id,y\na,\nb,\n", "u,v\na,b\n", r"the target 'y' must have a value in some rows, got none"),
+        ("id,y\na,1\nb,2\n", "u\na\n", r"edges.csv: must have two columns with the ends of edges, got \['u'\]"),
+    ],
+)
+def test_wrong_tables_are_one_sentence(tmp_path, nodes, edges, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        from_files(write(tmp_path, nodes=nodes, edges=edges), "y")
+    assert "\n" not in str(caught.value)
+
+
+def test_folder_without_edges_says_what_there_is(tmp_path):
+    with pytest.raises(ValueError, match=r"must have a table of edges, such as edges.csv .* got nodes.csv"):
+        from_files(write(tmp_path, nodes="id,y\na,1\n"), "y")
+
+
+def test_fold_column_needs_every_fold(tmp_path):
+    folder = write_people(tmp_path, fold=["train"] * 50 + ["test"] * 10)
+    with pytest.raises(ValueError, match=r"the fold column 'fold' must have a row with a target for validation"):
+        from_files(folder, "sick")
+
+
+def test_copies_of_training_graphs_in_the_test_are_told(tmp_path):
+    lines = describe(from_files(write_molecules(tmp_path), "toxic", drop=("energy",)))
+    assert lines[-1] == "Warning: 4 of 4 test graphs (100 %) are in training as well."
+
+
+def test_preprocessing_refuses_other_values():
+    with pytest.raises(ValueError, match="preprocessing of a data set must be as it was packed"):
+        Preprocessing.from_dict({"level": "node"})

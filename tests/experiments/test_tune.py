@@ -1,0 +1,106 @@
+from dataclasses import replace
+
+import pytest
+
+from graphprism.datasets import molecules
+from graphprism.experiments import Ledger
+from graphprism.experiments.tune import Choice, Tuner, parse_choice
+from graphprism.training import Run, train
+from graphprism.training.train import lockstep_key
+from tests.training.test_targets import WHOLE, ring
+
+optuna = pytest.importorskip("optuna")
+
+BASE = Run(dataset="ring", **{**WHOLE, "epochs": 6})
+SPACE = {"lr": Choice(low=1e-4, high=1e-1), "dropout": Choice(values=(0.0, 0.5))}
+
+
+def tuner(out, space=SPACE, base=BASE, dataset=None, **options):
+    return Tuner(base, space, dataset or ring("binary"), out, accelerator="cpu", **options)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    yield
+    optuna.logging.set_verbosity(before)
+
+
+def test_best_is_chosen_by_validation_and_can_be_trained_again(tmp_path):
+    found = tuner(tmp_path).run(5)
+    assert len(found.trials) == 5
+    finished = [row for row in found.trials if row["state"] == "finished"]
+    assert found.value == max(row["value"] for row in finished)
+    again = train(found.best, ring("binary"), accelerator="cpu")
+    assert again.at_best("val") == found.value
+    assert found.best.key in Ledger(tmp_path / "ledger.jsonl").latest()
+
+
+def test_trials_that_fall_behind_are_stopped_and_not_in_the_ledger(tmp_path):
+    base = replace(BASE, epochs=12)
+    found = tuner(tmp_path, {"lr": Choice(low=1e-6, high=0.1)}, base, ring("regression")).run(10)
+    pruned = [row for row in found.trials if row["state"] == "pruned"]
+    assert pruned
+    assert all(row["epochs"] < 12 for row in pruned)
+    assert all(result.status == "finished" for result in Ledger(tmp_path / "ledger.jsonl").read())
+
+
+def test_search_that_was_cut_short_goes_on_with_its_trial(tmp_path):
+    def stop(report):
+        if report.epoch == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuner(tmp_path).run(3, on_epoch=stop)
+    seen = []
+    found = tuner(tmp_path).run(3, on_epoch=lambda report: seen.append(report.epoch))
+    assert len(found.trials) == 3
+    assert seen[0] == 4  # from its checkpoint
+    assert "running" not in {row["state"] for row in found.trials}
+    more = tuner(tmp_path).run(3, on_epoch=lambda report: seen.append(0))
+    assert more == found
+    assert 0 not in seen
+
+
+def test_other_settings_are_another_search(tmp_path):
+    tuner(tmp_path).run(1)
+    assert tuner(tmp_path, base=replace(BASE, layers=1)).found().trials == []
+
+
+def test_groups_have_what_lockstep_needs_in_common(tmp_path):
+    space = {"lr": Choice(low=1e-4, high=1e-2), "layers": Choice(low=1, high=3)}
+    base, dataset = Run(width=4, epochs=2, batch_size=16, warmup=0), molecules(40)
+    search = tuner(tmp_path, space, base, dataset, group=3)
+    found = search.run(6)
+    runs = [Run.from_dict(trial.user_attrs["run"]) for trial in search.study.trials]
+    assert len({lockstep_key(run) for run in runs[:3]}) == len({lockstep_key(run) for run in runs[3:]}) == 1
+    assert len({run.lr for run in runs}) == 6
+    assert {result.engine for result in Ledger(tmp_path / "ledger.jsonl").read()} == {"lockstep"}
+    assert len(found.trials) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "choice"),
+    [
+        ("layers=2..8", "layers", Choice(low=2, high=8)),
+        ("residual=false|true", "residual", Choice(values=(False, True))),
+        ("model=gcn|mrs-gcn", "model", Choice(values=("gcn", "mrs-gcn"))),
+        ("weight-decay=0|1e-4", "weight_decay", Choice(values=(0, 1e-4))),
+    ],
+)
+def test_choices_as_text(text, name, choice):
+    assert parse_choice(text) == (name, choice)
+
+
+@pytest.mark.parametrize("text", ["lr", "lr=", "rate=1..2", "lr=2..1", "lr=a..b", "seed=0..3"])
+def test_wrong_choices_are_one_sentence(text):
+    with pytest.raises(ValueError, match="`vary` must"):
+        parse_choice(text)
+
+
+def test_wrong_values_show_before_anything_runs(tmp_path):
+    with pytest.raises(ValueError, match="`model` must be one of"):
+        tuner(tmp_path, {"model": Choice(values=("gcn", "transformer"))})
+    with pytest.raises(ValueError, match="`space` must have a field"):
+        tuner(tmp_path, {})

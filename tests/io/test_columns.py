@@ -1,0 +1,84 @@
+import gzip
+
+import numpy as np
+import pytest
+
+from graphprism.io.columns import Columns, as_text, read_columns
+from graphprism.io.file_graph import GraphFileError
+
+
+def written(tmp_path, text, name="table.csv"):
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_types_are_found_column_by_column(tmp_path):
+    table = read_columns(written(tmp_path, "id,n,x,flag,town\n007,1,0.5,true,Bonn\n010,2,NA,false,\n"))
+    assert table["id"].tolist() == ["007", "010"]
+    assert table["n"].dtype == np.int64
+    assert np.isnan(table["x"][1])
+    assert table["flag"].tolist() == [True, False]
+    assert table["town"].tolist() == ["Bonn", None]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters_quotes_and_byte_order_mark(tmp_path, delimiter):
+    path = tmp_path / "table.csv"
+    path.write_text(
+        delimiter.join(['"a"', "b"]) + "\r\n" + delimiter.join([f'"x{delimiter}y"', "2"]) + "\r\n", "utf-8-sig"
+    )
+    table = read_columns(path)
+    assert table["a"].tolist() == [f"x{delimiter}y"]
+    assert table["b"].tolist() == [2]
+
+
+def test_table_without_header_and_compressed(tmp_path):
+    path = tmp_path / "edges.csv.gz"
+    path.write_bytes(gzip.compress(b"0,1\n1,2\n"))
+    assert {name: column.tolist() for name, column in read_columns(path).items()} == {"0": [0, 1], "1": [1, 2]}
+
+
+def test_parquet_equals_csv(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"id": ["a", "b"], "x": [0.5, None], "n": [1, 2], "ok": [True, False], "t": ["u", None]})
+    frame.to_parquet(tmp_path / "nodes.parquet")
+    frame.to_csv(tmp_path / "nodes.csv", index=False)
+    first, second = read_columns(tmp_path / "nodes.parquet"), read_columns(tmp_path / "nodes.csv")
+    assert list(first) == list(second)
+    for name in first:
+        assert first[name].dtype == second[name].dtype
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b\n1,2\n1,2,3\n", "table.csv, line 3: must have 2 cells as the first line, got 3"),
+        (b"", "is empty"),
+        (b"a,a\n1,2\n", "line 1: the column 'a' must be there once, got 2"),
+        (b"a,b\n1,\xff\n", "line 2: must be text in UTF-8"),
+        (b"PAR1 and no more", "the Parquet file is damaged"),
+    ],
+)
+def test_bad_table_is_one_sentence(tmp_path, content, message):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(GraphFileError, match=message) as caught:
+        read_columns(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_joined_tables_have_holes_where_a_column_is_missing():
+    first = Columns({"id": np.array([1, 2]), "x": np.array([0.5, 1.0])})
+    second = Columns({"id": np.array(["a"], dtype=object), "t": np.array(["u"], dtype=object)})
+    both = first.joined(second)
+    assert both["id"].tolist() == ["1", "2", "a"]
+    assert both["t"].tolist() == [None, None, "u"]
+    assert np.isnan(both["x"][2])
+
+
+def test_whole_floats_are_the_text_of_whole_numbers():
+    assert as_text(np.array([3.0, np.nan])).tolist() == ["3", None]
