@@ -102,7 +102,7 @@ RUN_TYPES: Mapping[str, Any] = {
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(_FLAGS, bool),
     **dict.fromkeys(("width", "batch_size", "patience", "neighbors"), int | None),
-    **dict.fromkeys(("jk", "pe_encoder", "norm", "weight_init", "remedy"), str | None),
+    **dict.fromkeys(("jk", "pe_encoder", "norm", "weight_init", "remedy", "metric", "class_weights"), str | None),
     **dict.fromkeys(("dropout", "lr", "weight_decay", "clip", "alpha", "decay"), float),
 }
 
