@@ -64,8 +64,9 @@ def two_hops(edge_index: Tensor, num_nodes: int) -> Tensor:
     """
     edges = simple_edges(edge_index, num_nodes)
     size, ones = (num_nodes, num_nodes), torch.ones(edges.size(1), device=edges.device)
-    near = torch.sparse_coo_tensor(edges, ones, size, check_invariants=True)
-    pairs = torch.sparse.mm(near, near).coalesce().indices()
+    with torch.sparse.check_sparse_tensor_invariants(enable=True):  # torch 2.11 warns where nobody says whether to
+        near = torch.sparse_coo_tensor(edges, ones, size)
+        pairs = torch.sparse.mm(near, near).coalesce().indices()
     numbers = pairs[0] * num_nodes + pairs[1]
     is_near = torch.isin(numbers, edges[0] * num_nodes + edges[1])
     found: Tensor = pairs[:, ~is_near & (pairs[0] != pairs[1])]
