@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import CONVOLUTIONS
+from graphprism.nn import MODELS
 from graphprism.splitting import split_text
 from graphprism.splitting.split import Only, only
 from graphprism.splitting.splits import ByOrder
@@ -44,7 +44,7 @@ def form_of(dataset: PackedDataset, run: Run) -> dict[str, Any]:
 
 def _fitted_split(dataset: PackedDataset, run: Run) -> str:
     """The split with the relations of this data set: a new graph may lack some of them, and they keep their numbers."""
-    if not CONVOLUTIONS[run.model].relational:
+    if not MODELS[run.model].relational:
         return run.split
     splits = [
         each if isinstance(each, ByOrder | Only) else only(each, range(each.num_relations or 1))

@@ -220,6 +220,8 @@ class Task:
             ValueError: Its level, target or metric is not known, or it has no graph to train on.
         """
         check_type("dataset", dataset, PackedDataset, "a PackedDataset")
+        if run is not None:
+            check_type("run", run, Run, "a Run")
         metric = dataset.metric if run is None or run.metric is None else run.metric
         for name, value, known in (
             ("dataset.level", dataset.level, LEVELS),
