@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 from graphprism.ops.csr import csr_sum
-from tests.border.table import namespace
+from tests.border.namespace import namespace
 
 SIZES = {"small": (5, 4), "large": (4096, 1 << 19)}  # nodes and edges; the kernels of Triton start at 2^22 numbers
 BAD = {

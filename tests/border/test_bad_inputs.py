@@ -5,7 +5,8 @@ import traceback
 import pytest
 
 import graphprism
-from tests.border.table import lines, namespace
+from tests.border.namespace import namespace
+from tests.border.table import lines
 
 PACKAGE = graphprism.__path__[0]
 

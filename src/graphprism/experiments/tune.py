@@ -190,7 +190,7 @@ class Tuner:
         return [each for each in self.study.trials if each.state.is_finished()]
 
     def _cut_short(self) -> list[Any]:
-        """Trials that a process began that was killed: nobody holds their claim."""
+        """Trials of processes that were killed: their claims are free."""
         trial_type = self._optuna.trial.Trial
         running = [each for each in self.study.trials if each.state.name == "RUNNING" and "run" in each.user_attrs]
         found = []

@@ -162,7 +162,7 @@ _TOKEN = re.compile(
     r"""|(?P<number>-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|(?P<sign>\.\.|[*,;()=|])""",
     re.ASCII,
 )
-# Longer texts, and ranges, are slips: a certificate of a million relations tells nobody anything.
+# Longer texts, and ranges of more relations, are taken for mistakes.
 _LONGEST = 10_000
 _MOST_RELATIONS = 1 << 20
 

@@ -64,7 +64,7 @@ def two_hops(edge_index: Tensor, num_nodes: int) -> Tensor:
     """
     edges = simple_edges(edge_index, num_nodes)
     size, ones = (num_nodes, num_nodes), torch.ones(edges.size(1), device=edges.device)
-    with torch.sparse.check_sparse_tensor_invariants(enable=True):  # torch 2.11 warns where nobody says whether to
+    with torch.sparse.check_sparse_tensor_invariants(enable=True):  # torch 2.11 warns without a choice
         near = torch.sparse_coo_tensor(edges, ones, size)
         pairs = torch.sparse.mm(near, near).coalesce().indices()
     numbers = pairs[0] * num_nodes + pairs[1]
