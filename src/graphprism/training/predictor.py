@@ -17,8 +17,8 @@ from torch_geometric.data import Data
 from graphprism._checks import check_path, check_type
 from graphprism._files import write_whole
 from graphprism.datasets import PackedDataset, read, row_normalise
+from graphprism.datasets.assemble import assemble
 from graphprism.datasets.from_data import pack_inputs
-from graphprism.datasets.from_files import assemble
 from graphprism.datasets.graph_tables import find_column, read_tables
 from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.io.columns import as_text, read_columns
