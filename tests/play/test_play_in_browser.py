@@ -319,3 +319,14 @@ def test_numbers_at_the_axes_keep_away_from_the_rim(browser, address, width):
           return [strip(0), strip(canvas.width - Math.round(6 * ratio))].some((data) => data.some((value) => value > 0));
         }))()"""
         assert tab.run(inked) == [False, False]
+
+
+def test_words_of_the_picture_end_before_its_rim(browser, address):
+    with browser.page(f"{address}#graph=cholesterol&split=eigenvector&depth=128&width=32&layer=128") as tab:
+        wait_for(tab, "graphprismPlay.computed() === 128")
+        spread = """(() => {
+          const { data } = graphprismPlay.card().getContext("2d").getImageData(1540, 40, 60, 120);
+          const reds = [...data].filter((_, at) => at % 4 === 0);
+          return Math.max(...reds) - Math.min(...reds);
+        })()"""
+        assert tab.run(spread) < 12  # of the paper alone

@@ -388,12 +388,15 @@
     paper.addColorStop(1, theme.isDark ? "#090b15" : "#eceefa");
     context.fillStyle = paper;
     context.fillRect(0, 0, 1600, 900);
-    context.fillStyle = theme.ink;
-    context.font = "650 42px system-ui, sans-serif";
-    context.fillText($("headline").textContent, 70, 96);
-    context.font = "26px system-ui, sans-serif";
-    context.fillStyle = theme.soft;
-    context.fillText(`${GRAPH_NAMES[state.graph] || state.graph}, ${graph.numNodes} nodes; split by ${NAMES[state.split] || state.split}; ${state.width} channels, random weights. Grey is one signal for all nodes.`, 70, 142);
+    // Words of any length fit between the margins.
+    const title = (text, y, weight, size, colour) => {
+      context.font = `${weight} ${size}px system-ui, sans-serif`;
+      context.font = `${weight} ${size * Math.min(1, 1460 / context.measureText(text).width)}px system-ui, sans-serif`;
+      context.fillStyle = colour;
+      context.fillText(text, 70, y);
+    };
+    title($("headline").textContent, 96, 650, 42, theme.ink);
+    title(`${GRAPH_NAMES[state.graph] || state.graph}, ${graph.numNodes} nodes; split by ${NAMES[state.split] || state.split}; ${state.width} channels, random weights. Grey is one signal for all nodes.`, 142, 400, 26, theme.soft);
     [["GCN", theme.gcn], [MRS, theme.mrs]].forEach(([name, colour], column) => {
       const view = new View(Object.assign(document.createElement("canvas"), { width: 720, height: 440 })), { hues } = networks[name];
       view.prepare(graph, places, name === MRS && state.split !== "none" ? networks.relations : null, theme, 2);
