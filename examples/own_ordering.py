@@ -51,5 +51,6 @@ for name, split in (
 split = gp.SplitEdges(leaders)(data)
 gp.check_split(split)
 path = Path("outputs/gallery/own_ordering.svg")
-save_figure(draw_split(data, leaders, title="The karate club, split by steps from its two leaders, 0 and 33"), path)
+title = "The karate club, split by steps from its two leaders, 0 and 33"
+save_figure(draw_split(data, leaders, title=title, columns=2), path)
 print(path)

@@ -316,7 +316,8 @@ def test_numbers_at_the_axes_keep_away_from_the_rim(browser, address, width):
         inked = """(() => ["distance-chart", "rank-chart"].map((id) => {
           const canvas = document.getElementById(id), ratio = canvas.width / canvas.clientWidth;
           const strip = (x) => canvas.getContext("2d").getImageData(x, 0, Math.round(6 * ratio), canvas.height).data;
-          return [strip(0), strip(canvas.width - Math.round(6 * ratio))].some((data) => data.some((value) => value > 0));
+          const rims = [strip(0), strip(canvas.width - Math.round(6 * ratio))];
+          return rims.some((data) => data.some((value) => value > 0));
         }))()"""
         assert tab.run(inked) == [False, False]
 
