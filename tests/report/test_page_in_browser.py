@@ -136,6 +136,12 @@ def test_comparison_is_whole_on_a_phone(browser, address):
         assert set(tab.run(lines)) == {1}
 
 
+def test_depth_chart_can_be_read_on_a_phone(browser, address):
+    with browser.page(address, 390) as tab:
+        assert tab.run("document.querySelector('.depth-chart text').getBoundingClientRect().height") > 9
+        assert fits(tab)
+
+
 def test_filter_by_words_and_choices(browser, address):
     with browser.page(address) as tab:
         tab.type("#filter", "MRS-gcn res")
