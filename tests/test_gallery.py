@@ -44,7 +44,7 @@ def test_every_script_is_a_short_tutorial(gallery):
         tree = ast.parse(source)
         compile(tree, name, "exec")
         assert len(ast.get_docstring(tree).splitlines()) in range(3, 8), name
-        assert len(source.splitlines()) <= 100, name
+        assert 30 <= len(source.splitlines()) <= 80, name
         assert source.count("# %%\n") >= 3, name
         assert not re.search(r"graphprism\.[\w.]*\._|import _", source), name  # public names alone
 
