@@ -20,7 +20,7 @@ from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, 
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
-from graphprism.training.sampled_nodes import NodeBatch, SampledNodes
+from graphprism.training.sampled_graph import SampledBatch, SampledGraph
 from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 from graphprism.training.whole_graph import WholeGraph, WholeGraphBatch
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _EVALUATED_AT_ONCE = 512
 
 
-AnyBatch: TypeAlias = GraphBatch | NodeBatch | WholeGraphBatch
+AnyBatch: TypeAlias = GraphBatch | SampledBatch | WholeGraphBatch
 
 
-def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> PreparedDataset | SampledNodes | WholeGraph:
+def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> PreparedDataset | SampledGraph | WholeGraph:
     """The data of a run, prepared once: batches of graphs, batches of nodes with sampled neighbours, or one graph."""
     if run.neighbors is not None:
-        return SampledNodes(run, dataset, device)
+        return SampledGraph(run, dataset, device)
     return (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, device)
 
 
@@ -134,7 +134,7 @@ class EagerEngine:
     def outputs_of(self, fold: str) -> tuple[Tensor, Tensor]:
         """Outputs and targets of a fold, without gradients, on the CPU."""
         graphs = self.data.subset(fold)
-        if isinstance(self.data, SampledNodes):
+        if isinstance(self.data, SampledGraph):
             return self._outputs_of_nodes(self.data)[graphs].cpu(), self.data.targets(graphs)
         if fold not in self._kept:
             found = self.data.batches(graphs, _EVALUATED_AT_ONCE, self.fabric.global_rank, self.fabric.world_size)
@@ -147,7 +147,7 @@ class EagerEngine:
                 output[batch.rows] = self._forward(batch, self.network).to(output.dtype)
         return self._sum(output).cpu(), self.data.targets(graphs).cpu()
 
-    def _outputs_of_nodes(self, data: SampledNodes) -> Tensor:
+    def _outputs_of_nodes(self, data: SampledGraph) -> Tensor:
         """Outputs of all nodes with all their neighbours; computed once for all folds."""
         if self._of_nodes is None:
             self.model.eval()
@@ -211,7 +211,7 @@ class EagerEngine:
 
     def _batches(self, graphs: Tensor, batch_size: int, epoch: int) -> Any:
         division = (self.fabric.global_rank, self.fabric.world_size)
-        if isinstance(self.data, SampledNodes):
+        if isinstance(self.data, SampledGraph):
             return self.data.batches(graphs, batch_size, *division, epoch)
         return self.data.batches(graphs, batch_size, *division)
 

@@ -27,7 +27,7 @@ _FROM_DEGREES = ("sym", "dir")
 
 
 @dataclass(frozen=True, eq=False)
-class NodeBatch:
+class SampledBatch:
     """The nodes of a step that this process works on, the first of the sampled ones.
 
     Attributes:
@@ -59,7 +59,7 @@ class NodeBatch:
         return output
 
 
-class SampledNodes:
+class SampledGraph:
     """The graph of a run, cut into batches of nodes with ``run.neighbors`` sampled neighbours of each in every hop.
 
     What a node samples in an epoch follows from the seed of the run, whichever process works on it. Seeds share nodes
@@ -113,7 +113,7 @@ class SampledNodes:
         """Targets of these nodes."""
         return self.y[nodes]
 
-    def batches(self, nodes: Tensor, batch_size: int, rank: int, ranks: int, epoch: int) -> Iterator[NodeBatch]:
+    def batches(self, nodes: Tensor, batch_size: int, rank: int, ranks: int, epoch: int) -> Iterator[SampledBatch]:
         """Batches of these nodes in their order; of each, the part that belongs to process ``rank`` of ``ranks``."""
         self.sampler.set_epoch(epoch)
         for start in range(0, nodes.numel(), batch_size):
@@ -121,7 +121,7 @@ class SampledNodes:
             first, last = part_of(total, rank, ranks)
             yield self._batch(nodes[start + first : start + last], slice(start + first, start + last), total)
 
-    def _batch(self, seeds: Tensor, rows: slice, total: int) -> NodeBatch:
+    def _batch(self, seeds: Tensor, rows: slice, total: int) -> SampledBatch:
         out = self.sampler.sample_from_nodes(NodeSamplerInput(None, seeds))
         weight = None if self.adjs[0].edge_weight is None else self.adjs[0].edge_weight[out.edge]
         if self._rescales and weight is not None:
@@ -135,7 +135,7 @@ class SampledNodes:
             for each in self.adjs
         ]
         x, y = self.x[out.node].to(self.device), self.y[seeds].to(self.device)
-        return NodeBatch(x, one_or_all(adjs), y, out.num_sampled_nodes, out.num_sampled_edges, rows, total)
+        return SampledBatch(x, one_or_all(adjs), y, out.num_sampled_nodes, out.num_sampled_edges, rows, total)
 
     @torch.no_grad()
     def outputs(self, network: GNN, rank: int, ranks: int, add: Callable[[Tensor], Tensor]) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from graphprism.cli.run_training import train_runs
 from graphprism.training import Run, build_model, load_best, train, train_lockstep
 from graphprism.training.node_data import NodeData
-from graphprism.training.sampled_nodes import SampledNodes
+from graphprism.training.sampled_graph import SampledGraph
 from tests.training.node_sets import numbers, small_run, small_set
 
 CPU = torch.device("cpu")
@@ -80,7 +80,7 @@ def test_parts_of_a_batch_have_the_outputs_of_the_whole(options):
     run = run_of(neighbors=2, batch_size=16, jk="cat", **options)
     dataset = small_set()
     model = build_model(run, dataset).double().eval()
-    data = SampledNodes(run, dataset, CPU)
+    data = SampledGraph(run, dataset, CPU)
     assert data.sampler.disjoint == (options != {"model": "mrs-gcn"})
     nodes = data.subset("train")
 
