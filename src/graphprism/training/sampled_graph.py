@@ -1,9 +1,10 @@
-"""The nodes of a graph in batches with sampled neighbours."""
+"""The nodes or links of a graph in batches with sampled neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ from graphprism.ops import RelationalAdj, edge_norm
 from graphprism.training.node_data import DTYPES, check_node_run, edges_of_run, one_or_all
 from graphprism.training.optim import epoch_order
 from graphprism.training.run import Run
+from graphprism.training.target_rows import TargetRows
 
-# Nodes that a convolution works on at once in an evaluation.
+# Nodes that a convolution works on at once in an evaluation, and nodes or pairs that are read of the states.
 _EVALUATED_AT_ONCE = 65_536
 # Coefficients that come from degrees: those of the whole graph. Means are taken of the neighbours that were sampled.
 _FROM_DEGREES = ("sym", "dir")
@@ -28,25 +30,29 @@ _FROM_DEGREES = ("sym", "dir")
 
 @dataclass(frozen=True, eq=False)
 class SampledBatch:
-    """The nodes of a step that this process works on, the first of the sampled ones.
+    """The nodes or pairs of a step that this process works on, with the neighbours that were sampled for them.
 
     Attributes:
         x: (N, F) features of all sampled nodes.
         adj: The sampled edges, with relations and coefficients of the whole graph; several where layers split apart.
-        y: Targets of the nodes of the step, (B,) classes or (B, T).
-        nodes: Sampled nodes of each hop, the step's own first.
+        y: Targets of the step, (B,) classes or (B, T).
+        at: (B,) or (2, B) where the nodes or both ends of the pairs are among the seeds.
+        nodes: Sampled nodes of each hop, the seeds first.
         edges: Sampled edges of each hop.
         rows: Where they stand in the order asked for.
-        total: Number of nodes of the step, those of other processes included.
+        total: Number of nodes or pairs of the step, those of other processes included.
+        data: Reads outputs.
     """
 
     x: Tensor
     adj: RelationalAdj | list[RelationalAdj]
     y: Tensor
+    at: Tensor
     nodes: list[int]
     edges: list[int]
     rows: slice
     total: int
+    data: TargetRows
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -54,74 +60,72 @@ class SampledBatch:
         hops = {"num_sampled_nodes_per_hop": self.nodes, "num_sampled_edges_per_hop": self.edges}
         return {"x": self.x, "edge_index": self.adj, **hops}
 
-    def read(self, output: Tensor) -> Tensor:
-        """The outputs of its nodes: what the network gives."""
-        return output
+    def read(self, states: Tensor) -> Tensor:
+        """Outputs for the nodes, which are the seeds, or for the pairs, of one row per seed."""
+        return states if self.at.dim() == 1 else self.data.read(states, self.at)
 
 
-class SampledGraph:
-    """The graph of a run, cut into batches of nodes with ``run.neighbors`` sampled neighbours of each in every hop.
+class SampledGraph(TargetRows):
+    """The graph of a run, cut into batches of nodes or pairs with ``run.neighbors`` sampled neighbours in every hop.
 
     What a node samples in an epoch follows from the seed of the run, whichever process works on it. Seeds share nodes
     unless that would make outputs depend on the division: with batch normalisation, and where directed layers sample
-    both ends of edges, every seed has nodes of its own.
+    both ends of edges, every seed has nodes of its own. Seeds of a pair are its two ends.
 
     Args:
         run: The run.
-        dataset: Nodes with targets.
+        dataset: Nodes or links with targets.
         device: Where the batches will be; the graph is sampled on the CPU, and goes there as a whole to be evaluated.
     """
 
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device) -> None:
         check_node_run(run, dataset)
-        conv, self.run, self.device, dtype = CONVOLUTIONS[run.model], run, device, DTYPES[run.precision]
-        if conv.edge_norm is None or not conv.takes_graph:
-            raise ValueError(f"`model` must be a convolution of this package with `neighbors`, got {run.model!r}")
+        self.run, self.device, dtype = run, device, DTYPES[run.precision]
+        super().__init__(run, dataset, dtype, torch.device("cpu"))
+        self._conv = CONVOLUTIONS[run.model]
         self.x = (row_normalise(dataset.x) if run.row_normalise else dataset.x).to(dtype)
-        is_classes = dataset.task == "multiclass"
-        self.y = dataset.y.long() if is_classes else dataset.y.view(dataset.y.size(0), -1).to(dtype)
-        self.masks = [mask[:, run.fold] for mask in (dataset.train_mask, dataset.val_mask, dataset.test_mask)]  # type: ignore[index]
         self.adjs = edges_of_run(run, dataset)  # one for every split, all of the same edges
         adj = self.adjs[0]
-        if conv.edge_norm in _FROM_DEGREES:
-            weight = edge_norm(adj.edge_index, adj.size, conv.edge_norm, dtype=dtype)
+        if self._conv.edge_norm in _FROM_DEGREES:
+            weight = edge_norm(adj.edge_index, adj.size, self._conv.edge_norm, dtype=dtype)
             self.adjs = [each.with_weight(weight) for each in self.adjs]
-        samples = run.neighbors != -1
-        data = Data(edge_index=adj.edge_index, num_nodes=self.x.size(0))
-        self.sampler = NeighborSampler(
-            data,
-            [-1 if run.neighbors is None else run.neighbors] * run.layers,
-            direction="both" if conv.directed else "in",
-            disjoint=run.norm is not None or conv.has_batch_norm or (samples and conv.directed),
-            seed=run.seed,
-        )
         self._whole: tuple[Tensor, RelationalAdj | list[RelationalAdj]] | None = None  # on the device, for evaluation
         self._kept: dict[Any, Any] = {}
         # a weighted sum of few neighbours gets the size of the sum of all; two directions share one weight
-        self._rescales = samples and conv.edge_norm == "sym"
+        self._rescales = run.neighbors != -1 and self._conv.edge_norm == "sym"
 
-    def subset(self, name: str) -> Tensor:
-        """Numbers of the nodes of ``"train"``, ``"val"`` or ``"test"``."""
-        return self.masks[("train", "val", "test").index(name)].nonzero().view(-1)
+    @cached_property
+    def sampler(self) -> NeighborSampler:
+        """Samples the graph; an evaluation alone does without."""
+        run, directed = self.run, self._conv.directed
+        samples = run.neighbors != -1
+        return NeighborSampler(
+            Data(edge_index=self.adjs[0].edge_index, num_nodes=self.x.size(0)),
+            [-1 if run.neighbors is None else run.neighbors] * run.layers,
+            direction="both" if directed else "in",
+            disjoint=run.norm is not None or self._conv.has_batch_norm or (samples and directed),
+            seed=run.seed,
+        )
 
     def training_rows(self, epoch: int) -> Tensor:
-        """The training nodes in the order of an epoch."""
-        nodes = self.subset("train")
-        return nodes[epoch_order(self.run.seed, epoch, nodes.numel())]
+        """The training nodes, or pairs with and without an edge, in the order of an epoch."""
+        rows = super().training_rows(epoch)
+        return rows[epoch_order(self.run.seed, epoch, rows.numel())]
 
-    def targets(self, nodes: Tensor) -> Tensor:
-        """Targets of these nodes."""
-        return self.y[nodes]
-
-    def batches(self, nodes: Tensor, batch_size: int, rank: int, ranks: int, epoch: int) -> Iterator[SampledBatch]:
-        """Batches of these nodes in their order; of each, the part that belongs to process ``rank`` of ``ranks``."""
+    def batches(self, rows: Tensor, batch_size: int, rank: int, ranks: int, epoch: int) -> Iterator[SampledBatch]:
+        """Batches of these rows in their order; of each, the part that belongs to process ``rank`` of ``ranks``."""
         self.sampler.set_epoch(epoch)
-        for start in range(0, nodes.numel(), batch_size):
-            total = min(batch_size, nodes.numel() - start)
+        for start in range(0, rows.numel(), batch_size):
+            total = min(batch_size, rows.numel() - start)
             first, last = part_of(total, rank, ranks)
-            yield self._batch(nodes[start + first : start + last], slice(start + first, start + last), total)
+            yield self._batch(rows[start + first : start + last], slice(start + first, start + last), total)
 
-    def _batch(self, seeds: Tensor, rows: slice, total: int) -> SampledBatch:
+    def _batch(self, own: Tensor, rows: slice, total: int) -> SampledBatch:
+        nodes = self.nodes(own)
+        if self.sampler.disjoint or nodes.dim() == 1:
+            seeds, at = nodes.flatten(), torch.arange(nodes.numel()).view(nodes.shape)
+        else:  # an end of several pairs is computed once
+            seeds, at = nodes.unique(return_inverse=True)
         out = self.sampler.sample_from_nodes(NodeSamplerInput(None, seeds))
         weight = None if self.adjs[0].edge_weight is None else self.adjs[0].edge_weight[out.edge]
         if self._rescales and weight is not None:
@@ -134,8 +138,9 @@ class SampledGraph:
             ).to(self.device)
             for each in self.adjs
         ]
-        x, y = self.x[out.node].to(self.device), self.y[seeds].to(self.device)
-        return SampledBatch(x, one_or_all(adjs), y, out.num_sampled_nodes, out.num_sampled_edges, rows, total)
+        x, y, at = (each.to(self.device) for each in (self.x[out.node], self.targets(own), at))
+        hops = (out.num_sampled_nodes, out.num_sampled_edges)
+        return SampledBatch(x, one_or_all(adjs), y, at, *hops, rows, total, self)
 
     @torch.no_grad()
     def outputs(self, network: GNN, rank: int, ranks: int, add: Callable[[Tensor], Tensor]) -> Tensor:
@@ -152,3 +157,8 @@ class SampledGraph:
         with in_parts(network, _EVALUATED_AT_ONCE, rank=rank, ranks=ranks, add=add, kept=self._kept):
             out: Tensor = network(*self._whole)
         return out
+
+    def outputs_of_rows(self, states: Tensor, rows: Tensor) -> Tensor:
+        """Outputs of nodes or pairs, on the CPU, of what `outputs` gave."""
+        parts = [self.read(states, self.nodes(part).to(states.device)) for part in rows.split(_EVALUATED_AT_ONCE)]
+        return torch.cat(parts).cpu()
