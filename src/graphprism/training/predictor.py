@@ -30,6 +30,7 @@ from graphprism.training.eager import install_readout, outputs_of_batch
 from graphprism.training.prepared_data import PreparedDataset
 from graphprism.training.processes import device_type
 from graphprism.training.run import Run
+from graphprism.training.run_splits import with_loops
 from graphprism.training.whole_graph import WholeGraph
 
 # Graphs that are evaluated at once.
@@ -197,6 +198,12 @@ class Predictor:
         if run.row_normalise:  # by what the features of training were lifted, not those of the new graph
             dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
             run = replace(run, row_normalise=False)
+        if run.self_loops and not run.undirected:  # of the types they had in training, which the new graph may lack
+            edges, types = with_loops(
+                dataset.edge_index.long(), dataset.edge_attr, dataset.x.size(0), self.form.get("loop_types") or []
+            )
+            dataset = replace(dataset, edge_index=edges, edge_attr=types, edge_ptr=torch.tensor([0, edges.size(1)]))
+            run = replace(run, self_loops=False)
         data = (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, self.device)
         rows = data.subset("train")
         with torch.no_grad():
