@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,10 @@ from graphprism.training.target_rows import TargetRows
 _EVALUATED_AT_ONCE = 65_536
 # Coefficients that come from degrees: those of the whole graph. Means are taken of the neighbours that were sampled.
 _FROM_DEGREES = ("sym", "dir")
+# Share of the free memory of a GPU up to which it holds the graph in an evaluation; beyond, the CPU does.
+_DEVICE_SHARE = 0.5
+# An edge with its type and weight, sorted by either end and by both.
+_BYTES_OF_EDGE = 96
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,8 @@ class SampledGraph(TargetRows):
     Args:
         run: The run.
         dataset: Nodes or links with targets.
-        device: Where the batches will be; the graph is sampled on the CPU, and goes there as a whole to be evaluated.
+        device: Where the batches will be. The graph is sampled on the CPU. To be evaluated it goes to the device as a
+            whole where that fits; else graph and states stay on the CPU, and the device gets parts.
     """
 
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device) -> None:
@@ -90,6 +96,7 @@ class SampledGraph(TargetRows):
             weight = edge_norm(adj.edge_index, adj.size, self._conv.edge_norm, dtype=dtype)
             self.adjs = [each.with_weight(weight) for each in self.adjs]
         self._whole: tuple[Tensor, RelationalAdj | list[RelationalAdj]] | None = None  # on the device, for evaluation
+        self._on_host: bool | None = None  # not known before the first evaluation
         self._kept: dict[Any, Any] = {}
         # a weighted sum of few neighbours gets the size of the sum of all; two directions share one weight
         self._rescales = run.neighbors != -1 and self._conv.edge_norm == "sym"
@@ -152,11 +159,29 @@ class SampledGraph(TargetRows):
             ranks: Number of processes.
             add: Sum of a tensor over all processes.
         """
-        if self._whole is None:
-            self._whole = self.x.to(self.device), one_or_all([adj.to(self.device) for adj in self.adjs])
-        with in_parts(network, _EVALUATED_AT_ONCE, rank=rank, ranks=ranks, add=add, kept=self._kept):
-            out: Tensor = network(*self._whole)
-        return out
+        if self._on_host is None:
+            self._on_host = self._is_too_large(network)
+        options: dict[str, Any] = {"rank": rank, "ranks": ranks, "add": add, "kept": self._kept}
+        if self._on_host:
+            # a copy of the network: to move it in training would take its weights from under the optimiser
+            network, whole = copy.deepcopy(network).cpu(), (self.x, one_or_all(self.adjs))
+            # NCCL adds up on devices alone
+            options |= {"device": self.device, "add": lambda part: add(part.to(self.device)).cpu()}
+        else:
+            if self._whole is None:
+                self._whole = self.x.to(self.device), one_or_all([adj.to(self.device) for adj in self.adjs])
+            whole = self._whole
+        with in_parts(network, _EVALUATED_AT_ONCE, **options):
+            found: Tensor = network(*whole)
+            return found
+
+    def _is_too_large(self, network: torch.nn.Module) -> bool:
+        """Whether an evaluation may not fit on a GPU: features, edges with their indices, states of some layers."""
+        if self.device.type != "cuda":
+            return False
+        states = 4 * self.x.size(0) * max(each.size(-1) for each in network.parameters()) * self.x.itemsize
+        needed = self.x.nbytes + _BYTES_OF_EDGE * self.adjs[0].num_edges + states
+        return needed > _DEVICE_SHARE * torch.cuda.mem_get_info(self.device)[0]
 
     def outputs_of_rows(self, states: Tensor, rows: Tensor) -> Tensor:
         """Outputs of nodes or pairs, on the CPU, of what `outputs` gave."""
