@@ -14,7 +14,7 @@ import torch
 from graphprism.adviser.candidates import Candidate
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
-from graphprism.training import Diverged, Run, Task, train, train_lockstep
+from graphprism.training import Diverged, Run, Task, train
 
 # Networks on graphs in a trial: a tenth of the paper's parameters in half of its layers, which a CPU trains in seconds.
 _BUDGET, _WIDTH, _LAYERS, _BATCH = 50_000, 64, 4, 16
@@ -133,9 +133,6 @@ def _survivors(trial: Trial, alive: list[str | None], larger_is_better: bool, ke
 def _trained(run: Run, dataset: PackedDataset, accelerator: str) -> RunResult | None:
     """A run to its end; None where it diverged."""
     try:
-        if accelerator != "cpu" and torch.cuda.is_available():
-            (result,) = train_lockstep([run], dataset, accelerator=accelerator)
-            return None if result.status == "diverged" else result
         return train(run, dataset, accelerator=accelerator)
     except Diverged:
         return None
