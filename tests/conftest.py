@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 # One thread, here and in the processes that tests start: their tensors are small, and on a busy machine threads that
 # wait for each other take ten times as long. It has to be said before torch is loaded.
@@ -19,6 +20,9 @@ torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+if TYPE_CHECKING:
+    from tests.warm_python import WarmPython
+
 SLOW_VARIABLE = "GRAPHPRISM_SLOW_TESTS"
 
 hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
@@ -31,6 +35,15 @@ def tolerance() -> Callable[[torch.dtype], dict[str, float]]:
     from graphprism.testing import tolerance
 
     return tolerance
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator["WarmPython"]:
+    """Starts processes in which importing torch takes no time (see warm_python.py)."""
+    from tests.warm_python import warm_python
+
+    with warm_python() as python:
+        yield python
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

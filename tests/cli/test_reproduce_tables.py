@@ -19,7 +19,6 @@ from graphprism.experiments.plan import plan, runs_to_do
 from graphprism.experiments.tables.figure_2 import one_thread
 from graphprism.experiments.tables.memory import MEMORY
 from graphprism.results import CellStatus, TableResult
-from tests.experiments.processes import start
 from tests.experiments.results_zoo import make_result
 
 FEW = ("--rows", "GCN", "--columns", "Test (MAE)", "--seeds", "1", "--epochs", "2", "--engine", "eager")
@@ -249,14 +248,15 @@ def test_full_disk_is_one_sentence_and_the_same_command_goes_on(data, tmp_path):
     assert reproduce(*words).exit_code == 0
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(data, tmp_path):
+def test_ctrl_c_says_that_the_same_command_goes_on(warm_python, data, tmp_path):
     (tmp_path / "ledger.jsonl").write_text('{"torn')
     words = ("orderings-64", "--rows", "GCN", "--epochs", "100000", "--data", data, "--out", tmp_path)
-    process = start("-m", "graphprism", "reproduce", *words)
-    while process.poll() is None and not list((tmp_path / "checkpoints").glob("*/*")):
+    process = warm_python.start("-m", "graphprism", "reproduce", *words)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list((tmp_path / "checkpoints").glob("*/*")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate()
     assert process.returncode == 130, errors
     lines = errors.strip().splitlines()
     assert lines[-1] == "stopped; the same command goes on"

@@ -3,8 +3,6 @@
 import copy
 import gc
 import pickle
-import subprocess
-import sys
 import weakref
 from io import BytesIO
 
@@ -311,13 +309,10 @@ os._exit(0)  # all is checked; threads of gloo that still run would abort the en
 """
 
 
-def test_converted_model_trains_in_two_processes(tmp_path):
-    ranks = [subprocess.Popen([sys.executable, "-c", DDP, str(rank), str(tmp_path)]) for rank in range(2)]
-    try:
-        assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
-    finally:
-        for rank in ranks:
-            rank.kill()
+def test_converted_model_trains_in_two_processes(warm_python, tmp_path):
+    ranks = [warm_python.start("-c", DDP, rank, tmp_path) for rank in range(2)]
+    said = [rank.communicate()[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
 
 
 class Difference(MessagePassing):

@@ -61,8 +61,8 @@ def test_interrupted_run_ends_as_if_it_was_not(tmp_path, options, make):
 
 
 @pytest.fixture(scope="module")
-def grid_in_process():
-    with host(Path(__file__).with_name("lockstep") / "forked_grid.py") as ask:
+def grid_in_process(warm_python):
+    with host(warm_python, Path(__file__).with_name("lockstep") / "forked_grid.py") as ask:
         yield lambda folder, **more: ask(
             {"runs": [asdict(run) for run in RUNS], "level": "node", "folder": str(folder), **more}
         )
