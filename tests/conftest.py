@@ -13,6 +13,8 @@ import hypothesis
 import pytest
 import torch
 
+from tests.pairwise import SLOW_VARIABLE
+
 # Figures are drawn into files, also where a display exists.
 os.environ["MPLBACKEND"] = "Agg"
 torch.set_num_threads(1)
@@ -22,8 +24,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 if TYPE_CHECKING:
     from tests.warm_python import WarmPython
-
-SLOW_VARIABLE = "GRAPHPRISM_SLOW_TESTS"
 
 hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
 hypothesis.settings.load_profile("graphprism")

@@ -171,6 +171,7 @@ def test_runtime_times_every_step(data, tmp_path):
     assert any("zinc12k" in note for note in table.notes)
 
 
+@pytest.mark.slow  # it takes a new interpreter, not the fork of one
 def test_memory_is_that_of_a_process_of_its_own(data, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("graphprism.experiments.tables.memory"), "MEMORY", MEMORY[:1])
     fat = bytearray(1_000_000_000)  # of this process: a count that a child takes over from its parent would show it

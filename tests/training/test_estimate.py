@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
-from graphprism.datasets import molecules
+from graphprism.datasets import molecules, save
 from graphprism.training import Run, estimate
 from graphprism.training import estimate as module_function
 from tests.training.test_targets import WHOLE, ring
@@ -56,7 +56,20 @@ def test_run_that_does_not_fit_is_not_tried_and_told_what_to_change(monkeypatch)
 
 
 def test_command_prints_a_line_for_each_model(tmp_path):
-    arguments = ["estimate", "--layers", "1", "--width", "4", "--epochs", "2", "--accelerator", "cpu"]
+    save(molecules(60), tmp_path / "small.npz")
+    arguments = [
+        "estimate",
+        "--dataset",
+        str(tmp_path / "small.npz"),
+        "--layers",
+        "1",
+        "--width",
+        "4",
+        "--epochs",
+        "2",
+        "--accelerator",
+        "cpu",
+    ]
     run = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
     assert run.exit_code == 0, run.output
     assert "gcn" in run.stdout
