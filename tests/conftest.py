@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 import torch
 
-from tests.pairwise import SLOW_VARIABLE
+from tests.pairwise import IS_SLOW, SLOW_VARIABLE
 
 # Figures are drawn into files, also where a display exists.
 os.environ["MPLBACKEND"] = "Agg"
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         missing["gpu"] = "needs a CUDA device, and torch finds none"
     # Not `-m "not slow"` among the options of pytest: a `-m gpu` on the command line would take its place.
-    if not os.environ.get(SLOW_VARIABLE):
+    if not IS_SLOW:
         missing["slow"] = f"takes minutes; {SLOW_VARIABLE}=1 or `make test-all` runs it"
     for item in items:
         for name, reason in missing.items():

@@ -1,6 +1,6 @@
 """Cases out of several parameters without their whole product.
 
-A fault usually needs one value, or two that meet. `pairwise` has every two values of two parameters in a case,
+A fault usually needs one value, or two that meet. `all_pairs` has every two values of two parameters in a case,
 `in_turn` every value; where the long tests run, both are the whole product.
 """
 
@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 SLOW_VARIABLE = "GRAPHPRISM_SLOW_TESTS"
+IS_SLOW = bool(os.environ.get(SLOW_VARIABLE))
 
 Values = Mapping[str, Any] | Sequence[Any]
 
 
-def pairwise(**parameters: Values) -> pytest.MarkDecorator:
+def all_pairs(**parameters: Values) -> pytest.MarkDecorator:
     """Marks a test with the fewest cases, nearly, in which any two values of two parameters meet.
 
     Parameters are lists of values, or values by their names in the report.
@@ -37,7 +38,7 @@ def _marked(parameters: Mapping[str, Values], rows: list[list[int]]) -> pytest.M
         [*values.items()] if isinstance(values, Mapping) else [(_name(value), value) for value in values]
         for values in parameters.values()
     ]
-    if os.environ.get(SLOW_VARIABLE):
+    if IS_SLOW:
         rows = [list(row) for row in itertools.product(*(range(len(column)) for column in columns))]
     cases = []
     for row in rows:

@@ -232,10 +232,13 @@ def test_damaged_data_is_one_sentence(tmp_path):
     fails_in_one_sentence("replace the file by a whole copy", "depth", "--data", tmp_path, "--out", tmp_path / "out")
 
 
-@pytest.mark.parametrize("table", [("parameters",), ("orderings-64", *FEW)])
+SMALL_FIGURE = ("figure-2", "--models", "gcn", "--graphs", "molecules", "--seeds", "1", "--layers", "2")
+
+
+@pytest.mark.parametrize("table", [SMALL_FIGURE, ("orderings-64", *FEW)])
 def test_folder_that_cannot_be_written_is_one_sentence(data, tmp_path, table):
     (tmp_path / "file").write_text("")
-    more = () if table == ("parameters",) else ("--data", data)
+    more = () if table == SMALL_FIGURE else ("--data", data)
     fails_in_one_sentence("Not a directory", *table, *more, "--out", tmp_path / "file" / "out")
 
 

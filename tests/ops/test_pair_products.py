@@ -8,7 +8,7 @@ import torch
 from graphprism.ops.batched.pair_products import PRODUCT, TILE, pair_product, pair_product_back, turn_matrices
 from graphprism.testing import tolerance
 from tests.ops.tables import NOTHING
-from tests.pairwise import in_turn, pairwise
+from tests.pairwise import all_pairs, in_turn
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 # Triton's interpreter cannot multiply bfloat16
@@ -63,7 +63,7 @@ def test_products_of_active_pairs(pair, dtype, size, impl, device):
         torch.testing.assert_close(ours[case.there].double(), exact[case.there], **_limits(dtype, channels))
 
 
-@pairwise(pair=PAIRS, gated=[True, False], dtype=DTYPES, size=SIZES)
+@all_pairs(pair=PAIRS, gated=[True, False], dtype=DTYPES, size=SIZES)
 def test_the_way_back(pair, gated, dtype, size, impl, device):
     channels, relations = pair
     case = Case(*size, channels, relations, dtype, device)

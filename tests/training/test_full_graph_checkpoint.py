@@ -15,6 +15,7 @@ from graphprism.training.checkpoint import RunFolder
 from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.node_data import NodeData
 from graphprism.training.train import _finish
+from tests.pairwise import in_turn
 from tests.training.checkpoints import parts_of, same_bits
 from tests.training.killable import host
 from tests.training.node_sets import numbers, small_run, small_set, sparse_set
@@ -144,9 +145,9 @@ def test_engine_that_runs_ahead_gives_the_same():
     assert [result.extra for result in ahead] == [result.extra for result in beside]
 
 
-@pytest.mark.parametrize(("stopped", "goes_on"), [(4, 5), (6, 5), (8, 9), (11, 9)])
-@pytest.mark.parametrize("count", [1, 2])
-def test_interrupted_while_the_engine_is_ahead(tmp_path, monkeypatch, stopped, goes_on, count):
+@in_turn(epochs_of=[(4, 5), (6, 5), (8, 9), (11, 9)], count=[1, 2])
+def test_interrupted_while_the_engine_is_ahead(tmp_path, monkeypatch, epochs_of, count):
+    stopped, goes_on = epochs_of
     monkeypatch.setattr(session, "_SHARE", 0)
     runs, epochs = RUNS[:count], []
     with pytest.raises(KeyboardInterrupt):

@@ -85,10 +85,10 @@ def test_array_over_a_pointer_of_the_file_is_refused(warm_python, tmp_path):
         pickle.dumps(Call(np.frombuffer, b"abcdefgh"), protocol=4),
         b"\x80\x04N.\x80",
         b"\x80\x02(" + b"\x85" * 10 + b".",
-        b"\x80\x02" + b"N" + b"\x85" * 300_000 + b"}h\x00.",  # tuples in tuples
-        b"\x80\x02}N" + b"\x85" * 300_000 + b"Ns.",  # ... as a key
-        b"\x80\x02cnumpy\ndtype\nN" + b"\x85" * 300_000 + b"\x85R.",  # ... as a name
-        b"\x80\x02N" + b"\x85" * 300_000 + b")R.",  # ... as what is called
+        b"\x80\x02" + b"N" + b"\x85" * 100_000 + b"}h\x00.",  # tuples in tuples
+        b"\x80\x02}N" + b"\x85" * 100_000 + b"Ns.",  # ... as a key
+        b"\x80\x02cnumpy\ndtype\nN" + b"\x85" * 100_000 + b"\x85R.",  # ... as a name
+        b"\x80\x02N" + b"\x85" * 100_000 + b")R.",  # ... as what is called
         b"\x80\x02]q\x00h\x00a.",  # a list in itself
         b"\x80\x02]Nar\xff\xff\xff\x7f" + b".N",  # memory for two thousand million names
     ],

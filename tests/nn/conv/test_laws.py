@@ -14,14 +14,14 @@ from graphprism.testing import (
     tolerance,
 )
 from tests.nn.conv.cases import GRAPHS, IN, LAYERS, RELATIONS, make_example, make_layer
-from tests.pairwise import in_turn, pairwise
+from tests.pairwise import all_pairs, in_turn
 
 KINDS = {"plain": {}, "weighted": {"weighted": True}, "soft": {"soft": True}}
 layers = pytest.mark.parametrize("name", LAYERS)
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
-@pairwise(name=[*LAYERS], graph=GRAPHS, kind=KINDS)
+@all_pairs(name=[*LAYERS], graph=GRAPHS, kind=KINDS)
 def test_numbering_of_nodes_and_order_of_edges(name, graph, kind):
     layer, example = make_layer(name), make_example(graph, **kind)
     assert_permutation_equivariant(layer, example)
@@ -39,7 +39,7 @@ def test_every_parameter_gets_a_gradient(name, kind):
     assert_every_parameter_has_gradient(make_layer(name), make_example(GRAPHS["random"], **kind))
 
 
-@pairwise(
+@all_pairs(
     name=[*LAYERS], kind={"weighted": {"weighted": True}, "soft": {"soft": True}}, graph=["multi-edges", "self-loops"]
 )
 def test_gradients(name, kind, graph):

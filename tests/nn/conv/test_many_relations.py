@@ -16,7 +16,7 @@ from graphprism.testing import (
     tolerance,
 )
 from tests.nn.conv.cases import GRAPHS, IN, LAYERS, OUT, make_example, make_layer
-from tests.pairwise import in_turn, pairwise
+from tests.pairwise import all_pairs, in_turn
 
 KINDS = {"plain": {}, "weighted": {"weighted": True}, "soft": {"soft": True}, "both": {"weighted": True, "soft": True}}
 ZOO = ("no-edges", "self-loops", "multi-edges", "hub", "directed", "random")
@@ -58,7 +58,7 @@ def assert_same(ours, theirs):
             torch.testing.assert_close(each, other, **tolerance(torch.double))
 
 
-@pairwise(name=[*LAYERS], graph=ZOO, kind=KINDS)
+@all_pairs(name=[*LAYERS], graph=ZOO, kind=KINDS)
 def test_active_pairs_give_what_all_pairs_give(choose, name, graph, kind):
     layer, example = make_layer(name), make_example(GRAPHS[graph], **kind)
     inputs = (example.x, example.edge_index, example.edge_type, example.edge_weight)
