@@ -25,7 +25,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if TYPE_CHECKING:
     from tests.warm_python import WarmPython
 
-hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
+hypothesis.settings.register_profile(
+    "graphprism", derandomize=True, deadline=None, max_examples=30 if IS_SLOW else 15, database=None
+)
 hypothesis.settings.load_profile("graphprism")
 
 

@@ -16,7 +16,6 @@ import graphprism as gp
 from graphprism.convert import MRSModel
 from tests.convert.test_convolutions import relative_error
 from tests.convert.test_models import OUT, Counted, F, N, features
-from tests.pairwise import in_turn
 
 X, EDGES, WEIGHT, ATTR = features("undirected")
 MODELS = {
@@ -223,7 +222,11 @@ def test_copies_compute_the_same_and_split_for_themselves(name, how):
 
 # torch looks at `.grad` of what passes from one compiled part to the next, and warns of its own look
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-@in_turn(name=[*MODELS], given=[False, True])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("gcn", False), ("gin", True), ("generic", False)]
+    + [pytest.param(name, given, marks=pytest.mark.slow) for name in MODELS for given in (False, True)],
+)
 def test_converted_model_compiles(name, given):
     model = converted(name)
     part(model)
