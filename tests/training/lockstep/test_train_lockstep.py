@@ -124,7 +124,10 @@ def test_the_same_bits_twice_and_nothing_global_is_changed():
     assert found[0][0] != found[0][1]
 
 
-@in_turn(model=["mrs-gcn", "gat", "mrs-gated-gcn"], precision=["float32", "bf16"])
+@in_turn(
+    model=["mrs-gcn", "gat", "mrs-gated-gcn", "mrs-gin", "mrs-gine", "mrs-gin"],
+    precision=["float32", "bf16", "bf16", "bf16", "bf16", "float32"],
+)
 def test_less_precision_is_near(precision, model):
     runs = [replace(run, model=model, epochs=2) for run in RUNS[:2]]
     exact = train_lockstep(runs, DATASET, accelerator="cpu")
