@@ -39,6 +39,7 @@ def _marked(parameters: Mapping[str, Values], rows: list[list[int]]) -> pytest.M
         for values in parameters.values()
     ]
     if IS_SLOW:
+        columns = [[*dict(column).items()] for column in columns]  # a value may have several turns
         rows = [list(row) for row in itertools.product(*(range(len(column)) for column in columns))]
     cases = []
     for row in rows:
