@@ -37,17 +37,15 @@ def interrupted_at(epoch):
     return stop
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+@in_turn(
+    options=[
         {"dropout": 0.5},
         {"model": "dir-sage", "patience": 3, "lr": 0.1},
-        {"input_dropout": True, "dropout": 0.5, "precision": "float32"},
         {"schedule": "cosine", "warmup": 3, "optimizer": "adamw", "weight_decay": 0.1},
+        {"input_dropout": True, "dropout": 0.5, "precision": "float32"},
     ],
-    ids=str,
+    make={"dense": small_set, "sparse": sparse_set},
 )
-@pytest.mark.parametrize("make", [small_set, sparse_set])
 def test_interrupted_run_ends_as_if_it_was_not(tmp_path, options, make):
     run, epochs = small_run(**options), []
     whole = train(run, make(), folder=tmp_path / "whole")
