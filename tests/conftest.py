@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 # One thread, here and in the processes that tests start: their tensors are small, and on a busy machine threads that
 # wait for each other take ten times as long. It has to be said before torch is loaded.
@@ -12,6 +13,8 @@ import hypothesis
 import pytest
 import torch
 
+from tests.pairwise import IS_SLOW, SLOW_VARIABLE
+
 # Figures are drawn into files, also where a display exists.
 os.environ["MPLBACKEND"] = "Agg"
 torch.set_num_threads(1)
@@ -19,9 +22,12 @@ torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW_VARIABLE = "GRAPHPRISM_SLOW_TESTS"
+if TYPE_CHECKING:
+    from tests.warm_python import WarmPython
 
-hypothesis.settings.register_profile("graphprism", derandomize=True, deadline=None, max_examples=30, database=None)
+hypothesis.settings.register_profile(
+    "graphprism", derandomize=True, deadline=None, max_examples=30 if IS_SLOW else 15, database=None
+)
 hypothesis.settings.load_profile("graphprism")
 
 
@@ -33,12 +39,21 @@ def tolerance() -> Callable[[torch.dtype], dict[str, float]]:
     return tolerance
 
 
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator["WarmPython"]:
+    """Starts processes in which importing torch takes no time (see warm_python.py)."""
+    from tests.warm_python import warm_python
+
+    with warm_python() as python:
+        yield python
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing = {}
     if not torch.cuda.is_available():
         missing["gpu"] = "needs a CUDA device, and torch finds none"
     # Not `-m "not slow"` among the options of pytest: a `-m gpu` on the command line would take its place.
-    if not os.environ.get(SLOW_VARIABLE):
+    if not IS_SLOW:
         missing["slow"] = f"takes minutes; {SLOW_VARIABLE}=1 or `make test-all` runs it"
     for item in items:
         for name, reason in missing.items():

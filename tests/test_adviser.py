@@ -36,6 +36,7 @@ def test_split_that_is_better_on_every_seed_is_advised():
     assert (advice.run.model, advice.run.split) == ("mrs-gcn", "degree")
     assert advice.sentence.startswith('Split by "degree" (high confidence): +0.193 ± ')
     assert advice.evidence[0].difference == pytest.approx(0.19333, rel=1e-3)
+    assert advice.evidence[0].error == pytest.approx(0.01 / 3, rel=1e-3)  # of differences 0.20, 0.19 and 0.19
 
 
 def test_split_that_is_worse_is_advised_against():
@@ -51,7 +52,7 @@ def test_difference_within_its_error_is_no_reason_to_split():
 
 
 def test_diverged_split_is_not_advised():
-    advice = advice_of([0.5, 0.6], [0.3, float("inf")])
+    advice = advice_of([0.5, 0.6, 0.55], [0.3, 0.41, float("inf")])
     assert advice.split is None
     assert advice.evidence[0].candidate.left_out == "diverged"
     assert json.loads(advice.to_json())["split"] is None

@@ -73,9 +73,10 @@ def environment(tmp_path):
     return {**os.environ, **paths, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
 
 
-def test_every_module_can_be_imported_and_a_run_trained_without_posix(tmp_path, environment):
-    command = [sys.executable, "-c", HIDE + IMPORT_ALL + TRAIN]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_every_module_can_be_imported_and_a_run_trained_without_posix(warm_python, tmp_path, environment):
+    done = warm_python.run(
+        "-W", "ignore", "-c", HIDE + IMPORT_ALL + TRAIN, cwd=tmp_path, MODULES=environment["MODULES"]
+    )
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "ledger.jsonl").read_text("utf-8").splitlines()) == 1
 

@@ -55,7 +55,7 @@ def test_analysis_exports_what_its_packages_export(package):
         assert name in analysis.__all__
 
 
-def test_collapse_is_the_function_and_its_package_can_still_be_imported_from():
+def test_collapse_is_the_function_and_its_package_can_still_be_imported_from(warm_python):
     code = (
         "import graphprism.analysis\n"
         "from graphprism.analysis.collapse import collapse, rank_one_distance\n"
@@ -64,4 +64,5 @@ def test_collapse_is_the_function_and_its_package_can_still_be_imported_from():
         "assert gp.collapse is graphprism.analysis.collapse is collapse and callable(collapse)\n"
         "assert gp.rank_one_distance is rank_one_distance\n"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, env=ENVIRONMENT)
+    done = warm_python.run("-W", "ignore", "-c", code)
+    assert done.returncode == 0, done.stderr

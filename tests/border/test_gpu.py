@@ -16,6 +16,7 @@ from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj
 from tests.border.bad_on_gpu import CASES
 from tests.border.test_no_sync import LAYERS
+from tests.pairwise import all_pairs
 
 pytestmark = pytest.mark.gpu
 
@@ -32,12 +33,15 @@ def make_input(nodes, edges, width, soft, weighted):
     return [each if each is None else each.cuda() for each in (x, e, t, w)]
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
-@pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize(("nodes", "edges", "width"), [(30, 90, 16), (300, 900, 128), (5_000, 120_000, 64)])
-def test_layer_does_not_wait_for_the_device(name, backward, soft, weighted, nodes, edges, width):
+@all_pairs(
+    name=[*LAYERS],
+    sizes=[(30, 90, 16), (300, 900, 128), (5_000, 120_000, 64)],
+    backward={"forward": False, "backward": True},
+    soft={"hard": False, "soft": True},
+    weighted={"plain": False, "weighted": True},
+)
+def test_layer_does_not_wait_for_the_device(name, backward, soft, weighted, sizes):
+    nodes, edges, width = sizes
     layer = LAYERS[name](width).cuda()
     inputs = make_input(nodes, edges, width, soft, weighted)
 

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
+
+pytestmark = pytest.mark.usefixtures("few_molecules")
 
 
 def advise(*arguments):

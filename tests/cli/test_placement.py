@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,12 +51,12 @@ def test_first_process(monkeypatch, name):
     assert Placement("cpu", 1, 1, "eager").is_rank0
 
 
-def test_two_processes_write_and_print_once(tmp_path):
+def test_two_processes_write_and_print_once(warm_python, tmp_path):
     save(molecules(120), tmp_path / "small.npz")
     words = ["--dataset", "small", "--data", tmp_path, "--accelerator", "cpu", "--devices", "2", "--model", "gcn,sage"]
     size = ["--width", "8", "--layers", "1", "--epochs", "2"]
-    command = [sys.executable, "-W", "ignore", "-m", "graphprism", "train", *words, *size, "--out", tmp_path / "out"]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+    command = ["-m", "graphprism", "train", *words, *size, "--out", tmp_path / "out"]
+    done = warm_python.run("-W", "ignore", *command, PYTHONWARNINGS="ignore")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("small: 100 / 10 / 10 graphs") == done.stdout.count("The results are in") == 1
     results = Ledger(tmp_path / "out" / "ledger.jsonl").read()

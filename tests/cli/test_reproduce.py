@@ -87,7 +87,7 @@ def test_wrong_input_is_one_sentence(tmp_path, monkeypatch, arguments, words):
 
 
 @needs_data("zinc12k.npz", "cora.npz")
-@pytest.mark.parametrize("graphs", ["zinc", "cora"])
+@pytest.mark.parametrize("graphs", ["cora", pytest.param("zinc", marks=pytest.mark.slow)])
 def test_real_graphs_show_the_collapse(tmp_path, graphs):
     run = figure_2(tmp_path, "--graphs", graphs, "--seeds", "2")
     assert run.exit_code == 0, run.output

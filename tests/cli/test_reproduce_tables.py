@@ -19,7 +19,6 @@ from graphprism.experiments.plan import plan, runs_to_do
 from graphprism.experiments.tables.figure_2 import one_thread
 from graphprism.experiments.tables.memory import MEMORY
 from graphprism.results import CellStatus, TableResult
-from tests.experiments.processes import start
 from tests.experiments.results_zoo import make_result
 
 FEW = ("--rows", "GCN", "--columns", "Test (MAE)", "--seeds", "1", "--epochs", "2", "--engine", "eager")
@@ -172,6 +171,7 @@ def test_runtime_times_every_step(data, tmp_path):
     assert any("zinc12k" in note for note in table.notes)
 
 
+@pytest.mark.slow  # it takes a new interpreter, not the fork of one
 def test_memory_is_that_of_a_process_of_its_own(data, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("graphprism.experiments.tables.memory"), "MEMORY", MEMORY[:1])
     fat = bytearray(1_000_000_000)  # of this process: a count that a child takes over from its parent would show it
@@ -232,10 +232,13 @@ def test_damaged_data_is_one_sentence(tmp_path):
     fails_in_one_sentence("replace the file by a whole copy", "depth", "--data", tmp_path, "--out", tmp_path / "out")
 
 
-@pytest.mark.parametrize("table", [("parameters",), ("orderings-64", *FEW)])
+SMALL_FIGURE = ("figure-2", "--models", "gcn", "--graphs", "molecules", "--seeds", "1", "--layers", "2")
+
+
+@pytest.mark.parametrize("table", [SMALL_FIGURE, ("orderings-64", *FEW)])
 def test_folder_that_cannot_be_written_is_one_sentence(data, tmp_path, table):
     (tmp_path / "file").write_text("")
-    more = () if table == ("parameters",) else ("--data", data)
+    more = () if table == SMALL_FIGURE else ("--data", data)
     fails_in_one_sentence("Not a directory", *table, *more, "--out", tmp_path / "file" / "out")
 
 
@@ -249,14 +252,15 @@ def test_full_disk_is_one_sentence_and_the_same_command_goes_on(data, tmp_path):
     assert reproduce(*words).exit_code == 0
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(data, tmp_path):
+def test_ctrl_c_says_that_the_same_command_goes_on(warm_python, data, tmp_path):
     (tmp_path / "ledger.jsonl").write_text('{"torn')
     words = ("orderings-64", "--rows", "GCN", "--epochs", "100000", "--data", data, "--out", tmp_path)
-    process = start("-m", "graphprism", "reproduce", *words)
-    while process.poll() is None and not list((tmp_path / "checkpoints").glob("*/*")):
+    process = warm_python.start("-m", "graphprism", "reproduce", *words)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list((tmp_path / "checkpoints").glob("*/*")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate()
     assert process.returncode == 130, errors
     lines = errors.strip().splitlines()
     assert lines[-1] == "stopped; the same command goes on"

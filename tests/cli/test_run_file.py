@@ -1,4 +1,5 @@
 import csv
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,8 @@ from graphprism.experiments import Ledger
 from graphprism.training import Run
 
 SMALL = ("--model", "gcn", "--layers", "1", "--width", "4", "--epochs", "3")
+
+pytestmark = pytest.mark.usefixtures("few_molecules")
 
 
 def train(*arguments):
@@ -74,8 +77,6 @@ def test_csv_log_continues(tmp_path):
 
 
 def test_log_that_starts_later_keeps_earlier_epochs(tmp_path):
-    from dataclasses import replace
-
     from graphprism.cli.epoch_log import EpochLog
     from graphprism.training import EpochReport
 

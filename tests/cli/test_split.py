@@ -31,6 +31,14 @@ def test_split_writes_types_and_prints_counts(edges, tmp_path):
     assert "writing" in done.stderr
 
 
+def test_split_takes_the_options_of_split_file(edges, tmp_path):
+    words = ("--source", "target", "--target", "source", "--nodes", "7", "--undirected", "-o", tmp_path / "out.parquet")
+    done = run(edges, *words)
+    assert done.exit_code == 0, done.output
+    found = open_split(tmp_path / "out.parquet")
+    assert (found.num_nodes, found.source, found.target, found.num_edges) == (7, "target", "source", 8)
+
+
 def test_split_prints_sql(edges):
     done = run(edges, "--by", "direction", "--sql", "duckdb")
     assert done.exit_code == 0

@@ -1,8 +1,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -217,24 +215,10 @@ def test_diverged(data, out):
     assert len(Ledger(out / "ledger.jsonl").read()) == 1
 
 
-def test_interrupted_run_goes_on(data, out):
+def test_interrupted_run_goes_on(warm_python, data, out):
     words = ["--model", "gcn", "--width", "8", "--epochs", "160"]
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "graphprism",
-        "train",
-        *SMALL,
-        *words,
-        "--data",
-        data,
-        "--out",
-        out,
-    ]
-    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
+    command = ["-m", "graphprism", "train", *SMALL, *words, "--data", data, "--out", out]
+    with warm_python.start("-W", "ignore", *command) as process:
         assert "epoch 20/160" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
@@ -251,13 +235,11 @@ def test_interrupted_run_goes_on(data, out):
     assert len(result.history["val"]) == 160
 
 
-def test_interrupted_before_the_first_epoch(out):
-    command = [sys.executable, "-W", "ignore", "-m", "graphprism", "train", "--epochs", "1", "--out", out]
-    with subprocess.Popen(
-        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("molecules: 10,000")
+def test_interrupted_before_the_first_epoch(warm_python, tmp_path, out):
+    save(molecules(1000), tmp_path / "many.npz")  # an epoch of seconds
+    words = ["--dataset", "many", "--batch-size", "1", "--data", tmp_path, "--out", out]
+    with warm_python.start("-W", "ignore", "-m", "graphprism", "train", *SMALL, *words) as process:
+        assert process.stdout.readline().startswith("many: 834 / 83")
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130

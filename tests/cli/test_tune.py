@@ -4,6 +4,7 @@ from typer.testing import CliRunner
 from graphprism.cli.app import app
 
 pytest.importorskip("optuna")
+pytestmark = pytest.mark.usefixtures("few_molecules")
 
 
 def test_tune_writes_the_best_settings_that_train_takes(tmp_path):

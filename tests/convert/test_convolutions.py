@@ -6,6 +6,7 @@ from torch_geometric.nn import conv
 
 from graphprism.convert import to_mrs
 from tests.convert.cases import CASES, REASONS, TABLE, outcome, table
+from tests.pairwise import all_pairs
 
 TRIED = [name for name in CASES if name not in REASONS]
 
@@ -49,9 +50,7 @@ def test_conversion_table_is_up_to_date():
     assert TABLE.read_text("utf-8") == table(), "run `python tests/convert/cases.py`"
 
 
-@pytest.mark.parametrize("name", TRIED)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("split", ["degree", "soft"])
+@all_pairs(name=TRIED, split=["degree", "soft"], dtype=[torch.float64, torch.float32])
 def test_converted_convolution_is_the_same_function(name, dtype, split):
     if outcome(name)[0] == "refused":
         with pytest.raises(ValueError, match="must have"):

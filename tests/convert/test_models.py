@@ -11,6 +11,7 @@ from graphprism.convert.own_layers import OwnLayer
 from graphprism.nn import MRSGCNConv
 from graphprism.nn.conv.relational_conv import RelationalConv
 from tests.convert.test_convolutions import inputs, out_and_gradients, relative_error
+from tests.pairwise import all_pairs
 
 N, F, OUT, D = 12, 6, 4, 3
 
@@ -90,9 +91,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("kind", ["directed", "undirected"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@all_pairs(name=[*MODELS], kind=["directed", "undirected"], dtype=[torch.float64, torch.float32])
 def test_converted_model_is_the_same_function(name, kind, dtype):
     make, extra = MODELS[name] if isinstance(MODELS[name], tuple) else (MODELS[name], None)
     x, edge_index, weight, attr = features(kind)

@@ -134,4 +134,6 @@ def test_folds_of_cross_validation():
     divisions = parse_folds(np.arange(10) % 5)
     assert divisions.shape == (10, 5)
     assert all(np.bincount(column).tolist() == [6, 2, 2] for column in divisions.T)
+    # in division k the rows of fold k are the test, those of the next one validation
+    assert divisions[:5, 1].tolist() == [0, 2, 1, 0, 0]
     assert parse_folds(np.array([0.5, 1.0])) is None

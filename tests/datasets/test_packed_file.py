@@ -1,16 +1,12 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-import graphprism
 from graphprism.datasets import DatasetFileError, PackedDataset, molecules, read, save
 from tests.datasets.rewrite import members, rewrite
 from tests.datasets.small_sets import one_graph, three_graphs
@@ -187,14 +183,12 @@ save(molecules(60, seed=1), sys.argv[1])
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 @pytest.mark.parametrize("old", [False, True])
-def test_a_process_killed_while_writing(tmp_path, old):
+def test_a_process_killed_while_writing(warm_python, tmp_path, old):
     path = tmp_path / "set.npz"
     if old:
         save(molecules(60), path)
-    environment = {**os.environ, "PYTHONPATH": str(Path(graphprism.__file__).parents[1])}
-    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(path), "2000"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
-        assert process.stdout.readline() == b"half\n"
+    with warm_python.start("-W", "ignore", "-c", KILLED, path, 2000) as process:
+        assert process.stdout.readline() == "half\n"
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert [file.stat().st_size > 2000 for file in tmp_path.glob(".set.npz.*.tmp")] == [True]  # it was in the middle

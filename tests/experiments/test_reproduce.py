@@ -11,7 +11,7 @@ from graphprism.experiments import CellSpec, Ledger, Reproduction, Settings, Tab
 from graphprism.experiments.runner import Listener, run_missing
 from graphprism.results import CellStatus, TableResult
 from graphprism.training import Run, train
-from tests.experiments.processes import ROOT, start
+from tests.experiments.processes import ROOT
 from tests.experiments.results_zoo import make_result
 from tests.experiments.tiny_table import TINY, save_tiny
 
@@ -157,11 +157,11 @@ def kill_in_the_middle(workers):
     raise AssertionError(workers.stderr.read())
 
 
-def test_two_processes_train_each_run_once_and_one_that_is_killed_is_replaced(data, tmp_path):
-    workers = start(WORKERS, data, tmp_path, 2, 8, 2)
+def test_two_processes_train_each_run_once_and_one_that_is_killed_is_replaced(warm_python, data, tmp_path):
+    workers = warm_python.start(WORKERS, data, tmp_path, 2, 8, 2)
     before = kill_in_the_middle(workers)
     killed, key, _ = before[-1]
-    said, errors = workers.communicate(timeout=120)
+    said, errors = workers.communicate()
     assert workers.returncode == 1, f"one of two was killed: {errors}"
     after = [line.split() for line in said.splitlines()]
     assert len({pid for pid, _, _ in before + after}) == 2, "both had a part of the work"

@@ -11,6 +11,7 @@ from graphprism.experiments.plan import plan, runs_to_do
 from graphprism.experiments.tables.strong import BASES
 from graphprism.training import Run
 from graphprism.training.build_model import parameters_of, width_of
+from tests.pairwise import in_turn
 
 ZINC = molecules(40)
 SPLIT_FIELDS = {"model", "split", "width", "budget"}
@@ -42,8 +43,7 @@ def changed(first: Run, second: Run) -> set[str]:
     return {each.name for each in fields(Run) if getattr(first, each.name) != getattr(second, each.name)}
 
 
-@pytest.mark.parametrize("column", STRONG.columns)
-@pytest.mark.parametrize("base", BASES)
+@in_turn(base=[*BASES], column=STRONG.columns)
 def test_splits_have_the_recipe_and_the_parameters_of_the_plain_network(base, column):
     plain = run_at(STRONG, base, column)
     budget = parameters(plain)

@@ -10,6 +10,7 @@ from graphprism.loader import in_parts, layerwise
 from graphprism.nn import CONVOLUTIONS, GNN, MRSGatedGCNConv, MRSGCNConv
 from graphprism.ops import RelationalAdj
 from tests.loader.graphs import small_data
+from tests.pairwise import in_turn
 
 
 @pytest.mark.parametrize("name", sorted(set(CONVOLUTIONS) - {"mlp"}))
@@ -18,7 +19,7 @@ def test_layerwise_is_the_forward_of_every_convolution(name):
     data = small_data(norm=None)
     torch.manual_seed(0)
     more = {"num_edge_types": 4} if conv.takes_edge_attr else {"in_channels": 5}
-    model = GNN(name, 8, 3, 3, jk="cat", norm="layer", start="independent", residual=True, **more)
+    model = GNN(name, 8, 3, 2, jk="cat", norm="layer", start="independent", residual=True, **more)
     model = model.double().eval()
     data.edge_attr = torch.arange(data.num_edges) % 4 if conv.takes_edge_attr else None
     expected = model(data.x, data.edge_index, data.edge_type, edge_attr=data.edge_attr)
@@ -46,8 +47,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("converted", [False, True])
+@in_turn(name=[*MODELS, "GCN"], converted=[False, True])
 def test_layerwise_of_models_of_pyg(name, converted):
     data = small_data(norm=None)
     torch.manual_seed(0)

@@ -269,6 +269,9 @@ def test_negative_links_belong_to_their_link():
         return out.node[out.metadata[1]][:, len(numbers) :].t().tolist()
 
     assert negatives([4, 9, 30]) == [*negatives([4]), *negatives([9]), *negatives([30])]
+    first = negatives([4, 9, 30])
+    sampler.set_epoch(1)
+    assert negatives([4, 9, 30]) != first
     weights = torch.zeros(60)
     weights[[7, 8]] = torch.tensor([1.0, 3.0])
     index = EdgeSamplerInput(torch.arange(200), *data.edge_index[:, :200])

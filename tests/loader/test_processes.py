@@ -9,8 +9,8 @@ from tests.training.killable import host
 
 
 @pytest.fixture(scope="module")
-def run_loop():
-    with host(Path(__file__).with_name("own_loop.py")) as ask:
+def run_loop(warm_python):
+    with host(warm_python, Path(__file__).with_name("own_loop.py")) as ask:
         yield ask
 
 

@@ -8,12 +8,15 @@ import torch
 from graphprism.ops.batched.pair_products import PRODUCT, TILE, pair_product, pair_product_back, turn_matrices
 from graphprism.testing import tolerance
 from tests.ops.tables import NOTHING
+from tests.pairwise import all_pairs, in_turn
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 # Triton's interpreter cannot multiply bfloat16
 DTYPES = [torch.float32, torch.float16 if INTERPRETED else torch.bfloat16]
 # runs and rows: a part of a tile, several tiles, and so many that other shapes of programs are chosen
 SIZES = [(2, 40), (3, 150), (40, 130)]
+# channels and relations
+PAIRS = [(16, 2), (48, 3), (144, 3), (32, 5), (272, 2), (32, 9)]
 
 
 @pytest.fixture(params=["reference", pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
@@ -49,11 +52,10 @@ class Case:
         self.there = rows_of.repeat_interleave(channels, dim=2)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("channels", "relations"), [(16, 2), (48, 3), (144, 3), (32, 5), (272, 2), (32, 9)])
-@pytest.mark.parametrize(("runs", "rows"), SIZES)
-def test_products_of_active_pairs(runs, rows, channels, relations, dtype, impl, device):
-    case = Case(runs, rows, channels, relations, dtype, device)
+@in_turn(pair=PAIRS, dtype=DTYPES, size=SIZES)
+def test_products_of_active_pairs(pair, dtype, size, impl, device):
+    channels, relations = pair
+    case = Case(*size, channels, relations, dtype, device)
     for matrix in (*case.matrices, case.matrices[0].contiguous()):
         ours = pair_product(case.x, matrix, case.active, impl=impl)
         exact = torch.bmm(case.x.double(), matrix.double())
@@ -61,12 +63,10 @@ def test_products_of_active_pairs(runs, rows, channels, relations, dtype, impl, 
         torch.testing.assert_close(ours[case.there].double(), exact[case.there], **_limits(dtype, channels))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("channels", "relations"), [(16, 2), (48, 3), (144, 3), (32, 5), (272, 2), (32, 9)])
-@pytest.mark.parametrize(("runs", "rows"), SIZES)
-@pytest.mark.parametrize("gated", [True, False])
-def test_the_way_back(gated, runs, rows, channels, relations, dtype, impl, device):
-    case = Case(runs, rows, channels, relations, dtype, device)
+@all_pairs(pair=PAIRS, gated=[True, False], dtype=DTYPES, size=SIZES)
+def test_the_way_back(pair, gated, dtype, size, impl, device):
+    channels, relations = pair
+    case = Case(*size, channels, relations, dtype, device)
     wide = torch.where(case.there, case.back.double(), 0)
     exact = torch.bmm(wide, case.matrices[1].double().transpose(1, 2))
     exact = torch.where(case.gate > 0, exact, 0) if gated else exact

@@ -9,6 +9,7 @@ from graphprism.ops.batched.padded_products import Columns
 from graphprism.ops.batched.relational_stack import BACKENDS, relational_stack
 from tests.ops.cases import GRAPHS, normal
 from tests.ops.tables import both, both_of, repeated
+from tests.pairwise import all_pairs
 
 
 def make_layers(count, channels=5, num_relations=3, *front):
@@ -38,10 +39,7 @@ def test_by_hand(impl):
     assert relational_stack(-x, table, weights[:1], biases[:1], impl=impl)[0].item() == 0
 
 
-@pytest.mark.parametrize("used", [[2], [0, 1, 2], [1], [0, 2]], ids=str)
-@pytest.mark.parametrize("residual", [False, True])
-@pytest.mark.parametrize("impl", BACKENDS)
-@pytest.mark.parametrize("name", GRAPHS)
+@all_pairs(name=[*GRAPHS], used=[[2], [0, 1, 2], [1], [0, 2]], impl=[*BACKENDS], residual=[False, True])
 def test_equals_one_layer_after_another(name, impl, residual, used):
     adj, table = both_of(name, "sym")
     x, (weights, biases) = normal(adj.size[0], 5), make_layers(3)

@@ -9,6 +9,7 @@ import torch
 from graphprism.ops.relu_normalize import FORWARD, relu_normalize
 from graphprism.testing import tolerance
 from tests.ops.states import PARTS, States
+from tests.pairwise import all_pairs
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
@@ -24,9 +25,7 @@ def device():
     return "cpu" if INTERPRETED else "cuda"
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("names", PARTS, ids="-".join)
+@all_pairs(names=PARTS, shape=SHAPES, dtype=[torch.float64, torch.float32, torch.bfloat16])
 def test_outputs_equal_the_reference(names, shape, dtype, device):
     states = States(shape, names, dtype, device)
     with torch.no_grad():
@@ -43,10 +42,7 @@ def test_outputs_equal_the_reference(names, shape, dtype, device):
         torch.testing.assert_close(over, ours, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("shape", SHAPES[::3], ids=str)
-@pytest.mark.parametrize("names", PARTS, ids="-".join)
-@pytest.mark.parametrize("used", ["rows", "largest", "both"])
+@all_pairs(names=PARTS, used=["rows", "largest", "both"], shape=SHAPES[::3], dtype=[torch.float64, torch.float32])
 def test_gradients_equal_the_reference(used, names, shape, dtype, device):
     states = States(shape, names, dtype, device)
     found = states.gradients(relu_normalize, used, impl="triton")

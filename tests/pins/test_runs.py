@@ -126,8 +126,8 @@ def test_run_has_the_same_history_and_weights(engine, name):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_same_run_twice_gives_the_same_bits(engine):
-    for name in list(ENGINES[engine][1])[-3:]:
-        assert differences(measure_one(engine, name), measure_one(engine, name)) == []
+    name = list(ENGINES[engine][1])[-2]  # with dropout, where the engine has it
+    assert differences(measure_one(engine, name), measure_one(engine, name)) == []
 
 
 def test_best_weights_are_not_those_of_the_start():

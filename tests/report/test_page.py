@@ -77,6 +77,7 @@ def test_look_up_stands_beside_the_score_and_warns(document):
     assert len(rows) == 4
     assert all("look-up 0.693, majority 0.22⚠ look-up is close" in row.text for row in rows)
     assert "In 8 runs a look-up" in document.one("ul", class_="warnings").text
+    assert "1 run diverged: the loss was not a finite number." in document.one("ul", class_="warnings").text
 
 
 def test_list_of_runs(document):

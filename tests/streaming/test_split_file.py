@@ -1,15 +1,12 @@
 """Splits of files against the same splits in memory."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
-import graphprism
 from graphprism.streaming import EdgeFileError, edge_file, open_split, split_file
 from tests.streaming.cases import SPLITS, in_memory, random_edges, write
 
@@ -155,15 +152,13 @@ split_file(edges, output, "degree * direction * attr(bond)", progress=kill)
 """
 
 
-def test_split_file_goes_on_after_sigkill_and_writes_the_same_bytes(tmp_path, monkeypatch):
+def test_split_file_goes_on_after_sigkill_and_writes_the_same_bytes(warm_python, tmp_path, monkeypatch):
     monkeypatch.setattr(edge_file, "CHUNK", 128)
     columns, split = random_edges(), "degree * direction * attr(bond)"
     path, output = write(tmp_path / "in.parquet", columns), tmp_path / "out.parquet"
     for name, at in (("spilling", 400), ("writing", 320)):
-        arguments = [str(path), str(output), name, str(at)]
-        environment = {"PYTHONPATH": str(Path(graphprism.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", CHILD, *arguments], env=environment, check=False)
-        assert done.returncode == -9
+        done = warm_python.run("-W", "ignore", "-c", CHILD, path, output, name, at)
+        assert done.returncode == -9, done.stderr
         assert not output.exists()
     seen: list[tuple[str, int]] = []
     split_file(path, output, split, progress=lambda name, done, total: seen.append((name, done)))

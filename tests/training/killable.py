@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,17 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import graphprism._files
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.warm_python import WarmPython
 
 
 @contextmanager
-def host(script: Path) -> Iterator[Callable[[dict[str, Any]], Any]]:
+def host(python: WarmPython, script: Path) -> Iterator[Callable[[dict[str, Any]], Any]]:
     """Starts a script that says when it is ready and then answers jobs, one a line; gives what asks it."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, str(script)], env=environment, cwd=ROOT, **pipes) as process:
+    with python.start("-W", "ignore", script, own_stderr=False) as process:
         assert process.stdout.readline(), "the process could not be started"
 
         def ask(job: dict[str, Any]) -> Any:
@@ -35,8 +30,6 @@ def host(script: Path) -> Iterator[Callable[[dict[str, Any]], Any]]:
             return json.loads(process.stdout.readline())
 
         yield ask
-        process.stdin.close()
-        process.wait(timeout=30)
 
 
 def answer(work: Callable[[dict[str, Any]], Any]) -> None:

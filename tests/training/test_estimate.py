@@ -1,9 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
-from graphprism.cli.app import app
 from graphprism.datasets import molecules
 from graphprism.training import Run, estimate
 from graphprism.training import estimate as module_function
@@ -53,12 +51,3 @@ def test_run_that_does_not_fit_is_not_tried_and_told_what_to_change(monkeypatch)
     assert not found.fits
     assert "try --batch-size 1, or --width 1, or --layers 1" in found.advice
     assert found.peak_bytes == pytest.approx(64e6 + found.free_bytes - 1, rel=0.1)
-
-
-def test_command_prints_a_line_for_each_model(tmp_path):
-    arguments = ["estimate", "--layers", "1", "--width", "4", "--epochs", "2", "--accelerator", "cpu"]
-    run = CliRunner().invoke(app, arguments, env={"COLUMNS": "120"})
-    assert run.exit_code == 0, run.output
-    assert "gcn" in run.stdout
-    assert "mrs-gcn" in run.stdout
-    assert "2 runs of 2 epochs" in run.stdout

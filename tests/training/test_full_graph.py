@@ -13,6 +13,7 @@ from graphprism.training.full_graph import FullGraphEngine, FullGraphStep
 from graphprism.training.node_data import NodeData, input_dropout
 from graphprism.training.session import Progress
 from graphprism.training.train import _finish
+from tests.pairwise import in_turn
 from tests.training.node_sets import NODE_MODELS, numbers, small_run, small_set, sparse_set
 
 CPU = torch.device("cpu")
@@ -121,8 +122,7 @@ def test_it_stops_at_the_last_epoch():
     assert progress_of([1, 2], epochs=3)[1] == 1
 
 
-@pytest.mark.parametrize("patience", [None, 1, 2, 3])
-@pytest.mark.parametrize("resumed", [False, True])
+@in_turn(patience=[None, 1, 2, 3, None], resumed=[False, True, False, True, True])
 def test_step_chooses_the_best_epoch_of_the_session(patience, resumed):
     counts = torch.randint(0, 6, (30, 9), generator=torch.Generator().manual_seed(0)).tolist()
     stopped = 0

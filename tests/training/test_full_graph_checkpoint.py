@@ -15,6 +15,7 @@ from graphprism.training.checkpoint import RunFolder
 from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.node_data import NodeData
 from graphprism.training.train import _finish
+from tests.pairwise import in_turn
 from tests.training.checkpoints import parts_of, same_bits
 from tests.training.killable import host
 from tests.training.node_sets import numbers, small_run, small_set, sparse_set
@@ -36,17 +37,15 @@ def interrupted_at(epoch):
     return stop
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+@in_turn(
+    options=[
         {"dropout": 0.5},
         {"model": "dir-sage", "patience": 3, "lr": 0.1},
-        {"input_dropout": True, "dropout": 0.5, "precision": "float32"},
         {"schedule": "cosine", "warmup": 3, "optimizer": "adamw", "weight_decay": 0.1},
+        {"input_dropout": True, "dropout": 0.5, "precision": "float32"},
     ],
-    ids=str,
+    make={"dense": small_set, "sparse": sparse_set},
 )
-@pytest.mark.parametrize("make", [small_set, sparse_set])
 def test_interrupted_run_ends_as_if_it_was_not(tmp_path, options, make):
     run, epochs = small_run(**options), []
     whole = train(run, make(), folder=tmp_path / "whole")
@@ -61,8 +60,8 @@ def test_interrupted_run_ends_as_if_it_was_not(tmp_path, options, make):
 
 
 @pytest.fixture(scope="module")
-def grid_in_process():
-    with host(Path(__file__).with_name("lockstep") / "forked_grid.py") as ask:
+def grid_in_process(warm_python):
+    with host(warm_python, Path(__file__).with_name("lockstep") / "forked_grid.py") as ask:
         yield lambda folder, **more: ask(
             {"runs": [asdict(run) for run in RUNS], "level": "node", "folder": str(folder), **more}
         )
@@ -144,9 +143,9 @@ def test_engine_that_runs_ahead_gives_the_same():
     assert [result.extra for result in ahead] == [result.extra for result in beside]
 
 
-@pytest.mark.parametrize(("stopped", "goes_on"), [(4, 5), (6, 5), (8, 9), (11, 9)])
-@pytest.mark.parametrize("count", [1, 2])
-def test_interrupted_while_the_engine_is_ahead(tmp_path, monkeypatch, stopped, goes_on, count):
+@in_turn(epochs_of=[(4, 5), (6, 5), (8, 9), (11, 9)], count=[1, 2])
+def test_interrupted_while_the_engine_is_ahead(tmp_path, monkeypatch, epochs_of, count):
+    stopped, goes_on = epochs_of
     monkeypatch.setattr(session, "_SHARE", 0)
     runs, epochs = RUNS[:count], []
     with pytest.raises(KeyboardInterrupt):

@@ -20,9 +20,7 @@ def undisturbed(train_in_process, tmp_path_factory):
 
 # Four steps an epoch. A checkpoint is made of: sync of the new file, replace, sync of the folder, then best.pt.
 MOMENTS = [
-    [("step", 3)],
     [("step", 11)],
-    [("fsync", 1)],
     [("fsync", 3)],
     [("replace", 1), ("replace", 3)],
     [("fsync", 5), ("replace", 2), ("step", 6), ("fsync", 2)],

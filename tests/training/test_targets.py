@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 from graphprism.datasets import from_data, molecules
 from graphprism.training import METRICS, Run, Task, train, train_lockstep
 from graphprism.training.train import why_not_lockstep
+from tests.pairwise import in_turn
 
 WHOLE = {"layers": 2, "width": 8, "batch_size": None, "warmup": 0, "epochs": 8, "lr": 0.03, "schedule": "constant"}
 
@@ -40,8 +41,7 @@ def graphs(task: str):
     return replace(dataset, task=task, metric=metric, y=y, num_classes=2 if task == "multiclass" else 0)
 
 
-@pytest.mark.parametrize("task", ["regression", "binary", "multiclass", "multilabel", "link"])
-@pytest.mark.parametrize("model", ["mrs-gcn", "dir-sage"])
+@in_turn(task=["regression", "binary", "multiclass", "multilabel", "link"], model=["mrs-gcn", "dir-sage"])
 def test_targets_on_one_graph_are_learnt(task, model):
     dataset = ring(task)
     result = train(Run(model=model, **WHOLE), dataset, accelerator="cpu")

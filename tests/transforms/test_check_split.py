@@ -8,9 +8,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.utils import coalesce
 
 import graphprism as gp
-from graphprism.splitting import ORDERINGS, by_attribute, by_direction, by_function, by_order, by_soft_order
-from graphprism.splitting.ranks import ranked
-from graphprism.testing import molecules
+from graphprism.splitting import by_attribute, by_direction, by_function, by_order, by_soft_order
 
 SPLIT = gp.SplitEdges("degree")
 PRODUCT = by_order("degree", "ppr") * by_attribute("edge_attr", num_relations=4) * by_direction()
@@ -29,42 +27,6 @@ def directed() -> Data:
     data.edge_index = data.edge_index[:, data.edge_index[0] % 3 <= data.edge_index[1] % 3]
     data.edge_attr = (data.edge_index.sum(0) % 4)[:, None]
     return data
-
-
-class TestRanks:
-    @pytest.mark.parametrize("name", ORDERINGS)
-    def test_ranks_give_the_relations_of_the_values(self, name):
-        for graph in [*molecules(5), undirected(), directed()]:
-            split = by_order(name)
-            assert ranked(split, graph).relation.equal(split(graph))
-
-    @pytest.mark.parametrize("tolerance", [None, 0.0, 1e-3, 0.1])
-    @pytest.mark.parametrize("dtype", [torch.long, torch.float64, torch.float32, torch.float16, torch.bfloat16])
-    def test_ranks_keep_ties_that_chain(self, dtype, tolerance):
-        values = torch.randn(2000, generator=torch.Generator().manual_seed(1)).mul(100).to(dtype)
-        if dtype != torch.long:
-            values[:3] = torch.tensor([float("inf"), float("inf"), -float("inf")])
-        graph = Data(edge_index=torch.randint(2000, (2, 20000)), num_nodes=2000)
-        split = by_order(values, tolerance=tolerance)
-        assert ranked(split, graph).relation.equal(split(graph))
-
-    def test_ranks_by_hand(self):
-        graph = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=4)
-        assert ranked(by_order(torch.tensor([7, 3, 7, 9])), graph).order.tolist() == [1, 0, 1, 2]
-        # 1 ties with 1.05 and that with 1.1, but 1 does not tie with 1.1
-        chain = by_order(torch.tensor([1.0, 1.05, 1.1, 3.0]), tolerance=0.06)
-        assert ranked(chain, graph).order.tolist() == [[0, 1], [1, 2], [2, 2], [3, 3]]
-
-    def test_ranks_start_from_zero_in_each_graph_of_a_batch(self):
-        data = [undirected(seed=seed) for seed in range(3)]
-        for name in ("degree", "ppr"):
-            alone = Batch.from_data_list([gp.SplitEdges(name)(each) for each in data])
-            assert alone.node_order.equal(gp.SplitEdges(name)(Batch.from_data_list(data)).node_order)
-
-    def test_a_graph_without_nodes(self):
-        empty = gp.SplitEdges("ppr")(Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=0))
-        assert empty.node_order.shape == (0, 2)
-        gp.check_split(empty)
 
 
 @pytest.mark.parametrize("split", ["degree", "ppr", "degree, ppr", PRODUCT, by_soft_order("degree")])

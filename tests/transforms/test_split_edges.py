@@ -26,6 +26,18 @@ def test_before_batching_is_after_batching(split):
     assert parts.edge_type.equal(transform(Batch.from_data_list(DATA)).edge_type)
 
 
+def test_nodes_of_two_types_are_not_compared():
+    data = HeteroData()
+    data["author"].num_nodes, data["paper"].num_nodes = 2, 3
+    data["paper", "cites", "paper"].edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    data["paper", "by", "author"].edge_index = torch.tensor([[0, 1, 2], [0, 0, 1]])
+    found = SplitEdges("degree")(data)
+    assert found["paper", "cites", "paper"].edge_type.tolist() == [0, 1, 1, 0]
+    assert found["paper", "by", "author"].edge_type.tolist() == [2, 2, 2]
+    assert found["paper"].node_order.tolist() == [0, 1, 0]
+    assert "node_order" not in found["author"]
+
+
 def test_the_input_is_left_alone():
     SplitEdges("degree")(DATA[0])
     assert "edge_type" not in DATA[0]

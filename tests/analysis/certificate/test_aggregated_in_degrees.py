@@ -4,6 +4,9 @@ from hypothesis import given
 
 from graphprism.analysis.certificate import aggregated_in_degrees, structural_rank
 from graphprism.analysis.certificate.directions import independent_pairs
+from graphprism.analysis.certificate.in_degrees import coefficient_in_degrees
+from graphprism.ops import RelationalAdj
+from graphprism.ops.coefficients import Coefficients
 
 from .strategies import split_graphs
 
@@ -51,3 +54,15 @@ def test_bad_input():
         aggregated_in_degrees(edges, types, 2, 1, torch.tensor([-1.0]), aggregation="mean")
     with pytest.raises(ValueError, match="`edge_type` must not be negative with aggregation 'sym'"):
         aggregated_in_degrees(edges, torch.tensor([[-1.0]]), 2, 1, aggregation="sym")
+
+
+def test_coefficient_in_degrees_add_the_row_of_the_receiver():
+    adj = RelationalAdj(
+        torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0, 1, 0]), torch.tensor([1.0, -2.0, 0.5]),
+        num_relations=2, num_nodes=3,
+    )  # fmt: skip
+    own = (torch.tensor([1.5, 2.0], dtype=torch.float64),)
+    found = coefficient_in_degrees(Coefficients("a sum", (adj,), own=own))
+    # a weight of -2 cancels the receiver's own
+    assert found.tolist() == [[1.5, 2.0], [2.0, 2.0], [2.5, 0.0]]
+    assert coefficient_in_degrees(Coefficients("a sum", (adj,), own=own), merged=True).tolist() == [[1.5], [2.0], [0.5]]

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphprism.analysis.certificate import direction_groups
+from tests.pairwise import all_pairs
 
 ENTRY = st.integers(-3, 3)
 
@@ -58,9 +59,9 @@ def split_at_gaps(group, entry, tolerance):
     return np.split(ordered, 1 + np.flatnonzero(np.diff(entry[ordered]) > tolerance))
 
 
-@pytest.mark.parametrize("tolerance", [1e-9, 1e-3, 0.02, 0.1])
-@pytest.mark.parametrize(("num_rows", "columns", "density"), [(30, 2, 1.0), (80, 3, 0.7), (60, 6, 0.3), (60, 30, 0.1)])
-def test_groups_are_those_of_the_definition(num_rows, columns, density, tolerance):
+@all_pairs(tolerance=[1e-9, 1e-3, 0.02, 0.1], shape=[(30, 2, 1.0), (80, 3, 0.7), (60, 6, 0.3), (40, 16, 0.1)])
+def test_groups_are_those_of_the_definition(shape, tolerance):
+    num_rows, columns, density = shape
     random = np.random.default_rng(columns)
     matrix = random.uniform(0.5, 1, (num_rows, columns)) * (random.random((num_rows, columns)) < density)
     matrix[:, 0] += 0.1 * (matrix.sum(1) == 0)

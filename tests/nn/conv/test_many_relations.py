@@ -16,10 +16,10 @@ from graphprism.testing import (
     tolerance,
 )
 from tests.nn.conv.cases import GRAPHS, IN, LAYERS, OUT, make_example, make_layer
+from tests.pairwise import all_pairs, in_turn
 
 KINDS = {"plain": {}, "weighted": {"weighted": True}, "soft": {"soft": True}, "both": {"weighted": True, "soft": True}}
-kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-graphs = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+ZOO = ("no-edges", "self-loops", "multi-edges", "hub", "directed", "random")
 OPTIONS = {
     "gat-edges": lambda r: MRSGATConv(IN, OUT, num_relations=r, heads=2, edge_dim=3),
     "gat-pair": lambda r: MRSGATConv((IN, 3), OUT, num_relations=r, heads=3, concat=False),
@@ -58,11 +58,9 @@ def assert_same(ours, theirs):
             torch.testing.assert_close(each, other, **tolerance(torch.double))
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@graphs
-@kinds
+@all_pairs(name=[*LAYERS], graph=ZOO, kind=KINDS)
 def test_active_pairs_give_what_all_pairs_give(choose, name, graph, kind):
-    layer, example = make_layer(name), make_example(graph, **kind)
+    layer, example = make_layer(name), make_example(GRAPHS[graph], **kind)
     inputs = (example.x, example.edge_index, example.edge_type, example.edge_weight)
     for each in inputs:
         if each is not None and each.is_floating_point():
@@ -74,8 +72,7 @@ def test_active_pairs_give_what_all_pairs_give(choose, name, graph, kind):
     assert_same(*found)
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-@kinds
+@in_turn(name=[*OPTIONS], kind=KINDS)
 def test_active_pairs_with_options(choose, name, kind):
     example = make_example(GRAPHS["random"], relations=7, **kind)
     pair, edges = not name.endswith("edges"), example.edge_index.clone()
@@ -96,8 +93,7 @@ def test_active_pairs_with_options(choose, name, kind):
     assert_same(*found)
 
 
-@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "gated-gcn", "gated-gcn-9", "dir-gcn"])
-@kinds
+@in_turn(name=["gcn", "sage", "gat", "gated-gcn", "gated-gcn-9", "dir-gcn"], kind=KINDS)
 def test_active_pairs_obey_the_laws(choose, name, kind):
     choose(True)
     layer, example = make_layer(name), make_example(GRAPHS["random"], **kind)

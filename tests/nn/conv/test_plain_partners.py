@@ -9,6 +9,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, SimpleConv
 from graphprism.nn import MRSConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 from graphprism.testing import assert_equals_plain, tolerance
 from tests.nn.conv.cases import GRAPHS, IN, OUT, make_example, mlp
+from tests.pairwise import all_pairs
 
 graphs = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 relations = pytest.mark.parametrize("num_relations", [1, 3])
@@ -44,10 +45,12 @@ def test_gcn_normalises_given_weights_on_request(graph, num_relations):
     assert_equals_plain(layer, lambda x, edge_index: plain(x, edge_index, example.edge_weight), example)
 
 
-@graphs
-@relations
-@pytest.mark.parametrize("aggr", ["mean", "sum"])
-@pytest.mark.parametrize("options", [{}, {"normalize": True}, {"root_weight": False}, {"project": True}])
+@all_pairs(
+    graph=GRAPHS,
+    num_relations=[1, 3],
+    aggr=["mean", "sum"],
+    options=[{}, {"normalize": True}, {"root_weight": False}, {"project": True}],
+)
 def test_sage(graph, num_relations, aggr, options):
     plain = SAGEConv(IN, OUT, aggr=aggr, **options).double()
     layer = MRSSAGEConv(IN, OUT, num_relations=num_relations, aggr=aggr, **options).double()

@@ -11,18 +11,17 @@ from graphprism.nn import GNN, MRSGCNConv, RelationalWeight
 from graphprism.nn.conv.relational_weight import Together, contrasts
 from graphprism.testing import assert_starts_as_plain
 from tests.nn.conv.cases import GRAPHS, IN, OUT, layers, make_example
+from tests.pairwise import all_pairs
 
 EXAMPLE = make_example(GRAPHS["random"])
 
 
-@pytest.mark.parametrize("graph", [GRAPHS["random"], GRAPHS["multi-edges"], GRAPHS["no-edges"]], ids=str)
-@pytest.mark.parametrize("deviation", ["full", "diagonal"])
-@pytest.mark.parametrize("name", layers())
+@all_pairs(name=[*layers()], deviation=["full", "diagonal"], graph=["random", "multi-edges", "no-edges"])
 def test_law_of_the_shared_start(name, deviation, graph):
     def make(num_relations, decay):
         return layers(start="shared", decay=decay, deviation=deviation)[name](num_relations)
 
-    assert_starts_as_plain(make, make_example(graph))
+    assert_starts_as_plain(make, make_example(GRAPHS[graph]))
 
 
 def test_the_law_fails_for_relations_that_start_apart():

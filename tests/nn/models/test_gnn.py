@@ -13,6 +13,7 @@ from graphprism.ops import RelationalAdj
 from graphprism.splitting import by_order
 from graphprism.testing import molecules, tolerance
 from tests.nn.conv.cases import GRAPHS, IN, make_example
+from tests.pairwise import all_pairs, in_turn
 
 WIDTH, CLASSES = 6, 3
 EXACT = tolerance(torch.double)
@@ -68,10 +69,17 @@ def test_the_formula_of_mrs_gated_gcn_has_seven_maps():
     assert sum(p.numel() for p in nine.parameters()) == 9 * (d * d + d) + 4 * d
 
 
-@pytest.mark.parametrize("conv", CONVOLUTIONS)
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max"}, {"jk": "lstm"}, {"norm": "batch"}, {"readout": None}],
+@in_turn(
+    conv=[*CONVOLUTIONS, "mrs-gcn"],
+    options=[
+        {"residual": True},
+        {"jk": "cat"},
+        {"jk": "max"},
+        {"jk": "lstm"},
+        {"norm": "batch"},
+        {"readout": None},
+        {},
+    ],
 )
 def test_every_convolution_runs_in_every_form_and_learns(conv, options):
     data, model = make_data(), make_graph_model(conv, **options)
@@ -223,10 +231,9 @@ def written_out(model, x, edge_index, edge_type, alpha):
     return joined @ model.head.weight.T + model.head.bias
 
 
-@pytest.mark.parametrize("conv", ["dir-gcn", "mrs-dir-gcn"])
-@pytest.mark.parametrize("jk", [None, "cat", "max"])
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("graph", ["random", "directed"])
+@all_pairs(
+    conv=["dir-gcn", "mrs-dir-gcn"], jk=[None, "cat", "max"], normalize=[False, True], graph=["random", "directed"]
+)
 def test_it_is_its_definition(conv, jk, normalize, graph):
     model = make_node_model(conv, jk=jk, normalize=normalize, alpha=0.3)
     for name, weight in model.named_parameters():  # biases start at zero, where they would hide a mistake
@@ -236,8 +243,7 @@ def test_it_is_its_definition(conv, jk, normalize, graph):
     torch.testing.assert_close(model(*data), written_out(model, *data, 0.3), **EXACT)
 
 
-@pytest.mark.parametrize("conv", CONVOLUTIONS)
-@pytest.mark.parametrize("jk", [None, "cat", "max"])
+@in_turn(conv=[*CONVOLUTIONS, "mrs-gcn"], jk=[None, "cat", "max"])
 def test_every_form_runs_and_learns(conv, jk):
     model = make_node_model(conv, jk=jk, normalize=True, dropout=0.1)
     out = model(*make_input())

@@ -6,6 +6,7 @@ from torch.nn import functional
 from torch_geometric.data import Batch, Data
 
 from graphprism.nn import GNN
+from graphprism.nn.models.blocks import FeedForward
 from graphprism.nn.models.gnn import splits_of
 from graphprism.splitting import by_order
 from graphprism.testing import molecules, tolerance
@@ -190,3 +191,13 @@ def test_positions_must_have_their_shapes():
         model(data.x, data.edge_index, edge_attr=data.edge_attr)
     with pytest.raises(ValueError, match=r"`edge_pe` must have shape .* with `edge_walks`, got None"):
         model(data.x, data.edge_index, edge_attr=data.edge_attr, pe=data.pe)
+
+
+def test_feed_forward_leaves_padding_out_of_its_norms():
+    torch.manual_seed(0)
+    padded, plain = FeedForward(4).double(), FeedForward(4).double()
+    plain.load_state_dict(padded.state_dict())
+    x = torch.randn(9, 4, dtype=torch.double)
+    mask = torch.tensor([True] * 6 + [False] * 3)
+    torch.testing.assert_close(padded(x, mask)[:6], plain(x[:6]), **EXACT)
+    torch.testing.assert_close(padded.state_dict(), plain.state_dict())

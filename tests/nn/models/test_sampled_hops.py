@@ -5,6 +5,7 @@ from torch_geometric.loader import NodeLoader
 from graphprism.loader import NeighborSampler
 from graphprism.nn import CONVOLUTIONS, GNN
 from tests.loader.graphs import small_data
+from tests.pairwise import all_pairs
 
 FORMS = {
     "headless": {"in_channels": 5, "encode": False},
@@ -29,9 +30,7 @@ def both_ways(model, batch, **more):
     return model(*arguments, **more)[: batch.batch_size], model(*arguments, **more, **hops)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["mrs-gcn", "mrs-dir-sage", "mrs-gat"])
-@pytest.mark.parametrize("disjoint", [False, True])
+@all_pairs(form=[*FORMS], name=["mrs-gcn", "mrs-dir-sage", "mrs-gat"], disjoint=[False, True])
 def test_seeds_need_no_more_than_their_hops(name, form, disjoint):
     data = small_data(norm=None)
     torch.manual_seed(0)

@@ -2,7 +2,6 @@
 
 import copy
 
-import pytest
 import torch
 
 from graphprism.nn.models import CONVOLUTIONS
@@ -12,6 +11,7 @@ from graphprism.splitting import by_order
 from graphprism.testing import molecules
 from graphprism.training.fused_gnn import FusedGNN
 from tests.ops.tables import to_entries
+from tests.pairwise import in_turn
 
 OPTIONS = [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max", "pe_channels": 2}, {"norm": "batch"}]
 # a table has no transpose, and layers of PyG take no table
@@ -43,8 +43,7 @@ def gradients(out, network):
     return {name: grad for (name, _), grad in zip(network.named_parameters(), found, strict=True) if grad is not None}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@in_turn(name=[*NAMES, "mrs-gcn", "mrs-gated-gcn"], options=OPTIONS)
 def test_tables_give_outputs_and_gradients_of_an_adjacency(name, options):
     torch.manual_seed(0)
     network = FusedGNN(name, 8, 1, 3, num_node_types=28, num_edge_types=4, readout="sum", **options).double()

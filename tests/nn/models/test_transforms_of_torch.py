@@ -16,7 +16,7 @@ def make_network(model, **more):
     return GNN(model, 8, 2, num_layers=2, num_node_types=5, num_relations=3, **more).double()
 
 
-@pytest.mark.parametrize("model", ["mrs-gcn", "mrs-sage", "mrs-gin", "mrs-gat"])
+@pytest.mark.parametrize("model", ["mrs-gcn", "mrs-gat"])
 def test_compiles_whole(model):
     network = make_network(model)
     compiled = torch.compile(network, fullgraph=True, backend="aot_eager")

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.training.killable import host
+from tests.warm_python import WarmPython
 
 
 @pytest.fixture(scope="session")
-def grid_in_process() -> Iterator[Callable[[dict[str, Any]], int]]:
+def grid_in_process(warm_python: WarmPython) -> Iterator[Callable[[dict[str, Any]], int]]:
     """Trains a grid in a real process, which may be killed; gives its exit code (see forked_grid.py)."""
-    with host(Path(__file__).with_name("forked_grid.py")) as ask:
+    with host(warm_python, Path(__file__).with_name("forked_grid.py")) as ask:
         yield ask

@@ -12,6 +12,7 @@ from graphprism.training.checkpoint import RunFolder
 from graphprism.training.provenance import data_identity
 from graphprism.training.session import Session
 from graphprism.training.task import Task
+from tests.pairwise import in_turn
 from tests.training.checkpoints import parts_of, same_bits
 from tests.training.lockstep.eager import evaluate, make_engine
 from tests.training.test_train import labelled
@@ -38,21 +39,17 @@ def interrupted_at(epoch, seen):
     return stop
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
+@in_turn(
+    change=[
         {"norm": "batch"},
         {"model": "mrs-gated-gcn"},
         {"model": "mrs-gat", "pe": 3, "jk": "cat", "optimizer": "adam", "weight_decay": 0.1},
+        {},
     ],
-    ids=str,
+    engines=[("eager", "lockstep"), ("lockstep beside others", "eager"), ("lockstep", "eager")],
 )
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("lockstep", "eager"), ("lockstep beside others", "eager"), ("eager", "lockstep")],
-)
-def test_run_goes_on_in_another_engine(tmp_path, first, second, change):
+def test_run_goes_on_in_another_engine(tmp_path, engines, change):
+    first, second = engines
     run, dataset, seen = replace(RUN, **change), DATASET, []
     with pytest.raises(KeyboardInterrupt):
         MODES[first](run, dataset, folder=tmp_path, on_epoch=interrupted_at(3, []))
@@ -88,8 +85,7 @@ def test_run_goes_on_in_another_engine_with_its_best_weights(tmp_path):
         assert same_bits(parts_of(folder, run, "best.pt"), before)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("task", ["regression", "multiclass"])
+@in_turn(mode=[*MODES], task=["regression", "multiclass"])
 def test_patience_stops_runs_on_graphs(tmp_path, mode, task):
     dataset = DATASET if task == "regression" else labelled(task)
     run = replace(RUN, lr=0.3, epochs=14, schedule="constant", seed=3)

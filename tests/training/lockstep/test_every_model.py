@@ -6,6 +6,7 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
+from tests.pairwise import in_turn
 from tests.training.lockstep.eager import MODELS, evaluate, make_engine, train_eagerly
 
 # 20 training graphs: two batches of eight and one of four.
@@ -16,8 +17,7 @@ NEAR = {"rtol": 1e-6, "atol": 1e-6}
 OPTIONS = [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max", "pe": 3}, {"norm": "batch"}]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("model", MODELS)
+@in_turn(model=[*MODELS], options=OPTIONS)
 def test_an_epoch_equals_that_of_every_run_alone(model, options):
     # gates leave weights without a gradient (the last norm of edges), which PyTorch's optimisers do not shrink
     decay = 0.0 if CONVOLUTIONS[model].takes_edge_attr else 0.1

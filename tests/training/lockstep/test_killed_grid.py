@@ -68,12 +68,9 @@ def end_with_the_same_bits(grid_in_process, undisturbed, folder):
 # Four steps and two evaluations an epoch. A file is made of: sync of the new file, replace, sync of the folder. After
 # each of four epochs every run of the first group writes a checkpoint and, where the epoch is its best, best.pt.
 MOMENTS = [
-    [("step", 3)],
     [("step", 11)],
     [("evaluation", 6)],
-    [("replace", 4)],
     [("replace", 9), ("replace", 2)],
-    [("replace", 13), ("step", 2), ("replace", 1)],
     [("fsync", 2), ("step", 14), ("replace", 3), ("evaluation", 1), ("step", 2)],
 ]
 
@@ -92,7 +89,7 @@ def replaces_until(undisturbed, epoch):
     return 2 * (epoch - 1) + sum(bests)
 
 
-@pytest.mark.parametrize("epoch", [1, 2, 3, 4])
+@pytest.mark.parametrize("epoch", [1, 3])
 def test_grid_killed_between_two_files_of_a_group_ends_with_the_same_bits(
     grid_in_process, undisturbed, tmp_path, epoch
 ):
@@ -103,7 +100,7 @@ def test_grid_killed_between_two_files_of_a_group_ends_with_the_same_bits(
     end_with_the_same_bits(grid_in_process, undisturbed, tmp_path)
 
 
-@pytest.mark.parametrize("epochs", [(3, 1), (1, 3), (0, 2), (4, 2)], ids=str)
+@pytest.mark.parametrize("epochs", [(1, 3), (0, 2), (4, 2)], ids=str)
 def test_runs_far_apart_end_with_the_same_bits(grid_in_process, undisturbed, tmp_path, epochs):
     for number, epoch in enumerate(epochs):
         folder = tmp_path / str(number)

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import pytest
 import torch
 
 from graphprism.datasets import molecules
@@ -8,14 +7,14 @@ from graphprism.training import Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.networks import Networks
 from graphprism.training.prepared_data import PreparedDataset
+from tests.pairwise import in_turn
 from tests.training.lockstep.eager import CPU, MODELS
 
 DATASET = molecules(24)
 GRAPHS = torch.tensor([[3, 11, 0], [5, 6, 23]])
 
 
-@pytest.mark.parametrize("width", [10, 16])
-@pytest.mark.parametrize("model", MODELS)
+@in_turn(model=[*MODELS], width=[10, 16])
 def test_outputs_are_those_of_the_networks_alone(model, width):
     run = Run(model=model, layers=3, width=width, precision="float64", pe=2, jk="cat")
     runs = [replace(run, seed=seed) for seed in range(2)]

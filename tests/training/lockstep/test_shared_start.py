@@ -14,6 +14,7 @@ from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
 from graphprism.training.lockstep.stacked_parameters import StackedParameters
 from graphprism.training.train import lockstep_key
+from tests.pairwise import in_turn
 from tests.training.lockstep.eager import CPU, evaluate, train_eagerly
 
 DATASET = molecules(24)
@@ -81,10 +82,10 @@ def test_state_is_that_of_the_network_and_leaves_are_its_relations(model, summed
                 torch.testing.assert_close(leaf, module())
 
 
-@pytest.mark.parametrize(
-    "change", [{}, {"clip": 0.01}, {"optimizer": "adam"}, {"pe": 3, "jk": "cat"}, {"deviation": "diagonal"}], ids=str
-)
-@pytest.mark.parametrize("model", HELD)
+CHANGES = [{}, {"clip": 0.01}, {"optimizer": "adam"}, {"pe": 3, "jk": "cat"}, {"deviation": "diagonal"}]
+
+
+@in_turn(model=[*HELD, "mrs-gcn"], change=[CHANGES[number] for number in (0, 1, 4, 2, 3, 4)])
 def test_training_equals_that_of_every_run_alone(model, change):
     runs = runs_of(model=model, **change)
     engine = make_engine(runs)
@@ -98,8 +99,7 @@ def test_training_equals_that_of_every_run_alone(model, change):
         torch.testing.assert_close(engine.outputs_of("val")[0][number], expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32", "bf16"])
-@pytest.mark.parametrize("model", HELD)
+@in_turn(model=HELD, precision=["float64", "float32", "bf16"])
 def test_training_equals_that_of_networks_that_hold_their_relations(model, precision, monkeypatch):
     runs = runs_of(model=model, precision=precision)
     found = []

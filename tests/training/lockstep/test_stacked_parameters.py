@@ -7,6 +7,7 @@ from graphprism.datasets import molecules
 from graphprism.training import Run, build_model
 from graphprism.training.build_model import make_network
 from graphprism.training.lockstep.stacked_parameters import StackedParameters
+from tests.pairwise import in_turn
 from tests.training.lockstep.eager import CPU, MODELS
 
 DATASET = molecules(12)
@@ -18,8 +19,7 @@ def make(run, wide=16, low=None, **more):
     return networks, StackedParameters(networks, make_network(run, DATASET, wide).double(), run.pe, CPU, low, **more)
 
 
-@pytest.mark.parametrize("options", [{}, {"pe": 3}, {"jk": "cat", "pe": 3}, {"norm": "batch"}, {"width": 16}], ids=str)
-@pytest.mark.parametrize("model", MODELS)
+@in_turn(model=[*MODELS], options=[{}, {"pe": 3}, {"jk": "cat", "pe": 3}, {"norm": "batch"}, {"width": 16}])
 def test_what_is_put_in_comes_out(model, options):
     networks, parameters = make(replace(RUN, model=model, **options))
     for number, network in enumerate(networks):
