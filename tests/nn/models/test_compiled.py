@@ -14,6 +14,8 @@ MODELS = ["mrs-gcn", "mrs-sage", "mrs-gat", "mrs-gin", "mrs-gated-gcn", "mrs-dir
 SIZE, OTHER = (40, 120), (44, 150)
 # sums by atomic additions have no fixed order on a GPU
 CLOSE = {"rtol": 1e-9, "atol": 1e-10}
+# torch's compiler warns of parts of torch that it uses itself, and that other precisions would be faster
+compiler_may_warn = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +77,7 @@ def test_prepared_graph_is_used_as_it_is():
 
 
 @pytest.mark.slow
+@compiler_may_warn
 @pytest.mark.parametrize("model", ["mrs-gcn", "mrs-gat"])
 def test_network_compiles_to_machine_code(model):
     network = make_network(model)
@@ -84,6 +87,7 @@ def test_network_compiles_to_machine_code(model):
 
 
 @pytest.mark.gpu
+@compiler_may_warn
 @pytest.mark.parametrize("model", MODELS)
 def test_network_in_cuda_graphs(model):
     network = make_network(model).cuda()
@@ -94,6 +98,7 @@ def test_network_in_cuda_graphs(model):
 
 
 @pytest.mark.gpu
+@compiler_may_warn
 def test_network_in_cuda_graphs_on_a_prepared_graph():
     network = make_network("mrs-gcn").cuda()
     twin = copy.deepcopy(network)
