@@ -101,8 +101,8 @@ def train(
     _check_outputs(folder, on_epoch)
     if task.level != "graph" and run.neighbors is None:
         if devices * nodes != 1:
-            where = " on the whole graph (`neighbors=None`)" if task.level == "node" else ""
-            raise ValueError(f"`devices` must be 1 for targets of {task.level}s{where}, got {devices * nodes}")
+            where = "on the whole graph (`neighbors=None`)"
+            raise ValueError(f"`devices` must be 1 for targets of {task.level}s {where}, got {devices * nodes}")
         check_node_run(run, dataset)
     if task.level != "graph" and not why_not_lockstep(run, dataset):
         device = torch.device(device_type(accelerator, devices, nodes))
@@ -231,10 +231,10 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         has_hubs: Whether a node has more neighbours than a padded table takes; found out where it is None.
     """
     task = Task.of(dataset, run)
-    if task.level == "link":
-        return "links are trained one by one"
     if run.neighbors is not None:
         return "lockstep takes the whole graph, not sampled neighbours"
+    if task.level == "link":
+        return "links are trained one by one"
     if task.level == "node":
         classes = (task.target, task.metric) == ("multiclass", "accuracy")
         return (
