@@ -5,7 +5,8 @@
 Eight layers, 500,000 parameters, 32 graphs a step: forward, loss, backward, clipping and AdamW, over batches that lie
 ready on the device. ZINC12k, or molecules like it without a folder that holds zinc12k.npz (--data or GRAPHPRISM_DATA).
 Nothing is timed before all networks gave what ours gives with the same weights, at first and after three steps in
-float64, and a step of runs in lockstep was compared with the eager engine's.
+float64, and a step of runs in lockstep was compared with the eager engine's. A shared start has other steps: it is
+compared at first alone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from graphprism.nn import GNN
 from graphprism.ops import RelationalAdj
 from graphprism.ops.batches import select_graphs
 from graphprism.splitting import by_order
-from graphprism.training import Run, build_model
+from graphprism.training import CapturedStep, Run, build_model
 from graphprism.training.lockstep.data import TableDataset
 from graphprism.training.lockstep.engine import LockstepEngine
 from graphprism.training.optim import epoch_order, make_optimizer
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--models", default="mrs-gcn,gcn", help="of the runs in lockstep")
     parser.add_argument("--starts", default="independent,shared", help="of relations of the runs in lockstep")
     parser.add_argument("--precisions", default="float32,bf16", help="of the runs in lockstep")
+    parser.add_argument("--compiled", action="store_true", help='with torch.compile(mode="reduce-overhead"), minutes')
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path)
@@ -58,9 +60,9 @@ def main() -> None:
     device = torch.device(args.device)
     dataset, name = zinc(args.data)
     print(f"graphs: {name}", flush=True)
-    check_networks(dataset, device)
+    check_networks(dataset, device, args.compiled)
     torch.set_float32_matmul_precision("high")  # as training does, for all contenders
-    contenders = steps(networks(dataset, device), dataset, device)
+    contenders = steps(networks(dataset, device, compiled=args.compiled), dataset, device)
     counts = dict.fromkeys(contenders, 1)
     at_once = [int(count) for count in args.runs.split(",") if count]
     models, starts = args.models.split(","), args.starts.split(",")
@@ -83,21 +85,28 @@ def main() -> None:
 
 
 OURS = "graphprism"
+CAPTURED, SHARED = f"{OURS}, CapturedStep", f"{OURS}, shared start"
 
 
 class OnBatches(torch.nn.Module):
-    """Our network on PyG's batches; ``graph_of`` gives the graph of a batch in the form that the network is to take."""
+    """Our network on PyG's batches; ``graph_of`` gives the graph of a batch in the form that the network is to take.
 
-    def __init__(self, network: GNN, graph_of: Callable[[Batch], tuple[object, ...]]) -> None:
+    With ``sized`` it is told the number of graphs, where compiled or captured code cannot look for it.
+    """
+
+    def __init__(
+        self, network: torch.nn.Module, graph_of: Callable[[Batch], tuple[object, ...]], sized: bool = False
+    ) -> None:
         super().__init__()
-        self.network, self.graph_of = network, graph_of
+        self.network, self.graph_of, self.sized = network, graph_of, sized
 
     def forward(self, batch: Batch) -> Tensor:
-        return self.network(batch.x, *self.graph_of(batch), batch=batch.batch)
+        more = {"batch_size": batch.num_graphs} if self.sized else {}
+        return self.network(batch.x, *self.graph_of(batch), batch=batch.batch, **more)
 
 
 def networks(
-    dataset: PackedDataset, device: torch.device, dtype: torch.dtype = torch.float32
+    dataset: PackedDataset, device: torch.device, dtype: torch.dtype = torch.float32, compiled: bool = False
 ) -> dict[str, torch.nn.Module]:
     """All networks that take one step at a time; those of one model have the same weights."""
     types = dataset.node_types[0]
@@ -109,10 +118,19 @@ def networks(
     prepared = RelationalAdj(whole.edge_index, whole.edge_type, num_relations=3, num_nodes=whole.num_nodes)
     prepared, split = prepared.normalized("sym", dtype), by_order("degree")
 
-    def another() -> GNN:
-        model = build_model(runs_of("mrs-gcn", "float32", 1)[0], dataset)
+    kept: dict[int, RelationalAdj] = {}
+
+    def another(start: str = "independent") -> GNN:
+        model = build_model(runs_of("mrs-gcn", "float32", 1, start)[0], dataset)
         model.load_state_dict(mrs.state_dict())
         return model
+
+    def kept_graph(batch: Batch) -> tuple[RelationalAdj]:
+        place = batch.edge_index.data_ptr()
+        if place not in kept:
+            adj = RelationalAdj(batch.edge_index, batch.edge_type, num_relations=3, num_nodes=batch.num_nodes)
+            kept[place] = adj.normalized("sym", dtype)
+        return (kept[place],)
 
     found = {
         OURS: OnBatches(mrs, lambda batch: (batch.edge_index, batch.edge_type)),
@@ -120,11 +138,18 @@ def networks(
         f"{OURS}, data set prepared": OnBatches(
             another(), lambda batch: (select_graphs(prepared, whole.ptr, batch.number),)
         ),
+        SHARED: OnBatches(another("shared"), lambda batch: (batch.edge_index, batch.edge_type)),
+        CAPTURED: OnBatches(another(), lambda batch: (batch.edge_index, batch.edge_type), sized=True),
         "published": PublishedGCN(*sizes["mrs-gcn"]),
         f"{OURS} GCN": OnBatches(gcn, lambda batch: (batch.edge_index,)),
         "PyG GCNConv": PygGCN(*sizes["gcn"]),
         "PyG GCNConv, norm prepared": PygGCN(*sizes["gcn"], prepared=True),
     }
+    if compiled:
+        found[f"{OURS}, graphs kept"] = OnBatches(another(), kept_graph, sized=True)
+        found[f"{OURS}, graphs kept, compiled"] = OnBatches(
+            torch.compile(another().to(device, dtype), mode="reduce-overhead"), kept_graph, sized=True
+        )
     copy_weights(mrs, found["published"])
     for name in ("PyG GCNConv", "PyG GCNConv, norm prepared"):
         copy_weights(gcn, found[name])
@@ -145,22 +170,36 @@ def steps(
         graph.number = torch.tensor([number])
     ready = [Batch.from_data_list(graphs[i : i + BATCH]).to(device) for i in range(0, len(graphs), BATCH)]
 
-    def step(network: torch.nn.Module) -> Callable[[], Tensor]:
-        trainer, turn = PygTrainer(network, graphs[:BATCH], BATCH, LR, device), cycle(ready)
+    def step(name: str, network: torch.nn.Module) -> Callable[[], Tensor]:
+        turn = cycle(ready)
+        if name == CAPTURED:
+            options = {"lr": LR, "weight_decay": 0.0, "capturable": device.type == "cuda"}
+            captured = CapturedStep(
+                network, torch.optim.AdamW(network.parameters(), **options), absolute_errors, num_relations=3, clip=1.0
+            )
+            return lambda: captured(next(turn))
+        trainer = PygTrainer(network, graphs[:BATCH], BATCH, LR, device)
         return lambda: trainer.step(next(turn))
 
-    return {name: step(network) for name, network in networks.items()}
+    return {name: step(name, network) for name, network in networks.items()}
 
 
-def check_networks(dataset: PackedDataset, device: torch.device) -> None:
+def absolute_errors(network: torch.nn.Module, batch: Batch) -> Tensor:
+    """A loss for each graph."""
+    return (network(batch) - batch.y).abs().squeeze(-1)
+
+
+def check_networks(dataset: PackedDataset, device: torch.device, compiled: bool = False) -> None:
     """Refuses to time a wrong answer: losses of all networks of a model in float64, at first and after three steps."""
-    found = networks(dataset, device, torch.float64)
+    found = networks(dataset, device, torch.float64, compiled)
     losses = {
         name: torch.stack([step() for _ in range(4)])
         for name, step in steps(found, dataset, device, torch.float64, batches=1).items()
     }
     for name, loss in losses.items():
         expected = losses[f"{OURS} GCN" if "GCN" in name else OURS]
+        if name == SHARED:
+            loss, expected = loss[:1], expected[:1]
         if not torch.allclose(loss, expected, rtol=1e-6, atol=0):
             raise SystemExit(f"{name} must have the losses of ours, {expected.tolist()}, got {loss.tolist()}")
     print("outputs of all networks agree in float64, at first and after three steps", flush=True)

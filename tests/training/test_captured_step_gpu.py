@@ -20,8 +20,13 @@ def on_gpu(sizes=SIZES, **options):
     return [batch.cuda() for batch in batches(sizes, **options)]
 
 
-def adam(model, **options):
-    return torch.optim.Adam(model.parameters(), **{"lr": 0.01, "eps": 1e-3, "capturable": True, **options})
+def on_device(rate):
+    """As `CapturedStep` keeps it: a float of Python has more digits."""
+    return torch.tensor(rate, device="cuda")
+
+
+def adam(model, lr=0.01, **options):
+    return torch.optim.Adam(model.parameters(), lr=on_device(lr), **{"eps": 1e-3, "capturable": True, **options})
 
 
 def make_step(model, optimizer=None, **options):
@@ -59,7 +64,9 @@ def test_captured_step_clips(fused):
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_captured_step_of_sgd(momentum):
     def make(model):
-        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum, dampening=momentum / 2, fused=True)
+        return torch.optim.SGD(
+            model.parameters(), lr=on_device(0.1), momentum=momentum, dampening=momentum / 2, fused=True
+        )
 
     assert_captured_is_the_loop(Network(), on_gpu(), make=make)
 
@@ -124,8 +131,9 @@ def test_rates_and_options_that_are_assigned():
     optimizer, other = adam(model), adam(twin)
     step = make_step(model, optimizer)
     for number, batch in enumerate(sets):
+        optimizer.param_groups[0]["lr"] = 0.1 / (1 + number)
+        other.param_groups[0]["lr"] = on_device(0.1 / (1 + number))
         for each in (optimizer, other):
-            each.param_groups[0]["lr"] = 0.1 / (1 + number)
             each.param_groups[0]["weight_decay"] = 0.0 if number < 6 else 1.0
         for each in (model, twin):
             each.head.requires_grad_(number < 8)

@@ -79,31 +79,41 @@ class _RelationalLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
         ctx.save_for_backward(x, weight, entry_weight)
         ctx.adj = adj
-        forward = FORWARD.choose(_forward_name(x, weight, adj), x.device)
-        out: Tensor = forward(x, weight, entry_weight, adj)
-        return out
+        return linear_forward(x, weight, entry_weight, adj)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, entry_weight = ctx.saved_tensors
-        adj: RelationalAdj = ctx.adj
-        if torch.is_grad_enabled():  # a gradient of this gradient is wanted
-            return *_differentiable_backward(grad, x, weight, entry_weight, adj, ctx.needs_input_grad), None
-        need_x, need_weight, need_entry_weight, _ = ctx.needs_input_grad
-        grad = grad.contiguous()
-        grad_x = grad_weight = grad_entry_weight = None
-        if need_x or need_weight:
-            backward = BACKWARD.choose(_backward_name(grad, weight, adj), grad.device)
-            grad_x, grad_weight = backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
-        if need_entry_weight:
-            h = relational_transform(x, weight).flatten(0, 1)
-            grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
-        return grad_x, grad_weight, grad_entry_weight, None
+        return *linear_backward(grad, x, weight, entry_weight, ctx.adj, ctx.needs_input_grad), None
+
+
+def linear_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+    """Both products, without autograd."""
+    out: Tensor = FORWARD.choose(_forward_name(x, weight, adj), x.device)(x, weight, entry_weight, adj)
+    return out
+
+
+def linear_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj, needed: tuple[bool, ...]
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Those gradients of ``x``, ``weight`` and ``entry_weight`` that are needed."""
+    if torch.is_grad_enabled():  # a gradient of this gradient is wanted
+        return _differentiable_backward(grad, x, weight, entry_weight, adj, needed)
+    need_x, need_weight, need_entry_weight = needed[:3]
+    grad = grad.contiguous()
+    grad_x = grad_weight = grad_entry_weight = None
+    if need_x or need_weight:
+        backward = BACKWARD.choose(_backward_name(grad, weight, adj), grad.device)
+        grad_x, grad_weight = backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
+    if need_entry_weight and entry_weight is not None:
+        h = relational_transform(x, weight).flatten(0, 1)
+        grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
+    return grad_x, grad_weight, grad_entry_weight
 
 
 def _differentiable_backward(
     grad: Tensor, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj, needed: tuple[bool, ...]
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """The same three gradients out of products that have gradients themselves."""
     grad_x = grad_weight = grad_entry_weight = None
     back = adj.transpose()

@@ -403,7 +403,9 @@ class RelationalAdj:
         if not torch.compiler.is_compiling():  # so that all kinds share what is sorted
             _ = self.incoming if self.one_pass and not active_pairs_pay(self) else self.prepare()
         other = self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
-        if not wants_gradient:  # a graph of gradients must not outlive its backward pass
+        # a graph of gradients must not outlive its backward pass, nor what compiled code computes its call: it would be
+        # compiled again for the graph that has it, and lie in memory that a CUDA graph overwrites
+        if not wants_gradient and not torch.compiler.is_compiling():
             self._cache[key] = other
         return other
 
@@ -414,7 +416,8 @@ class RelationalAdj:
             return cached
         other = build()
         tensors = (other.edge_weight, other.edge_type)
-        if not any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        wants_gradient = any(tensor is not None and tensor.requires_grad for tensor in tensors)
+        if not wants_gradient and not torch.compiler.is_compiling():
             self._cache[key] = other
         return other
 
@@ -429,16 +432,18 @@ class RelationalAdj:
 
     def transpose(self) -> RelationalAdj:
         """Every edge reversed, with its relation and weight; nothing is sorted again."""
-        if "transpose" not in self._cache:
-            other = self._copy()
-            other.edge_index, other.size = self.edge_index.flip(0), (self.size[1], self.size[0])
-            if not torch.compiler.is_compiling():
-                self.prepare()
-            other._cache = {other_key: self._cache[key] for key, other_key in _REVERSED.items() if key in self._cache}
-            other._cache["values"] = self._cache.setdefault("values", {})  # weights and orders are the same
-            self._cache["transpose"] = other
-        transposed: RelationalAdj = self._cache["transpose"]
-        return transposed
+        if "transpose" in self._cache:
+            transposed: RelationalAdj = self._cache["transpose"]
+            return transposed
+        other = self._copy()
+        other.edge_index, other.size = self.edge_index.flip(0), (self.size[1], self.size[0])
+        if torch.compiler.is_compiling():  # see `normalized`
+            return other
+        self.prepare()
+        other._cache = {other_key: self._cache[key] for key, other_key in _REVERSED.items() if key in self._cache}
+        other._cache["values"] = self._cache.setdefault("values", {})  # weights and orders are the same
+        self._cache["transpose"] = other
+        return other
 
     @property
     def node_mask(self) -> None:

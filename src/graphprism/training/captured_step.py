@@ -42,8 +42,8 @@ class CapturedStep:
 
     The first three steps run as they are, the fourth is captured. Later a batch that is larger than the buffers makes
     larger ones; then, and where an option of the optimiser or ``requires_grad`` of a parameter changes, the step is
-    captured again. Learning rates live on the device: schedulers, and floats that are assigned to ``lr``, have an
-    effect at once.
+    captured again. Learning rates live on the device, in float32: schedulers, and floats that are assigned to ``lr``,
+    have an effect at once.
 
     Args:
         model: A network. It may not depend on values of tensors in Python code.
@@ -230,9 +230,8 @@ class CapturedStep:
                 name = type(self.optimizer).__name__
                 must = "fused=True" if isinstance(self.optimizer, torch.optim.SGD) else "capturable=True"
                 raise ValueError(f"`optimizer` must be made with {must} for a capture, got a {name} without it")
-            like = group["params"][0]
-            dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
-            self._rates.append(torch.tensor(float(group["lr"]), dtype=dtype, device=self._device))
+            # fused optimisers read a rate of this type alone
+            self._rates.append(torch.tensor(float(group["lr"]), dtype=torch.float32, device=self._device))
             group["lr"] = self._rates[-1]
 
     def _read_rates(self) -> None:
@@ -264,7 +263,8 @@ class CapturedStep:
     def _capture(self) -> None:
         graph = torch.cuda.CUDAGraph()
         self.optimizer.zero_grad(set_to_none=True)
-        with recording(graph, self._stream):
+        # of this thread alone: a loader that pins memory may do so in another
+        with recording(graph, self._stream, "thread_local"):
             self._step()
         self._graph = graph
 

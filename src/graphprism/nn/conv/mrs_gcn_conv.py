@@ -19,6 +19,7 @@ from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, se
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.nn.conv.self_loops import check_takes_loops, with_remaining_loops, with_weighted_loops
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
+from graphprism.ops.mixed_linear import mixed_linear
 
 
 class MRSGCNConv(RelationalConv):
@@ -139,6 +140,8 @@ class MRSGCNConv(RelationalConv):
         adj = self._kept or self._normalized(adj, x_src.dtype)
         if self.cached:
             self._kept = adj
+        if share == 1 and not self.is_by_edge and (mixture := self.lin.mixture()) is not None:
+            return mixed_linear(x_src, adj, mixture)
         weight = self.lin(x_src)
         weight = weight if share == 1 else share * weight
         if self.is_by_edge:

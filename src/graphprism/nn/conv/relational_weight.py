@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 
 from graphprism._checks import check_choice, check_positive
-from graphprism.nn.conv.operands import check_in_channels
+from graphprism.nn.conv.operands import check_in_channels, is_watched
 from graphprism.ops import relational_transform
+from graphprism.ops.mixed_linear import Mixture, mix
 
 STARTS = ("shared", "independent")
 DEVIATIONS = ("full", "diagonal")
@@ -80,12 +81,14 @@ class Together(torch.nn.Module):
     """
 
     columns: Tensor
+    adjoint: Tensor | None
     decay: Tensor
 
     def __init__(self, num_relations: int, decay: float) -> None:
         super().__init__()
         self.num_relations, self.scale, self._decay = num_relations, 1 / math.sqrt(1 + decay), decay
         self.register_buffer("columns", self._columns(torch.empty(0)), persistent=False)
+        self.register_buffer("adjoint", self._adjoint(), persistent=False)
         self.register_buffer("decay", torch.tensor(decay, dtype=torch.float32))
 
     def forward(self, common: Tensor, deviation: Tensor, dim: int = -1) -> Tensor:
@@ -96,11 +99,7 @@ class Together(torch.nn.Module):
             # no product of matrices: small next to one, deviations would be rounded away in TF32 or under autocast
             spread = _spread(deviation, columns) if is_long else (columns[:, :, None] * deviation).sum(dim=1)
             return common * (1 + spread).unsqueeze(1 if dim == -1 else -1)
-        if is_long:
-            return common + _spread(deviation, columns)
-        # the common tensor is added in full precision, whatever a product of matrices is rounded to
-        flat = torch.addmm(common.reshape(1, -1), columns, deviation.flatten(1))
-        return flat.view(self.num_relations, *common.shape)
+        return common + _spread(deviation, columns) if is_long else mix(common, deviation, columns)
 
     def apart(self, tensors: Tensor, deviation: str = "full") -> tuple[Tensor, Tensor]:
         """The ``common`` and the ``deviation`` that give ``tensors``, (R, ...)."""
@@ -140,9 +139,16 @@ class Together(torch.nn.Module):
             return (self.scale / (k * (k + 1)).sqrt()).to(like.device, like.dtype)
         return (contrasts(self.num_relations) * self.scale).to(like.device, like.dtype)
 
+    def _adjoint(self) -> Tensor | None:
+        """From the gradient of the tensors to those of the common one and of the deviations."""
+        if self.num_relations > _MATRIX:
+            return None
+        return torch.cat([self.columns.new_ones(1, self.num_relations), self.columns.t()])
+
     def _apply(self, fn: Any, recurse: bool = True) -> Together:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.columns = self._columns(self.columns)  # made anew: the type before may have had fewer digits
+        self.adjoint = self._adjoint()
         self.decay = torch.tensor(self._decay, dtype=torch.float32, device=self.columns.device)
         return self
 
@@ -289,6 +295,16 @@ class RelationalParameter(torch.nn.Module):
     def forward(self) -> Tensor:
         """The tensor of each relation, (R, ...)."""
         return self.weight if self.together is None else self.together(self.common, self.deviation)
+
+    def mixture(self) -> Mixture | None:
+        """What the matrices are made of, where a layer may make them itself; `None` where it has to call this."""
+        together = self.together
+        if together is None or self.is_waiting or self.form != "full" or is_watched(self):
+            return None
+        common, columns, adjoint = self.common, together.columns, together.adjoint
+        if adjoint is None or common.dim() != 2 or columns.dtype != common.dtype:
+            return None
+        return Mixture(common, self.deviation, columns, adjoint)
 
     def _parts(self, tensors: Tensor) -> dict[str, Tensor]:
         """Values of the own parameters that give ``tensors``."""

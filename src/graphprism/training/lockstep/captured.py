@@ -11,8 +11,10 @@ from torch import Tensor
 
 
 @contextmanager
-def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream | None = None) -> Iterator[None]:
-    """What runs inside becomes part of the graph.
+def recording(
+    graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream | None = None, error_mode: str = "global"
+) -> Iterator[None]:
+    """What runs inside becomes part of the graph; ``error_mode`` says whose calls may spoil it, see `torch.cuda.graph`.
 
     No garbage is collected meanwhile: an older graph that happens to be freed in the middle gives memory back to the
     driver, which spoils the recording.
@@ -20,7 +22,7 @@ def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream | None = No
     collects = gc.isenabled()
     gc.disable()
     try:
-        with torch.cuda.graph(graph, stream=stream):
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode=error_mode):
             yield
     finally:
         if collects:

@@ -1,0 +1,98 @@
+r"""Messages with matrices that are mixtures: what relations have in common plus contrasts of their deviations."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphprism.ops.backends import is_transformed
+from graphprism.ops.linear import relational_linear
+from graphprism.ops.linear_csr import linear_backward, linear_forward
+from graphprism.ops.pair_rows import active_pairs_pay
+from graphprism.ops.prepared_graph import PreparedGraph
+from graphprism.ops.relational_adj import RelationalAdj
+
+
+class Mixture(NamedTuple):
+    r"""Matrices :math:`\mathbf{W}_r = \mathbf{C} + \sum_k h_{rk} \mathbf{D}_k`.
+
+    Attributes:
+        common: (F_in, F_out) :math:`\mathbf{C}`.
+        deviation: (R - 1, F_in, F_out) :math:`\mathbf{D}`.
+        columns: (R, R - 1) :math:`h`.
+        adjoint: (R, R) a row of ones, then :math:`h^\top`: gives both gradients of that of the matrices.
+    """
+
+    common: Tensor
+    deviation: Tensor
+    columns: Tensor
+    adjoint: Tensor
+
+
+def mix(common: Tensor, deviation: Tensor, columns: Tensor) -> Tensor:
+    """A tensor for each relation out of what they have in common and their deviations.
+
+    What they have in common is added in full precision, whatever a product of matrices is rounded to.
+
+    Shapes: ``common`` (...), ``deviation`` (R - 1, ...), ``columns`` (R, R - 1) -> (R, ...)
+
+    >>> mix(torch.tensor([10.0, 20.0]), torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0], [-1.0]])).tolist()
+    [[11.0, 22.0], [9.0, 18.0]]
+    """
+    flat = torch.addmm(common.reshape(1, -1), columns, deviation.flatten(1))
+    return flat.view(columns.size(0), *common.shape)
+
+
+def mixed_linear(x: Tensor, adj: PreparedGraph, mixture: Mixture) -> Tensor:
+    """`relational_linear` with the matrices of a mixture.
+
+    On a `RelationalAdj` matrices and products are one node of autograd, and the gradients of both parameters one
+    product.
+    """
+    common, deviation, columns, _ = mixture
+    if (
+        isinstance(adj, RelationalAdj)
+        and x.shape == (adj.size[0], common.size(0))
+        and columns.size(0) == adj.num_relations
+        and x.dtype == common.dtype
+        and x.device == common.device == adj.edge_index.device
+        and x.layout == torch.strided
+        and not is_transformed()
+        and not active_pairs_pay(adj)
+        and not (x.is_meta or torch.is_autocast_enabled(x.device.type))
+    ):
+        out: Tensor = _MixedLinear.apply(x, common, deviation, adj.weight, adj, mixture)  # type: ignore[no-untyped-call]
+        return out
+    return relational_linear(x, adj, mix(common, deviation, columns))
+
+
+class _MixedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        common: Tensor,
+        deviation: Tensor,
+        entry_weight: Tensor | None,
+        adj: RelationalAdj,
+        mixture: Mixture,
+    ) -> Tensor:
+        weight = mix(common, deviation, mixture.columns)
+        ctx.save_for_backward(x, weight, entry_weight, common, deviation)
+        ctx.adj, ctx.columns, ctx.adjoint = adj, mixture.columns, mixture.adjoint
+        return linear_forward(x, weight, entry_weight, adj)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, entry_weight, common, deviation = ctx.saved_tensors
+        need_x, need_common, need_deviation, need_entry_weight, _, _ = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # a gradient of this gradient goes through the matrices as well
+            weight = mix(common, deviation, ctx.columns)
+        needed = (need_x, need_common or need_deviation, need_entry_weight)
+        grad_x, grad_weight, grad_entry_weight = linear_backward(grad, x, weight, entry_weight, ctx.adj, needed)
+        if grad_weight is None:
+            return grad_x, None, None, grad_entry_weight, None, None
+        both = torch.mm(ctx.adjoint, grad_weight.flatten(1)).view(grad_weight.shape)
+        return grad_x, both[0], both[1:], grad_entry_weight, None, None
