@@ -113,7 +113,7 @@ def test_large_graph_is_predicted_layer_by_layer(tmp_path, monkeypatch, share, p
     run = Run(**WHOLE, model="mrs-dir-gcn", precision=precision)
     train(run, dataset, folder=tmp_path / "out", accelerator=GPU)
     whole = gp.load(tmp_path / "out", "cpu")(dataset)
-    monkeypatch.setattr("graphprism.training.predictor._NODES_AT_ONCE", 20)
+    monkeypatch.setattr("graphprism.training.predictor._MEMORY_SHARE", 0.0)
     monkeypatch.setattr("graphprism.training.sampled_graph._EVALUATED_AT_ONCE", 7)
     monkeypatch.setattr("graphprism.training.sampled_graph._DEVICE_SHARE", share)
     close(gp.load(tmp_path / "out", GPU)(dataset), whole)
