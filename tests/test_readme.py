@@ -1,8 +1,9 @@
-"""Everything the README shows is run or looked up: its Python, its make targets, its folders and its links."""
+"""Everything the README shows is run or looked up: its Python, its make targets and its links."""
 
 import contextlib
 import io
 import re
+import runpy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,37 +13,39 @@ ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^(?P<mark>```+)(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ \t]*$", re.MULTILINE | re.DOTALL)
 # A block right below this comment holds what the Python block before it prints.
 OUTPUT = re.compile(r"<!-- output -->\s*$")
-# A line of a folder tree: "  ops/    functional ops", and "  nn/conv/    layers" below it.
-FOLDER = re.compile(r"^\s*(?P<name>[\w/]+)/(?P<words>[^\n]*)$", re.MULTILINE)
+# A block right below this one is not run; the reason is a duty.
+LEFT_OUT = re.compile(r"<!-- not run: [^>]{10,} -->\s*$")
 
 
 class Block(NamedTuple):
-    """A fenced block, the README line its first line of text is on, and whether it shows output."""
+    """A fenced block, the line of the page its first line of text is on, and what the comment above it says."""
 
     language: str
     body: str
     line: int
     is_output: bool
+    is_left_out: bool
 
 
 def blocks(text: str) -> list[Block]:
     found = []
     for m in FENCE.finditer(text):
         line = text.count("\n", 0, m.start("body")) + 1
-        found.append(Block(m["language"], m["body"], line, is_output=bool(OUTPUT.search(text[: m.start()]))))
+        before = text[: m.start()]
+        found.append(Block(m["language"], m["body"], line, bool(OUTPUT.search(before)), bool(LEFT_OUT.search(before))))
     return found
 
 
-def run_python(text: str) -> None:
+def run_python(text: str, page: str = "README.md") -> None:
     """Runs the Python blocks in order in one namespace; what one prints must equal the output shown below it."""
     names, printed = {"__name__": "__main__"}, None
     for block in blocks(text):
         if block.is_output:
-            assert printed is not None, f"README.md line {block.line}: output without a Python block before it"
-            assert printed.strip() == block.body.strip(), f"README.md line {block.line}: this is not what is printed"
-        elif block.language == "python":
-            # The empty lines make a traceback point at the line of the README.
-            code = compile("\n" * (block.line - 1) + block.body, "README.md", "exec")
+            assert printed is not None, f"{page} line {block.line}: output without a Python block before it"
+            assert printed.strip() == block.body.strip(), f"{page} line {block.line}: this is not what is printed"
+        elif block.language == "python" and not block.is_left_out:
+            # The empty lines make a traceback point at the line of the page.
+            code = compile("\n" * (block.line - 1) + block.body, page, "exec")
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(code, names)
             printed = out.getvalue()
@@ -54,26 +57,6 @@ def unknown_make_targets(text: str, makefile: str) -> set[str]:
     known = set(re.findall(r"^([a-z][\w-]*)\s*:(?!=)", makefile, re.MULTILINE))
     asked = re.findall(r"(?:^|[;&|$]|&&)\s*make((?:[ \t]+[\w=.-]+)+)", code, re.MULTILINE)
     return {word for words in asked for word in words.split() if "=" not in word and not word.startswith("-")} - known
-
-
-def folder_tree(text: str) -> dict[str, str]:
-    """Reads the block that starts with ``src/graphprism/`` as folder -> what the README says of it."""
-    trees = [block.body for block in blocks(text) if block.body.lstrip().startswith("src/graphprism/")]
-    assert len(trees) == 1, f"the README must show one tree that starts with src/graphprism/, got {len(trees)}"
-    return {m["name"]: m["words"].strip() for m in FOLDER.finditer(trees[0]) if m["name"] != "src/graphprism"}
-
-
-def check_folders(text: str, existing: set[str]) -> None:
-    """A folder is shown by its own line or, like ``nn`` by ``nn/conv``, by the lines of all its subfolders."""
-    tree = folder_tree(text)
-    shown = {name.split("/")[0] for name in tree}
-    assert shown == existing, f"missing in the README: {existing - shown}; only in the README: {shown - existing}"
-    wordless = [name for name, words in tree.items() if not words]
-    assert not wordless, f"the README says nothing about {wordless}"
-
-
-def packages(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
 
 
 def broken_links(text: str, root: Path) -> list[str]:
@@ -99,22 +82,18 @@ def test_make_targets_exist(readme):
     assert unknown_make_targets(readme, (ROOT / "Makefile").read_text("utf-8")) == set()
 
 
-def test_tree_names_the_folders_that_exist(readme):
-    package = ROOT / "src" / "graphprism"
-    check_folders(readme, packages(package))
-    missing = [name for name in folder_tree(readme) if not (package / name).is_dir()]
-    assert not missing, f"the README shows folders that do not exist: {missing}"
-
-
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="benchmarks is not part of this distribution")
 def test_links_point_to_files(readme):
     assert broken_links(readme, ROOT) == []
 
 
-def test_links_work_on_a_package_index(readme):
+def test_readme_of_a_package_index_has_no_links_to_files(readme):
     """A package index shows the README alone: a link to a file beside it leads nowhere there."""
-    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    pytest.importorskip("hatchling")
+    index_readme = runpy.run_path(str(ROOT / "tools" / "index_readme.py"))["index_readme"]
+    targets = re.findall(r"\]\(([^)\s]+)\)", index_readme(readme))
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    assert index_readme("# A\n\n![p](a.svg)\n\n[b](c.md), [d](https://e)\n") == "# A\n\nb (`c.md`), [d](https://e)\n"
 
 
 PLANTED = """# Title
@@ -134,12 +113,6 @@ print(x + 1)
 cd here && make demo
 make -j2 PYTHON=python3.12 check
 ```
-
-```
-src/graphprism/
-  ops/        functional ops
-  nn/conv/    layers
-```
 """
 
 
@@ -148,7 +121,6 @@ def test_planted_readme_passes(tmp_path):
     (tmp_path / "docs" / "a.md").touch()
     (tmp_path / "a.png").touch()
     run_python(PLANTED)
-    check_folders(PLANTED, {"ops", "nn"})
     assert unknown_make_targets(PLANTED, "test: x\n\techo\ndemo:\ncheck: lint test\n") == set()
     assert broken_links(PLANTED, tmp_path) == []
 
@@ -171,19 +143,6 @@ def test_traceback_names_the_line_of_the_readme():
     with pytest.raises(ZeroDivisionError) as caught:
         run_python(PLANTED.replace("x + 1", "x / 0"))
     assert (Path(caught.traceback[-1].path).name, caught.traceback[-1].lineno + 1) == ("README.md", 6)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("  ops/ ", "  opps/ ", "missing in the README: {'ops'}; only in the README: {'opps'}"),
-        ("functional ops", "", "says nothing about \\['ops'\\]"),
-        ("src/graphprism/", "source/", "one tree that starts with src/graphprism/, got 0"),
-    ],
-)
-def test_planted_wrong_tree_fails(old, new, words):
-    with pytest.raises(AssertionError, match=words):
-        check_folders(PLANTED.replace(old, new), {"ops", "nn"})
 
 
 def test_planted_wrong_targets_and_links_are_named(tmp_path):

@@ -218,7 +218,9 @@ Nodes = Annotated[int, typer.Option(min=1, help="Machines that share a run.", ri
 Engine = Annotated[
     str,
     typer.Option(
-        metavar="|".join(ENGINES), help="One run after another, or all at once on a GPU.", rich_help_panel=_WHERE
+        metavar="|".join(ENGINES),
+        help="Steps by Python, or captured on a GPU and all runs at once; auto captures where it can.",
+        rich_help_panel=_WHERE,
     ),
 ]
 Fresh = Annotated[
