@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import graphprism as gp
 from graphprism.cli.app import app
 from graphprism.datasets import from_files
-from graphprism.training import Run, estimate, train, train_lockstep
+from graphprism.training import Run, estimate, train
 from tests.datasets.own_files import write, write_molecules, write_people
 from tests.training.node_sets import small_links, small_run, small_set
 
@@ -66,12 +66,12 @@ def test_links(tmp_path, sampled):
 
 
 @pytest.mark.parametrize("target", ["toxic", "energy"])
-@pytest.mark.parametrize("engine", [train, train_lockstep], ids=["eager", "lockstep"])
+@pytest.mark.parametrize("engine", ["eager", "lockstep"])
 def test_graphs(tmp_path, target, engine):
     drop = ("energy",) if target == "toxic" else ("toxic",)
     dataset = from_files(write_molecules(tmp_path / "molecules"), target, drop=drop)
     run = Run(**GRAPHS, split="degree * attr(edge_attr)")
-    engine(run if engine is train else [run], dataset, folder=tmp_path / "out", accelerator=GPU)
+    train(run, dataset, folder=tmp_path / "out", accelerator=GPU, engine=engine)
     there, here = (gp.load(tmp_path / "out", device)(dataset) for device in (GPU, "cpu"))
     assert there.shape == (len(dataset), 1)
     close(there, here)
