@@ -213,3 +213,17 @@ def test_rows_are_ids_where_edges_number_them_although_a_column_has_most_of_the_
     edges = "source,target\n" + "".join(f"{n},{(n + 1) % 40}\n" for n in range(40))
     dataset = from_files(write(tmp_path, nodes=nodes, edges=edges), "y")
     assert dataset.preprocessing["names"]["id"] == ""
+
+
+def test_set_of_pyg_without_files_needs_no_root(tmp_path):
+    dataset = from_files("pyg:KarateClub()", root=tmp_path, shares=(0.6, 0.2, 0.2))
+    assert (dataset.name, dataset.x.shape, dataset.task) == ("karateclub", (34, 34), "multiclass")
+    assert not list(tmp_path.iterdir())
+
+
+def test_scaled_target_is_described_in_its_own_unit(tmp_path):
+    drop = ("sick", "group", "likes_a", "likes_b")
+    plain, scaled = (from_files(write_people(tmp_path), "income", drop=drop, scale_target=on) for on in (False, True))
+    before, after = (next(line for line in describe(each) if "'income'" in line) for each in (plain, scaled))
+    assert after.startswith(before.removesuffix("."))
+    assert "; trained minus 4" in after

@@ -188,6 +188,30 @@ def test_split_file_goes_on_with_page_rank_where_it_stopped(tmp_path, monkeypatc
     assert torch.equal(split_file(path, output, "ppr").read()["edge_type"], in_memory(columns, "ppr"))
 
 
+@pytest.mark.parametrize("damage", ["lost", "short", "many nodes"])
+def test_split_file_does_without_spilled_edges(tmp_path, monkeypatch, damage):
+    if damage == "many nodes":
+        monkeypatch.setattr(sys.modules["graphprism.streaming.split_file"], "MOST_SPILLED_NODES", 3)
+    monkeypatch.setattr(sys.modules["graphprism.streaming.split_file"], "SAVE_SECONDS", 0.0)
+    columns = random_edges()
+    columns["target"][:100:2] = columns["source"][:100:2]  # loops, which are not spilled
+    path, output = write(tmp_path / "in.parquet", columns), tmp_path / "out.parquet"
+
+    def stop(found, done, total):
+        if found.startswith("PageRank, step 9 ") and done >= 300:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        split_file(path, output, "ppr", progress=stop)
+    spilled = tmp_path / ".out.parquet.work" / "spilled.target"
+    assert spilled.is_file() == (damage != "many nodes")
+    if damage == "lost":
+        spilled.unlink()
+    elif damage == "short":
+        spilled.write_bytes(spilled.read_bytes()[:-4])
+    assert torch.equal(split_file(path, output, "ppr").read()["edge_type"], in_memory(columns, "ppr"))
+
+
 def test_split_file_starts_anew_for_other_edges(tmp_path):
     path, output = write(tmp_path / "in.parquet", random_edges()), tmp_path / "out.parquet"
 

@@ -40,7 +40,7 @@ def test_run_that_does_not_fit_is_not_tried_and_told_what_to_change(monkeypatch)
 
     estimates = sys.modules["graphprism.training.estimate"]
     assert estimates.estimate is module_function
-    monkeypatch.setattr(estimates, "_free", lambda device: 1.0)
+    monkeypatch.setattr(estimates, "free_memory", lambda device: 1.0)
     probed = []
     monkeypatch.setattr(
         estimates, "_probe", lambda run, *_: probed.append(run.width) or estimates._Probe(run.width * 1e6, 1, 1)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import graphprism as gp
 from graphprism.cli.app import app
 from graphprism.datasets import from_files
-from graphprism.training import Run, estimate, train, train_lockstep
+from graphprism.training import Run, estimate, train
 from tests.datasets.own_files import write, write_molecules, write_people
 from tests.training.node_sets import small_links, small_run, small_set
 
@@ -66,12 +66,12 @@ def test_links(tmp_path, sampled):
 
 
 @pytest.mark.parametrize("target", ["toxic", "energy"])
-@pytest.mark.parametrize("engine", [train, train_lockstep], ids=["eager", "lockstep"])
+@pytest.mark.parametrize("engine", ["eager", "lockstep"])
 def test_graphs(tmp_path, target, engine):
     drop = ("energy",) if target == "toxic" else ("toxic",)
     dataset = from_files(write_molecules(tmp_path / "molecules"), target, drop=drop)
     run = Run(**GRAPHS, split="degree * attr(edge_attr)")
-    engine(run if engine is train else [run], dataset, folder=tmp_path / "out", accelerator=GPU)
+    train(run, dataset, folder=tmp_path / "out", accelerator=GPU, engine=engine)
     there, here = (gp.load(tmp_path / "out", device)(dataset) for device in (GPU, "cpu"))
     assert there.shape == (len(dataset), 1)
     close(there, here)
@@ -113,7 +113,7 @@ def test_large_graph_is_predicted_layer_by_layer(tmp_path, monkeypatch, share, p
     run = Run(**WHOLE, model="mrs-dir-gcn", precision=precision)
     train(run, dataset, folder=tmp_path / "out", accelerator=GPU)
     whole = gp.load(tmp_path / "out", "cpu")(dataset)
-    monkeypatch.setattr("graphprism.training.predictor._NODES_AT_ONCE", 20)
+    monkeypatch.setattr("graphprism.training.predictor._MEMORY_SHARE", 0.0)
     monkeypatch.setattr("graphprism.training.sampled_graph._EVALUATED_AT_ONCE", 7)
     monkeypatch.setattr("graphprism.training.sampled_graph._DEVICE_SHARE", share)
     close(gp.load(tmp_path / "out", GPU)(dataset), whole)

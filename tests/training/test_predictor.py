@@ -243,7 +243,7 @@ def test_large_graph_is_predicted_layer_by_layer(tmp_path, monkeypatch, task, op
     train(run, dataset, folder=tmp_path, accelerator="cpu")
     predictor, pairs = gp.load(tmp_path), dataset.pairs
     whole = predictor(dataset, pairs)
-    monkeypatch.setattr("graphprism.training.predictor._NODES_AT_ONCE", 20)
+    monkeypatch.setattr("graphprism.training.predictor._MEMORY_SHARE", 0.0)
     monkeypatch.setattr("graphprism.training.sampled_graph._EVALUATED_AT_ONCE", 7)
     monkeypatch.setattr("graphprism.training.predictor.WholeGraph", None)  # not built
     torch.testing.assert_close(predictor(dataset, pairs), whole)
@@ -254,5 +254,5 @@ def test_large_graph_of_a_model_without_edges_is_one_part(tmp_path, monkeypatch)
     train(run, dataset, folder=tmp_path, accelerator="cpu")
     predictor = gp.load(tmp_path)
     whole = predictor(dataset)
-    monkeypatch.setattr("graphprism.training.predictor._NODES_AT_ONCE", 20)
+    monkeypatch.setattr("graphprism.training.predictor._MEMORY_SHARE", 0.0)
     assert torch.equal(predictor(dataset), whole)

@@ -90,6 +90,9 @@ def _targets(dataset: PackedDataset, pre: Preprocessing | None) -> list[str]:
     tail = f"; {counted(missing, 'node')} without a target or fold" if missing else ""
     if dataset.task == "regression":
         rows = y.double().view(y.size(0), -1)
+        if pre is not None and (pre.target_mean, pre.target_scale) != (0.0, 1.0):
+            rows = rows * pre.target_scale + pre.target_mean  # in the unit of the file
+            tail = f"; trained minus {pre.target_mean:.4g}, divided by {pre.target_scale:.4g}{tail}"
         numbers = f"{rows.min():.4g} to {rows.max():.4g}, mean {rows.mean():.4g}, deviation {rows.std():.4g}"
         return [f"{name}: {numbers}{tail}."]
     if dataset.task == "multilabel":

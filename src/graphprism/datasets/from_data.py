@@ -242,15 +242,17 @@ def from_pyg_class(text: str, folder: Path, **options: Any) -> PackedDataset:
     known = getattr(torch_geometric.datasets, short, None) if short.isidentifier() else None
     if not (isinstance(known, type) and issubclass(known, Dataset)):
         raise ValueError(f"{PYG_PREFIX}{name} must name a class of torch_geometric.datasets, got {name!r}")
-    keywords.setdefault("root", str(folder / "pyg" / short))
-    order = [word for word in inspect.signature(known).parameters if word != "root"]
-    keywords |= dict(zip(order, words, strict=False))
+    arguments = inspect.signature(known).parameters
+    if "root" in arguments:  # sets that PyG generates, or has in its code, have none
+        keywords.setdefault("root", str(folder / "pyg" / short))
+    keywords |= dict(zip([word for word in arguments if word != "root"], words, strict=False))
     try:
         loaded = known(**keywords)
     except TypeError as error:
         raise ValueError(f"{PYG_PREFIX}{text.removeprefix(PYG_PREFIX)}: the arguments do not fit ({error})") from error
     except (OSError, RuntimeError, KeyError, ImportError) as error:
-        raise OSError(f"{text}: PyG could not load it ({error}); put its raw files into {keywords['root']}") from error
+        advice = f"; put its raw files into {keywords['root']}" if "root" in keywords else ""
+        raise OSError(f"{text}: PyG could not load it ({error}){advice}") from error
     title = "-".join([short, *(str(word) for word in words)]).lower()
     return from_data(loaded, **{"name": title, **options})
 

@@ -40,6 +40,7 @@ from graphprism.streaming.arrow import holds_numbers, pyarrow
 from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
 from graphprism.streaming.growing_parquet import GrowingParquet
 from graphprism.streaming.mutual_edges import MOST_NODES, MutualEdges
+from graphprism.streaming.spilled_edges import MOST_SPILLED_NODES, SpilledEdges
 from graphprism.streaming.typed_edges import TypedEdges, open_split
 
 # Of a killed process so many seconds of work are lost, and one chunk.
@@ -73,9 +74,10 @@ def split_file(
 ) -> TypedEdges:
     r"""Splits the edges of a file into relations and writes them, with all their columns, to a Parquet file.
 
-    The relations are those of `SplitEdges`, whose column is ``edge_type``. The edges are read twice (for ``ppr`` 17
-    times, for ``direction`` three times), memory holds one value per node and one chunk. A process that was killed
-    leaves a folder ``.NAME.work`` beside the output; the same call goes on from there. ``output`` appears whole.
+    The relations are those of `SplitEdges`, whose column is ``edge_type``. The edges are read twice (for ``direction``
+    and ``ppr`` three times; steps of ``ppr`` read a copy of 8 bytes an edge), memory holds one value per node and one
+    chunk. A process that was killed leaves a folder ``.NAME.work`` beside the output; the same call goes on from there.
+    ``output`` appears whole.
 
     Args:
         edges: Parquet, CSV, ``.npy``, ``.npz`` or a folder of Parquet files; see `open_edges`.
@@ -182,6 +184,7 @@ class _State:
     num_nodes: int = 0
     maxima: dict[str, int] = field(default_factory=dict)  # largest value of each attribute
     written: list[int] = field(default_factory=list)  # keys in each bucket of `MutualEdges`
+    spilled: int = 0  # edges in `SpilledEdges`
     arrays: dict[str, Tensor] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
@@ -213,6 +216,7 @@ class _Job:
         self._state, self._saved = _State.load(folder / "state.npz"), time.monotonic()
         self._pending: list[Tensor] = []  # ids that are not in the array of ids yet
         self._mutual: MutualEdges | None = None
+        self._spilled: SpilledEdges | None = None
 
     def _keep_own_files(self) -> None:
         """Removes what another split, or one of other edges, left in the folder."""
@@ -266,6 +270,9 @@ class _Job:
             if self._mutual is not None:
                 self._mutual.sync()
                 self._state.written = self._mutual.written
+            if self._spilled is not None:
+                self._spilled.sync()
+                self._state.spilled = self._spilled.written
             self._state.save(self._folder / "state.npz")
             self._saved = time.monotonic()
 
@@ -353,14 +360,41 @@ class _Job:
         state = self._state
         scale = (_resized(self._counts("entering"), state.num_nodes) + 1).double().rsqrt()
         state.arrays.setdefault("rank", torch.ones_like(scale))
+        # The first step writes the edges without loops, which the others read: decoding Parquet took half of a step.
+        spilled = SpilledEdges(self._folder, state.spilled)
+        self._spilled = spilled if state.num_nodes <= MOST_SPILLED_NODES else None
         for step in range(STEPS):
             if state.stage > stage + step:
                 continue
             sent, total = scale * state.arrays["rank"], state.arrays.setdefault("total", torch.zeros_like(scale))
-            self._pass(stage + step, f"PageRank, step {step + 1} of {STEPS}", (), partial(_send, sent, total))
+            name = f"PageRank, step {step + 1} of {STEPS}"
+            if step and spilled.written and not spilled.is_whole():
+                spilled.written = state.spilled = state.done = 0  # which counted those edges
+                total.zero_()
+            if step and spilled.written:
+                self._spilled_pass(stage + step, name, spilled, sent, total)
+            else:
+                try:
+                    self._pass(stage + step, name, (), partial(_send, sent, total, None if step else self._spilled))
+                finally:
+                    spilled.close()
+                state.spilled = spilled.written
             state.arrays["rank"] = (1 - RESTART) * scale * (total + sent) + RESTART
             del state.arrays["total"]
         return stage + STEPS
+
+    def _spilled_pass(self, stage: int, name: str, edges: SpilledEdges, sent: Tensor, total: Tensor) -> None:
+        """`_pass` over edges without loops, of which ``done`` counts those."""
+        state = self._state
+        if state.stage < stage:
+            state.stage, state.done = stage, 0
+        self._progress(name, state.done, edges.written)
+        for source, target in edges.chunks(state.done):
+            total.index_add_(0, target, sent.index_select(0, source))
+            state.done += source.numel()
+            self._progress(name, state.done, edges.written)
+            self._save_if_due()
+        state.stage, state.done = stage + 1, 0
 
     def _find_mutual(self, stage: int) -> None:
         state = self._state
@@ -468,11 +502,16 @@ class _Job:
         }
 
 
-def _send(sent: Tensor, total: Tensor, source: Tensor, target: Tensor, table: Any) -> None:
+def _send(
+    sent: Tensor, total: Tensor, spilled: SpilledEdges | None, source: Tensor, target: Tensor, table: Any
+) -> None:
     """Adds what the edges of a chunk carry; loops are left out, as `ppr` gives every node exactly one."""
     other = source != target
-    source, target = source[other], target[other]
+    if not bool(other.all()):
+        source, target = source[other], target[other]
     total.index_add_(0, target, sent.index_select(0, source))
+    if spilled is not None:
+        spilled.add(source, target)
 
 
 def _compare(comparisons: list[Comparison], source: Tensor, target: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from graphprism.training.eager import EagerEngine
 from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.node_data import check_node_run
-from graphprism.training.processes import device_type, make_fabric
+from graphprism.training.processes import device_type, free_memory, make_fabric
 from graphprism.training.run import Run
 from graphprism.training.run_splits import relations_of
 from graphprism.training.session import restore_torch_state
@@ -88,7 +87,7 @@ def estimate(run: Run, dataset: PackedDataset, *, accelerator: str = "auto") -> 
     if dataset.level != "graph":
         check_node_run(run, dataset)
     device = torch.device(device_type(accelerator))
-    base, free = _used(device), _free(device)
+    base, free = _used(device), free_memory(device)
     width = width_of(run, dataset)
     tried = _guess(run, dataset, width) <= _TRIED * free
     if tried:
@@ -202,16 +201,6 @@ def _used(device: torch.device) -> float:
     if device.type == "cuda":
         return float(torch.cuda.memory_allocated(device))
     return _status("VmRSS")
-
-
-def _free(device: torch.device) -> float:
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    with contextlib.suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
-        line = next(line for line in lines if line.startswith("MemAvailable"))
-        return 1024.0 * int(line.split()[1])
-    return math.inf
 
 
 def _status(name: str) -> float:

@@ -22,23 +22,25 @@ from graphprism.datasets.from_data import pack_inputs
 from graphprism.datasets.graph_tables import find_column, read_tables
 from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.io.columns import as_text, read_columns
-from graphprism.nn import GNN
-from graphprism.training.build_model import build_model
+from graphprism.nn import GNN, MODELS
+from graphprism.training.build_model import build_model, width_of
 from graphprism.training.checkpoint import CheckpointError, read_best
 from graphprism.training.data_form import empty_dataset, in_form
 from graphprism.training.eager import install_readout, outputs_of_batch
 from graphprism.training.node_data import runs_in_parts
 from graphprism.training.prepared_data import PreparedDataset
-from graphprism.training.processes import device_type
+from graphprism.training.processes import device_type, free_memory
 from graphprism.training.run import Run
-from graphprism.training.run_splits import with_loops
+from graphprism.training.run_splits import relations_of, with_loops
 from graphprism.training.sampled_graph import SampledGraph
 from graphprism.training.whole_graph import WholeGraph
 
 # Graphs that are evaluated at once.
 _AT_ONCE = 512
-# Nodes of a graph from which on it is predicted layer by layer, in parts.
-_NODES_AT_ONCE = 65_536
+# Share of the free memory up to which a graph is predicted as a whole, which is some five times as fast as in parts.
+_MEMORY_SHARE = 0.5
+# Indices of an edge, its type, weight and numbers for attention.
+_BYTES_OF_EDGE = 64
 # What can be predicted: a Data of PyG, several of them, a PackedDataset, or the path of files.
 Graphs: TypeAlias = Any
 
@@ -107,7 +109,7 @@ class Predictor:
         self, run: Run, form: Mapping[str, Any], weights: Mapping[str, Tensor], device: torch.device | str = "cpu"
     ) -> None:
         self.run, self.form, self.device = run, dict(form), torch.device(device)
-        empty = empty_dataset(form)
+        self._empty = empty = empty_dataset(form)
         self.preprocessing = None if empty.preprocessing is None else Preprocessing.from_dict(empty.preprocessing)
         # with the relations of the graphs of training, in their order
         self._fitted = replace(run, split=str(form["split"]))
@@ -208,7 +210,7 @@ class Predictor:
             )
             dataset = replace(dataset, edge_index=edges, edge_attr=types, edge_ptr=torch.tensor([0, edges.size(1)]))
             run = replace(run, self_loops=False)
-        if dataset.level != "graph" and dataset.x.size(0) > _NODES_AT_ONCE and runs_in_parts(run):
+        if dataset.level != "graph" and runs_in_parts(run) and self._is_large(dataset):
             graph = SampledGraph(replace(run, neighbors=-1, batch_size=1), dataset, self.device)
             states = graph.outputs(self.network, 0, 1, lambda part: part)
             return graph.outputs_of_rows(states, graph.subset("train"))
@@ -217,6 +219,16 @@ class Predictor:
         with torch.no_grad():
             parts = [outputs_of_batch(self.network, self.network, each) for each in data.batches(rows, _AT_ONCE)]
         return torch.cat(parts).cpu()
+
+    def _is_large(self, dataset: PackedDataset) -> bool:
+        """Whether memory may not suffice for a layer on the whole graph: states and, for each relation, messages."""
+        (nodes, features), edges = dataset.x.shape, dataset.edge_index.size(1)
+        width = max(features, width_of(self._fitted, self._empty))
+        found = relations_of(self._fitted, self._empty)
+        relations = found if isinstance(found, int) else max(found)
+        rows = nodes * (3 + relations) + (edges if MODELS[self.run.model].takes_edge_attr else 0)
+        number = 8 if self.run.precision == "float64" else 4
+        return number * width * rows + _BYTES_OF_EDGE * edges > _MEMORY_SHARE * free_memory(self.device)
 
     def _pairs(self, pairs: Tensor | str | os.PathLike[str] | None, ids: Sequence[str]) -> Tensor:
         if pairs is None or isinstance(pairs, Tensor):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +65,17 @@ def device_type(accelerator: str, devices: int = 1, nodes: int = 1) -> str:
     if devices > found:
         raise ValueError(f"`devices` must be at most {found}, the CUDA devices of this machine, got {devices}")
     return "cuda"
+
+
+def free_memory(device: torch.device) -> float:
+    """Bytes that are free on a GPU, or in the machine for a CPU; infinity where the system does not say."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
+        line = next(line for line in lines if line.startswith("MemAvailable"))
+        return 1024.0 * int(line.split()[1])
+    return math.inf
 
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ from graphprism.nn import CONVOLUTIONS, GNN
 from graphprism.ops import RelationalAdj, edge_norm
 from graphprism.training.node_data import DTYPES, check_node_run, edges_of_run, one_or_all
 from graphprism.training.optim import epoch_order
+from graphprism.training.processes import free_memory
 from graphprism.training.run import Run
 from graphprism.training.target_rows import TargetRows
 
@@ -181,7 +182,7 @@ class SampledGraph(TargetRows):
             return False
         states = 4 * self.x.size(0) * max(each.size(-1) for each in network.parameters()) * self.x.itemsize
         needed = self.x.nbytes + _BYTES_OF_EDGE * self.adjs[0].num_edges + states
-        return needed > _DEVICE_SHARE * torch.cuda.mem_get_info(self.device)[0]
+        return needed > _DEVICE_SHARE * free_memory(self.device)
 
     def outputs_of_rows(self, states: Tensor, rows: Tensor) -> Tensor:
         """Outputs of nodes or pairs, on the CPU, of what `outputs` gave."""
