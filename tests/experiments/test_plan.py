@@ -70,3 +70,10 @@ def test_estimate_ignores_runs_that_shared_their_device():
     found = estimate(wanted, {}, [shared], "eager")
     assert (found.seconds, found.unknown) == (0.0, 1)
     assert estimate([replace(wanted[0], seed=1)], {}, [shared], "eager").finished == 1
+
+
+def test_estimate_takes_times_of_the_same_engine_alone():
+    here = hardware(torch.device("cuda" if torch.cuda.is_available() else "cpu"), 1)
+    known = [make_result(Run(epochs=3), seconds=6.0, hardware=here, engine="eager")]
+    assert estimate([Run(epochs=3, seed=2)], {}, known, "eager").unknown == 0
+    assert estimate([Run(epochs=3, seed=2)], {}, known, "lockstep").unknown == 1

@@ -80,7 +80,9 @@ def measure_ledger(path):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * ("default-start" in name or "nodes-h200" in name))
+        pytest.param(
+            name, marks=[pytest.mark.slow] * any(word in name for word in ("default-start", "nodes-h200", "baselines"))
+        )
         for name in pinned("ledgers")
     ],
 )
