@@ -57,7 +57,7 @@ def directive(package: str, name: str) -> str:
     if inspect.isroutine(value):
         return f".. autofunction:: {full}\n"
     line = re.sub(r"`([^`]+)`", r"``\1``", listed()[package][name])
-    return f".. py:data:: {full}\n\n   {line}\n"
+    return f".. py:data:: {name}\n\n   {line}\n"
 
 
 def page(package: str) -> str:
