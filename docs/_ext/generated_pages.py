@@ -80,5 +80,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Writes pages before Sphinx looks for them."""
     app.connect("builder-inited", write)
     app.connect("build-finished", write_play_page)
+    app.connect("doctree-read", api_pages.link_names)
     app.connect("missing-reference", api_pages.resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -145,7 +145,12 @@ def supports(name: str) -> dict[str, str]:
     }
     if not relational:
         trials.pop("scores of relations, `edge_type` (E, R)")
-    return {what: "✓" if _works(trial) else "" for what, trial in trials.items()}
+    found = {what: "✓" if _works(trial) else "" for what, trial in trials.items()}
+    late = "input width from the first input, `-1`"
+    if not found[late] and "start" in inspect.signature(getattr(gnn, name)).parameters:
+        is_apart = _works(lambda: _call(_layer(name, -1, start="independent"), x, edges, types))
+        found[late] = '✓ with `start="independent"`' if is_apart else ""
+    return found
 
 
 def _same_shape(out: torch.Tensor, shape: tuple[int, ...]) -> None:

@@ -201,7 +201,6 @@ MESSAGES = {
     "MRSConv": ("f_{r} (x_i , x_j )", "", "then combine"),
     "DirConv": ("W_{r} x_j", "", "α out + (1-α) in"),
     "LMGCConv": ("Σ_h α_h W_h x_j", "Σ_h α_h W_h x_i", "÷ H"),
-    "LearnedSplit": ("scores s_{r}", "", ""),
 }
 PLAIN = {"DegreeGATConv", "LMGCConv"}
 
