@@ -162,7 +162,7 @@ class MRSGINConv(RelationalConv):
         return Coefficients(type(self).__name__, (adj,), own=(own,), is_linear=False, notes=(note,))
 
     def _shared(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
-        root = (1 + self.eps) * x_dst
+        root = (1 + self.eps).to(x_dst.dtype) * x_dst
         weight: Any = self.nn.get_submodule(self._first).weight.t()  # type: ignore
         matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
         if self.is_by_edge:
