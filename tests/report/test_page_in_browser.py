@@ -127,6 +127,15 @@ def test_scores_are_in_sight_at_1024(browser, address):
         assert tab.run(inside) == [0]
 
 
+def test_comparison_is_whole_on_a_phone(browser, address):
+    with browser.page(address, 390) as tab:
+        box = "document.querySelector('#comparison .scroll')"
+        assert tab.run(f"{box}.scrollWidth - {box}.clientWidth") == 0
+        # numbers stand in one line
+        lines = "Array.from(document.querySelectorAll('#comparison td b'), (each) => each.getClientRects().length)"
+        assert set(tab.run(lines)) == {1}
+
+
 def test_filter_by_words_and_choices(browser, address):
     with browser.page(address) as tab:
         tab.type("#filter", "MRS-gcn res")
