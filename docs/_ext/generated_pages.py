@@ -11,6 +11,7 @@ from typing import Any
 
 import api_pages
 import command_page
+import gallery_pages
 import layer_pages
 from sphinx.application import Sphinx
 
@@ -22,6 +23,7 @@ PLACES = {
     "benchmarks/README.md": "measurements.md",
     "benchmarks/PAPER.md": "tables.md",
     "CONVERSION.md": "conversion.md",
+    **{f"examples/{path.name}": f"{path.stem}.md" for path in gallery_pages.scripts()},
 }
 
 
@@ -46,6 +48,7 @@ def pages() -> dict[str, str]:
     return {
         **{f"layers/{name}.md": text for name, text in layer_pages.pages().items()},
         **{f"api/{name}.md": text for name, text in api_pages.pages().items()},
+        **{f"gallery/{name}.md": text for name, text in gallery_pages.pages(adopted("examples/README.md")).items()},
         "commands.md": command_page.page(),
         "tables.md": adopted("benchmarks/PAPER.md"),
         "measurements.md": adopted("benchmarks/README.md", "All measurements"),
