@@ -142,6 +142,14 @@ def test_wrong_transcript_is_found(tmp_path):
         run_commands(text, "page.md", tmp_path)
 
 
+def test_every_layer_has_a_page_and_a_picture():
+    from graphprism import nn
+
+    texts = [(DOCS / "_ext" / name).read_text("utf-8") for name in ("layer_pages.py", "pictures.py")]
+    layers = [name for name in nn.__all__ if name.endswith("Conv")]
+    assert [name for name in layers if not all(f'    "{name}": ' in text for text in texts)] == []
+
+
 def test_every_page_is_in_the_contents():
     contents = "\n".join(re.findall(r"```\{toctree\}(.*?)```", "\n".join(TEXTS.values()), re.DOTALL))
     named = set(re.findall(r"^(?:.*<)?([\w/-]+)>?$", contents, re.MULTILINE))

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def page(path: Path) -> str:
-    """One script: what it shows, how to run it, its code."""
+    """One script: what it shows, how to run it, its cells with their comments as text."""
     source = path.read_text("utf-8")
     text = ast.get_docstring(ast.parse(source)) or path.stem
     title, _, rest = text.partition(":")
     first = (rest or title).strip()
-    parts = [
-        f"# {title.strip()}",
-        first[:1].upper() + first[1:],
-        f"```bash\npython examples/{path.name}\n```",
-        f"```python\n{source.rstrip()}\n```",
-    ]
-    return "\n\n".join(parts) + "\n"
+    parts = [f"# {title.strip()}", first[:1].upper() + first[1:], f"```bash\npython examples/{path.name}\n```"]
+    for cell in re.split(r"^# %%[^\n]*\n", source, flags=re.MULTILINE)[1:]:
+        code = re.sub(r"\A(?:#[^\n]*\n)*", "", cell)
+        words = re.sub(r"^# ?", "", cell[: len(cell) - len(code)], flags=re.MULTILINE).strip()
+        parts += [words, f"```python\n{code.strip()}\n```" if code.strip() else ""]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def scripts() -> list[Path]:
