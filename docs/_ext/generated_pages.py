@@ -13,6 +13,7 @@ import api_pages
 import command_page
 import gallery_pages
 import layer_pages
+import paper_summary
 from sphinx.application import Sphinx
 
 from graphprism.play import page as play_page
@@ -49,6 +50,8 @@ def pages() -> dict[str, str]:
         **{f"layers/{name}.md": text for name, text in layer_pages.pages().items()},
         **{f"api/{name}.md": text for name, text in api_pages.pages().items()},
         **{f"gallery/{name}.md": text for name, text in gallery_pages.pages(adopted("examples/README.md")).items()},
+        # not a page: paper.md includes it
+        "paper-summary.inc": paper_summary.page(),
         "commands.md": command_page.page(),
         "tables.md": adopted("benchmarks/PAPER.md"),
         "measurements.md": adopted("benchmarks/README.md", "All measurements"),
@@ -63,7 +66,7 @@ def write(app: Sphinx) -> None:
     """Writes what has changed, and removes what is gone."""
     folder = Path(app.srcdir) / "generated"
     texts = pages()
-    for path in folder.rglob("*.md"):
+    for path in filter(Path.is_file, folder.rglob("*")):
         if path.relative_to(folder).as_posix() not in texts:
             path.unlink()
     for name, text in texts.items():

@@ -6,13 +6,13 @@ A page shows one with the directive ``picture``: its name, then the caption.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import paper_summary
 import torch
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -285,22 +285,9 @@ def gains() -> Drawing:
 NAMES = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 
 
-def paper_cells(table: str) -> dict[tuple[str, str], tuple[float | None, float | None]]:
-    """Means (ours, published) by row and column, read from benchmarks/PAPER.md."""
-    text = (ROOT / "benchmarks" / "PAPER.md").read_text("utf-8")
-    section = text.partition(f"\n## {table}\n")[2].partition("\n## ")[0]
-    cells = (line.strip("|").split("|") for line in section.splitlines() if line.startswith("| "))
-    return {(row[0].strip(), row[1].strip()): (_mean(row[2]), _mean(row[5])) for row in cells if len(row) >= 6}
-
-
-def _mean(text: str) -> float | None:
-    found = re.search(r"-?\d+\.\d+", text)
-    return float(found[0]) if found else None
-
-
 def depth() -> Drawing:
     """Test error by depth: ours as lines, the published means as rings."""
-    cells = paper_cells("depth")
+    cells = paper_summary.means("depth")
     drawing = Drawing(700, 380, "Test error on ZINC12k by depth, ours and published")
     axes = Axes(drawing, (56, 20), (500, 300), (1, 32), (0.22, 0.62), log_x=True)
     axes.ticks_y([0.3, 0.4, 0.5, 0.6])
