@@ -115,7 +115,7 @@ def link_names(app: Any, doctree: nodes.document) -> None:
     for literal in list(doctree.findall(nodes.literal)):
         text = literal.astext()
         name = re.sub(r"\(.*\)$", "", text.removeprefix("gp.").removeprefix("graphprism."))
-        is_name = text.startswith(("gp.", "graphprism.")) or re.search(r"[A-Z].*[a-z].*[A-Z]|\w_\w", name)
+        is_name = text.startswith(("gp.", "graphprism.")) or re.search(r"[A-Z].*[A-Z]|\w_\w", name)
         parent: nodes.Node | None = literal.parent
         while parent is not None and not isinstance(parent, nodes.title | nodes.reference | addnodes.pending_xref):
             parent = parent.parent

@@ -216,6 +216,7 @@ def partner(name: str) -> str:
     """The plain layer that it is with one relation, as the docstring says it."""
     text = " ".join((inspect.getdoc(getattr(gnn, name)) or "").split())
     found = re.search(r"One relation is (.*?)\.(?: |$)", text) or re.search(r"which is (PyG's ``\w+``)", text)
+    found = found or re.search(r"number of relations R; one is (the plain \w+)", text)
     return "" if found is None else found[1].replace("``", "`")
 
 
@@ -291,8 +292,8 @@ def index() -> str:
         + rows
         + "\n\n"
         + _overview()
-        + "*Weights*: in most layers a given `edge_weight` multiplies the message as it is, in place of the layer's own "
-        "normalisation; in `MRSGATConv` and `MRSGatedGCNConv` an edge of weight 2 counts as two edges. *Scores*: "
+        + "*Weights*: in most layers a given `edge_weight` multiplies the message as it is, in place of the layer's "
+        "own normalisation; in `MRSGATConv` and `MRSGatedGCNConv` an edge of weight 2 counts as two edges. *Scores*: "
         "`edge_type` of shape (E, R), soft types. PyG's sparse `adj_t` is taken in place of `edge_index`. "
         "Self-loops are edges like others: add them before the split, which makes them ties. The fused op runs unless "
         "an explainer or a hook asks for single messages.\n\n"

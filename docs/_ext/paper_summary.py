@@ -48,7 +48,9 @@ def page() -> str:
         heads = columns or tuple(dict.fromkeys(column for _, column in found if column in run))
         lines = [f"| {title} | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
         for row in names:
-            shown = [_shown(*found.get((row, column), ("", ""))) for column in heads]
+            pairs = [found.get((row, column), ("", "")) for column in heads]
+            # deviations where there is room for them
+            shown = [_shown(ours if len(heads) < 5 else _number(ours), published) for ours, published in pairs]
             if any(shown):
                 lines.append(f"| {row} | " + " | ".join(shown) + " |")
         parts.append("\n".join(lines))
