@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from gallery import EXAMPLES, NAMES
 
 
 def page(path: Path) -> str:
@@ -24,8 +27,8 @@ def page(path: Path) -> str:
 
 
 def scripts() -> list[Path]:
-    """All but the demo, which `make demo` runs."""
-    return sorted(path for path in EXAMPLES.glob("*.py") if path.stem != "demo")
+    """In the order in which a newcomer reads them."""
+    return [EXAMPLES / f"{name}.py" for name in NAMES]
 
 
 def pages(index: str) -> dict[str, str]:
