@@ -42,6 +42,8 @@ autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+napoleon_attr_annotations = False
+add_module_names = False
 viewcode_line_numbers = True
 html_math_renderer = "mathml"
 

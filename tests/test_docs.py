@@ -18,7 +18,12 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 TEXTS = {name: (DOCS / name).read_text("utf-8") for name in PAGES}
-WITH_PYTHON = [name for name in PAGES if any(each.language == "python" for each in blocks(TEXTS[name]))]
+# Pages that train take their time.
+WITH_PYTHON = [
+    pytest.param(name, marks=[pytest.mark.slow] if "graphprism.training" in text else [])
+    for name, text in TEXTS.items()
+    if any(each.language == "python" for each in blocks(text))
+]
 PROGRAM = find_browser()
 NEEDED = ("sphinx", "furo", "myst_parser", "sphinx_design", "sphinx_copybutton", "latex2mathml")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -37,6 +42,11 @@ def transcripts(text: str) -> list[tuple[str, str, int]]:
                     command = command[:-1] + more.lstrip()
                 found.append((command, shown, block.line))
     return found
+
+
+def rounded(text: str) -> str:
+    """Two digits after the point: further ones of a trained network are those of a machine."""
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", text)
 
 
 def run_commands(text: str, page: str, folder: Path) -> None:
@@ -66,7 +76,8 @@ def run_commands(text: str, page: str, folder: Path) -> None:
         )
         assert done.returncode == 0, f"{page} line {line}: {command}\n{done.stdout}"
         if shown.strip():
-            is_same = checker.check_output(shown, done.stdout, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+            options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            is_same = checker.check_output(rounded(shown), rounded(done.stdout), options)
             assert is_same, f"{page} line {line}: {command} prints\n{done.stdout}"
 
 
@@ -77,7 +88,7 @@ def graphprism_commands(text: str) -> list[list[str]]:
         if block.language in ("bash", "console"):
             body = re.sub(r"\\\n\s*", "", re.sub(r"^\$ ", "", block.body, flags=re.MULTILINE))
             for line in body.splitlines():
-                called = re.search(r"(?:^|&& |-m )graphprism (.*?)(?: &&|$)", line)
+                called = re.search(r"(?:^|&& |-m )graphprism (.*?)(?: [&|>]|$)", line)
                 if called and "$" not in called[1]:
                     found.append(shlex.split(called[1], comments=True))
     return found
@@ -137,6 +148,14 @@ def test_wrong_transcript_is_found(tmp_path):
     text = "```console\n$ echo one two\none ...\n$ echo three\nfour\n```\n"
     with pytest.raises(AssertionError, match=r"line 2: echo three prints\s+three"):
         run_commands(text, "page.md", tmp_path)
+
+
+def test_every_layer_has_a_page_and_a_picture():
+    from graphprism import nn
+
+    texts = [(DOCS / "_ext" / name).read_text("utf-8") for name in ("layer_pages.py", "pictures.py")]
+    layers = [name for name in nn.__all__ if name.endswith("Conv")]
+    assert [name for name in layers if not all(f'    "{name}": ' in text for text in texts)] == []
 
 
 def test_every_page_is_in_the_contents():

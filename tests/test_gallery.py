@@ -49,14 +49,16 @@ def test_every_script_is_a_short_tutorial(gallery):
         assert not re.search(r"graphprism\.[\w.]*\._|import _", source), name  # public names alone
 
 
-def test_page_of_the_documentation_has_every_script(gallery, monkeypatch):
+def test_documentation_has_a_page_for_every_script(gallery, monkeypatch):
     monkeypatch.setitem(sys.modules, "gallery", gallery)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    text = load_tool("gallery_page", "docs/_ext").page()
+    pages = load_tool("gallery_pages", "docs/_ext").pages("# Gallery\n")
+    assert list(pages) == ["index", *gallery.NAMES]
     for name in gallery.NAMES:
-        assert f"examples/{name}.py\n```python\n" in text
-    assert "# %%" not in text
-    assert text.count("\n## ") == len(gallery.NAMES)
+        assert f"python examples/{name}.py\n" in pages[name]
+        assert "# %%" not in pages[name]
+        code = (ROOT / "examples" / f"{name}.py").read_text("utf-8")
+        assert pages[name].count("```python\n") in (code.count("# %%\n"), code.count("# %%\n") - 1)
 
 
 def test_notebook_has_comments_as_text(notebooks):

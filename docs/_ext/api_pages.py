@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +58,7 @@ def directive(package: str, name: str) -> str:
     if inspect.isroutine(value):
         return f".. autofunction:: {full}\n"
     line = re.sub(r"`([^`]+)`", r"``\1``", listed()[package][name])
-    return f".. py:data:: {full}\n\n   {line}\n"
+    return f".. py:data:: {name}\n   :module: {package}\n\n   {line}\n"
 
 
 def page(package: str) -> str:
@@ -105,6 +106,27 @@ def targets() -> dict[str, str]:
         found.setdefault(name, f"{home}.{name}")
         found[f"{package}.{name}"] = f"{home}.{name}"
     return found
+
+
+def link_names(app: Any, doctree: nodes.document) -> None:
+    """Makes links of public names in code font, such as ``SplitEdges`` and ``gp.certify``, outside of the reference."""
+    if app.env.docname.startswith("generated/api/"):
+        return
+    for literal in list(doctree.findall(nodes.literal)):
+        text = literal.astext()
+        name = re.sub(r"\(.*\)$", "", text.removeprefix("gp.").removeprefix("graphprism."))
+        is_name = text.startswith(("gp.", "graphprism.")) or re.search(r"[A-Z].*[A-Z]|\w_\w", name)
+        parent: nodes.Node | None = literal.parent
+        while parent is not None and not isinstance(parent, nodes.title | nodes.reference | addnodes.pending_xref):
+            parent = parent.parent
+        if not is_name or parent is not None or name.rpartition(".")[2] not in targets():
+            continue
+        target = targets().get(f"graphprism.{name}") or targets()[name.rpartition(".")[2]]
+        link = addnodes.pending_xref(
+            "", refdomain="py", reftype="obj", reftarget=target, refdoc=app.env.docname, refexplicit=True
+        )
+        literal.replace_self(link)
+        link += literal
 
 
 def resolve(app: Any, env: Any, node: nodes.Element, content: nodes.Element) -> nodes.Element | None:

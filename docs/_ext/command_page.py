@@ -10,18 +10,16 @@ import typer
 
 from graphprism.cli.app import app
 
-ARROWS = re.compile(r"[<>]")
-
 
 def words(text: str) -> str:
     """Text for a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;").replace("*", "\\*")
 
 
-def default_of(parameter: Any, record: str) -> str:
+def default_of(record: str) -> str:
     """What is taken without the option, as the help of the command says it."""
     found = re.search(r"\[default: (.*?)\]$", record)
-    return found[1].strip("()") if found else ""
+    return re.sub(r"; x?[<>=].*|; -?[\d.]+<=?x.*", "", found[1]).strip("()") if found else ""
 
 
 def parameters(command: Any, context: Any) -> str:
@@ -33,8 +31,8 @@ def parameters(command: Any, context: Any) -> str:
             continue
         name, text = record
         text = re.sub(r"\s*\[default: .*?\]$", "", text)
-        rows.append(f"| `{name}` | {words(text)} | {words(default_of(each, record[1]))} |".replace("`|", "` |"))
-    rows = [row.replace(name, name) for row in rows]
+        shown = name.replace("|", "\\|")
+        rows.append(f"| `{shown}` | {words(text)} | {words(default_of(record[1]))} |")
     return "| option | what it does | default |\n|---|---|---|\n" + "\n".join(rows) if rows else ""
 
 

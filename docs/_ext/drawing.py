@@ -17,7 +17,7 @@ def subscripted(text: str) -> str:
     """Text for SVG in which ``W_up`` has a small, low ``up``; a space ends it."""
     words = []
     for word in text.split(" "):
-        head, _, low = word.partition("_")
+        head, _, low = (word, "", "") if word.endswith(".py,") else word.partition("_")
         small = f'<tspan dy="0.28em" font-size="0.75em">{escape(low)}</tspan><tspan dy="-0.21em">&#8203;</tspan>'
         words.append(escape(head) + (small if low else ""))
     return " ".join(words)

@@ -11,8 +11,9 @@ from typing import Any
 
 import api_pages
 import command_page
-import gallery_page
+import gallery_pages
 import layer_pages
+import paper_summary
 from sphinx.application import Sphinx
 
 from graphprism.play import page as play_page
@@ -23,6 +24,7 @@ PLACES = {
     "benchmarks/README.md": "measurements.md",
     "benchmarks/PAPER.md": "tables.md",
     "CONVERSION.md": "conversion.md",
+    **{f"examples/{path.name}": f"{path.stem}.md" for path in gallery_pages.scripts()},
 }
 
 
@@ -47,8 +49,10 @@ def pages() -> dict[str, str]:
     return {
         **{f"layers/{name}.md": text for name, text in layer_pages.pages().items()},
         **{f"api/{name}.md": text for name, text in api_pages.pages().items()},
+        **{f"gallery/{name}.md": text for name, text in gallery_pages.pages(adopted("examples/README.md")).items()},
+        # not a page: paper.md includes it
+        "paper-summary.inc": paper_summary.page(),
         "commands.md": command_page.page(),
-        "gallery.md": gallery_page.page(),
         "tables.md": adopted("benchmarks/PAPER.md"),
         "measurements.md": adopted("benchmarks/README.md", "All measurements"),
         "conversion.md": adopted("CONVERSION.md"),
@@ -62,7 +66,7 @@ def write(app: Sphinx) -> None:
     """Writes what has changed, and removes what is gone."""
     folder = Path(app.srcdir) / "generated"
     texts = pages()
-    for path in folder.rglob("*.md"):
+    for path in filter(Path.is_file, folder.rglob("*")):
         if path.relative_to(folder).as_posix() not in texts:
             path.unlink()
     for name, text in texts.items():
@@ -82,5 +86,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Writes pages before Sphinx looks for them."""
     app.connect("builder-inited", write)
     app.connect("build-finished", write_play_page)
+    app.connect("doctree-read", api_pages.link_names)
     app.connect("missing-reference", api_pages.resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -110,6 +110,7 @@ def _call(layer: torch.nn.Module, x: Any, edges: Any, types: Any = None, **more:
     return layer(x, edges, **more)
 
 
+@cache
 def supports(name: str) -> dict[str, str]:
     """What a layer takes, found by trying."""
     x, edges, types = _graph()
@@ -145,7 +146,12 @@ def supports(name: str) -> dict[str, str]:
     }
     if not relational:
         trials.pop("scores of relations, `edge_type` (E, R)")
-    return {what: "✓" if _works(trial) else "" for what, trial in trials.items()}
+    found = {what: "✓" if _works(trial) else "" for what, trial in trials.items()}
+    late = "input width from the first input, `-1`"
+    if not found[late] and "start" in inspect.signature(getattr(gnn, name)).parameters:
+        is_apart = _works(lambda: _call(_layer(name, -1, start="independent"), x, edges, types))
+        found[late] = '✓ with `start="independent"`' if is_apart else ""
+    return found
 
 
 def _same_shape(out: torch.Tensor, shape: tuple[int, ...]) -> None:
@@ -210,6 +216,7 @@ def partner(name: str) -> str:
     """The plain layer that it is with one relation, as the docstring says it."""
     text = " ".join((inspect.getdoc(getattr(gnn, name)) or "").split())
     found = re.search(r"One relation is (.*?)\.(?: |$)", text) or re.search(r"which is (PyG's ``\w+``)", text)
+    found = found or re.search(r"number of relations R; one is (the plain \w+)", text)
     return "" if found is None else found[1].replace("``", "`")
 
 
@@ -254,6 +261,23 @@ def page(name: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+# Short heads of the columns, in the order of what `supports` gives.
+HEADS = {"edge weights": "weights", "edge features": "features", "scores": "scores", "a bipartite": "bipartite"}
+HEADS |= {"input width": "lazy width", "a leading": "leading dimension", "a prepared": "`RelationalAdj`"}
+
+
+def _overview() -> str:
+    """What all layers take, in one table."""
+    lines = ["| layer | " + " | ".join(HEADS.values()) + " |", "|---" * (len(HEADS) + 1) + "|"]
+    for name in CASES:
+        taken = supports(name)
+        marks = [next((mark for what, mark in taken.items() if what.startswith(head)), "") for head in HEADS]
+        lines.append(
+            f"| [`{name}`]({name}.md) | " + " | ".join("apart" if "with" in each else each for each in marks) + " |"
+        )
+    return "\n".join(lines) + '\n\n*apart*: with `start="independent"` only. '
+
+
 def index() -> str:
     """The list of all layers."""
     rows = "\n".join(
@@ -264,7 +288,15 @@ def index() -> str:
         "# Layers\n\nA layer has weights and one formula. It takes `x`, `edge_index` and `edge_type`, the relation of "
         "every edge, or a prepared `RelationalAdj`. Except for `DirConv`, which holds two of them, all are PyG's "
         "`MessagePassing`: explainers, message hooks and `to_hetero` work.\n\n"
-        "| layer | what it is | with one relation |\n|---|---|---|\n" + rows + "\n\n"
+        "| layer | what it is | with one relation |\n|---|---|---|\n"
+        + rows
+        + "\n\n"
+        + _overview()
+        + "*Weights*: in most layers a given `edge_weight` multiplies the message as it is, in place of the layer's "
+        "own normalisation; in `MRSGATConv` and `MRSGatedGCNConv` an edge of weight 2 counts as two edges. *Scores*: "
+        "`edge_type` of shape (E, R), soft types. PyG's sparse `adj_t` is taken in place of `edge_index`. "
+        "Self-loops are edges like others: add them before the split, which makes them ties. The fused op runs unless "
+        "an explainer or a hook asks for single messages.\n\n"
         "Not sure? Take the layer whose plain partner you would take; [`DirConv`](DirConv.md) around it on a directed "
         "graph; [`MRSConv`](MRSConv.md) for a message function of your own. A model that you have: "
         "[convert it](../../convert.md).\n\n"

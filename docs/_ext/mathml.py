@@ -7,7 +7,14 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 # What the converter does not know, in what it does.
-REPLACED = {r"\bar{": r"\overline{", r"\big(": "(", r"\big)": ")", r"\Big(": r"\left(", r"\Big)": r"\right)"}
+REPLACED = {
+    r"\bar{": r"\overline{",
+    r"\big\Vert": r"\|",
+    r"\big(": "(",
+    r"\big)": ")",
+    r"\Big(": r"\left(",
+    r"\Big)": r"\right)",
+}
 
 
 def mathml(latex: str, display: str) -> str:

@@ -6,13 +6,13 @@ A page shows one with the directive ``picture``: its name, then the caption.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import paper_summary
 import torch
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -199,9 +199,8 @@ MESSAGES = {
     "MRSGCNEConv": ("(W_{r} x_j +a_e )^+", "", "+ b"),
     "MRSGatedGCNConv": ("η_e B_{r} x_j", "A x_i", "÷ Σ η_e"),
     "MRSConv": ("f_{r} (x_i , x_j )", "", "then combine"),
-    "DirConv": ("in: W_{r} x_j", "", "α out + (1-α) in"),
+    "DirConv": ("W_{r} x_j", "", "α out + (1-α) in"),
     "LMGCConv": ("Σ_h α_h W_h x_j", "Σ_h α_h W_h x_i", "÷ H"),
-    "LearnedSplit": ("scores s_{r}", "", ""),
 }
 PLAIN = {"DegreeGATConv", "LMGCConv"}
 
@@ -225,23 +224,18 @@ def messages(layer: str) -> Drawing:
         colour = SOFT if layer in PLAIN else RELATIONS[number]
         a, b = ends(points[other], points[0], 22)
         drawing.arrow(a, b, colour, 3.4, 13)
-        if layer == "DirConv":
-            drawing.arrow(*ends(points[0], points[other], 24), colour, 2.0, 10, 0.16)
-        text = message.replace("{r}", UP_DOWN_TIE[number])
-        middle = ((a[0] + b[0]) / 2, (a[1] + b[1]) / 2)
+        is_both = layer == "DirConv"
+        if is_both:
+            drawing.arrow(*ends(points[0], points[other], 24), colour, 2.0, 10, 0.2 if other == 3 else -0.2)
+        text, name = message.replace("{r}", UP_DOWN_TIE[number]), "" if layer in PLAIN else UP_DOWN_TIE[number]
+        x, y = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
         if other == 2:
-            drawing.text((middle[0] + 14, middle[1] + 4), text, colour, 14.5, weight=600)
-            drawing.text((middle[0] - 14, middle[1] + 4), UP_DOWN_TIE[number], colour, 13, "end", 700)
+            drawing.text((x + 14, y + 4), text, colour, 14.5, weight=600)
+            drawing.text((x - (26 if is_both else 14), y + 4), name, colour, 13, "end", 700)
         else:
-            drawing.text((middle[0], middle[1] - 12), text, colour, 14.5, "middle", 600)
-            drawing.text(
-                (middle[0] - (20 if other == 1 else -10), middle[1] + 24),
-                UP_DOWN_TIE[number],
-                colour,
-                13,
-                "middle",
-                700,
-            )
+            drawing.text((x, y - 12), text, colour, 14.5, "middle", 600)
+            below = (x - (20 if other == 1 else -10), y + (40 if is_both else 24))
+            drawing.text(below, name, colour, 13, "middle", 700)
     if own:
         x, y = points[0]
         drawing.path(f"M{x - 15} {y + 17} C{x - 60} {y + 84} {x + 60} {y + 84} {x + 17} {y + 25}", "var(--fourth)", 3)
@@ -266,7 +260,7 @@ def gains() -> Drawing:
     """Split minus plain with intervals, from the file that the benchmark wrote."""
     rows = json.loads((RESULTS / "2026-11-16-never-worse-h200.json").read_text("utf-8"))
     drawing = Drawing(
-        760, 70 + 30 * len(rows), "Score of the split network minus that of the plain one, 95 % intervals"
+        760, 84 + 30 * len(rows), "Score of the split network minus that of the plain one, 95 % intervals"
     )
     axes = Axes(drawing, (250, 34), (480, 30 * len(rows)), (-25, 12), (0, 1))
     bottom = 34 + 30 * len(rows)
@@ -291,22 +285,9 @@ def gains() -> Drawing:
 NAMES = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 
 
-def paper_cells(table: str) -> dict[tuple[str, str], tuple[float | None, float | None]]:
-    """Means (ours, published) by row and column, read from benchmarks/PAPER.md."""
-    text = (ROOT / "benchmarks" / "PAPER.md").read_text("utf-8")
-    section = text.partition(f"\n## {table}\n")[2].partition("\n## ")[0]
-    cells = (line.strip("|").split("|") for line in section.splitlines() if line.startswith("| "))
-    return {(row[0].strip(), row[1].strip()): (_mean(row[2]), _mean(row[5])) for row in cells if len(row) >= 6}
-
-
-def _mean(text: str) -> float | None:
-    found = re.search(r"-?\d+\.\d+", text)
-    return float(found[0]) if found else None
-
-
 def depth() -> Drawing:
     """Test error by depth: ours as lines, the published means as rings."""
-    cells = paper_cells("depth")
+    cells = paper_summary.means("depth")
     drawing = Drawing(700, 380, "Test error on ZINC12k by depth, ours and published")
     axes = Axes(drawing, (56, 20), (500, 300), (1, 32), (0.22, 0.62), log_x=True)
     axes.ticks_y([0.3, 0.4, 0.5, 0.6])
@@ -322,7 +303,7 @@ def depth() -> Drawing:
             if own is not None:
                 drawing.node(axes.at(layers, own), 2.6, colour, colour)
         drawing.text(
-            (axes.at(*ours[-1])[0] + 12, axes.at(*ours[-1])[1] + (9 if name == "GCN + Res" else 2)),
+            (axes.at(*ours[-1])[0] + 12, axes.at(*ours[-1])[1] + {"GCN + Res": -4, "MRS-GCN": 16}.get(name, 4)),
             name,
             colour,
             13,
@@ -338,7 +319,7 @@ def speed() -> Drawing:
     rows = [row for row in rows if row["input"] == "arxiv-64-hubs"]
     rows.sort(key=lambda row: row["ms"])
     drawing = Drawing(720, 36 + 40 * len(rows), "Time of one layer, one CPU thread")
-    axes = Axes(drawing, (210, 10), (420, 40 * len(rows)), (0, max(row["ms"] for row in rows)), (0, 1))
+    axes = Axes(drawing, (210, 10), (420, 40 * len(rows)), (0, 1.12 * max(row["ms"] for row in rows)), (0, 1))
     for number, row in enumerate(rows):
         y, is_own = 10 + 40 * number, row["contender"] == "graphprism"
         drawing.text((198, y + 22), row["contender"], INK, 13, "end", 700 if is_own else 400)
@@ -374,7 +355,7 @@ class Picture(Directive):
 
     def run(self) -> list[nodes.Node]:
         """A figure with the drawing inside the page, so that it takes the colours of the page."""
-        figure = nodes.container(classes=["drawn"])
+        figure = nodes.container(classes=["drawn", self.arguments[0].partition(":")[0]])
         figure += nodes.raw("", str(draw(self.arguments[0])), format="html")
         if self.content:
             caption = nodes.container(classes=["caption"])

@@ -164,7 +164,7 @@ def advise(
     briefly, with the same seeds and folds, on a part of the data where it is large, with relations that start as in
     ``run`` and apart; splits that fall behind are dropped, and the rest of the time goes to further seeds of the best.
     A split is advised if its mean difference in
-    validation score is one and a half times its standard error. Test scores are never looked at.
+    validation score is at least its standard error. Test scores are never looked at.
 
     Args:
         data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``
