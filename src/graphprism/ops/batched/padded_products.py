@@ -120,7 +120,7 @@ class _Aggregate(torch.autograd.Function):
         one_run = x.dim() == 2
         x, numbers, weights = (_with_runs(each, one_run) for each in (x, numbers, weights))
         columns = Columns(numbers, weights)
-        sender = columns.sender_pair // num_relations
+        sender = columns.sender_pair if num_relations == 1 else columns.sender_pair // num_relations
         out = slot_split_sum(x, sender, columns.weight, columns.relation, num_relations)
         return out[0] if one_run else out
 
@@ -134,7 +134,8 @@ class _Aggregate(torch.autograd.Function):
         one_run = grad.dim() == 2
         grad, numbers, weights = (_with_runs(each, one_run) for each in (grad, *ctx.saved_tensors))
         columns = Columns(numbers, weights)
-        place = columns.receiver * ctx.num_relations + columns.sent_relation
+        one = ctx.num_relations == 1
+        place = columns.receiver if one else columns.receiver * ctx.num_relations + columns.sent_relation
         by_relation = grad.unflatten(2, (ctx.num_relations, grad.size(2) // ctx.num_relations)).flatten(1, 2)
         out = slot_sum(by_relation, place, columns.sent_weight)
         return out[0] if one_run else out, None, None, None
