@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from graphprism.nn.conv.operands import (
     check_relations,
     input_map,
     made_by,
+    network_rows,
     split_nodes,
     to_adj,
 )
@@ -26,6 +28,8 @@ from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, se
 from graphprism.nn.conv.relational_modules import RelationalModules
 from graphprism.nn.conv.relational_weight import DECAY, Together, check_start, deviation_size
 from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate, relational_linear
+from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.batched.padded_products import sum_with_root
 
 
 class MRSGINConv(RelationalConv):
@@ -128,12 +132,14 @@ class MRSGINConv(RelationalConv):
         check_features(x, *[input_map(network)] * 2, leading=True)
         if self.nns is None:
             return self._shared(x_src, x_dst, adj)
+        is_plain = self.num_relations == 1 and x_src is x_dst and not self.is_by_edge
+        if is_plain and isinstance(adj, PaddedAdj):
+            return network_rows(self.nns.each[0], sum_with_root(x_src, adj, 1 + self.eps[0]))
         # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
         neighbours = self._neighbours(x_src, x_dst, adj).unbind(dim=-2)  # R times (..., N, F)
-        out = 0
-        for eps, network, received in zip(self.eps, self.nns.functions(), neighbours, strict=True):
-            out = out + network((1 + eps) * x_dst + received)
-        return torch.as_tensor(out)
+        parts = zip(1 + self.eps, self.nns.functions(), neighbours, strict=True)
+        rows = [network_rows(network, torch.addcmul(got, x_dst, own.to(got.dtype))) for own, network, got in parts]
+        return reduce(torch.add, rows)
 
     def _neighbours(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
         """Sums of neighbours in each relation, (..., N, R, F)."""

@@ -288,6 +288,28 @@ def linear(module: torch.nn.Module, x: Tensor) -> Tensor:
     return out
 
 
+def relu_maps(network: Callable[..., Any]) -> list[Linear] | None:
+    """The maps of a network that is linear maps with ReLU between them and no one watches; else `None`."""
+    if not isinstance(network, MLP) or any(is_watched(each) for each in network.modules()):
+        return None
+    drops = network.training and any(network.dropout)
+    is_usual = type(network.act) is torch.nn.ReLU and network.plain_last and not drops
+    return (
+        list(network.lins) if is_usual and all(isinstance(each, torch.nn.Identity) for each in network.norms) else None
+    )
+
+
+def network_rows(network: Callable[..., Any], x: Tensor) -> Tensor:
+    """``network(x)``; for many runs under `torch.vmap` few kernels where it has `relu_maps`."""
+    maps = relu_maps(network) if x.dim() == 2 and only_vmap() else None
+    if maps is None:
+        out: Tensor = network(x)
+        return out
+    for number, each in enumerate(maps, 1):
+        x = batched_linear(x, each.weight, each.bias, relu=number < len(maps))
+    return x
+
+
 def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = None) -> Tensor:
     """``module(x)`` with statistics of the rows where ``counts`` is not zero; all rows are normalised.
 

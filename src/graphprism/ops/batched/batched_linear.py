@@ -13,7 +13,7 @@ from graphprism.ops.batched.slot_sum import gated_column_sum
 from graphprism.ops.batched.vmap import for_all_runs, only_vmap
 
 # Sides of a block that a matrix unit's program makes, programs that keep a GPU busy, and rows that one is worth.
-_SIDE, _PROGRAMS, _FEWEST_ROWS = 128, 100, 128
+_SIDE, _PROGRAMS, _FEWEST_ROWS = 128, 100, 512
 
 
 def linear_rows_reference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -45,6 +45,12 @@ def aggregate(x: Tensor, adj: PaddedAdj) -> Tensor:
     return out.view(out.size(0), adj.num_relations, x.size(-1))
 
 
+def sum_with_root(x: Tensor, adj: PaddedAdj, factor: Tensor) -> Tensor:
+    """The neighbours of every node in any relation, weighted, and the node itself times a factor: (N, F) -> (N, F)."""
+    out: Tensor = _SumWithRoot.apply(x, factor, adj.numbers, adj.weights, adj.num_relations)  # type: ignore[no-untyped-call]
+    return out
+
+
 def linear(x: Tensor, adj: PaddedAdj, weight: Tensor) -> Tensor:
     """`relational_linear`: (N, F), (R, F, F') -> (N, F')."""
     out: Tensor = _Linear.apply(x, weight, adj.numbers, adj.weights)  # type: ignore[no-untyped-call]
@@ -143,6 +149,36 @@ class _Aggregate(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
         return _Aggregate.apply(*first_runs(info, in_dims, args)), 0  # type: ignore[no-untyped-call]
+
+
+class _SumWithRoot(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, factor: Tensor, numbers: Tensor, weights: Tensor, num_relations: int) -> Tensor:
+        one_run = x.dim() == 2
+        x, factor, numbers, weights = (_with_runs(each, one_run) for each in (x, factor, numbers, weights))
+        columns = Columns(numbers, weights)
+        sender = columns.sender_pair if num_relations == 1 else columns.sender_pair // num_relations
+        out = slot_sum(x, sender, columns.weight, root=(x, factor))
+        return out[0] if one_run else out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, factor, numbers, weights, _ = inputs
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, factor, numbers, weights)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, *saved = ctx.saved_tensors
+        of_factor = None if x is None else (x * grad).flatten(-2).sum(dim=-1)
+        one_run = grad.dim() == 2
+        grad, factor, numbers, weights = (_with_runs(each, one_run) for each in (grad, *saved))
+        columns = Columns(numbers, weights)
+        out = slot_sum(grad, columns.receiver, columns.sent_weight, root=(grad, factor))
+        return out[0] if one_run else out, of_factor, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
+        return _SumWithRoot.apply(*first_runs(info, in_dims, args)), 0  # type: ignore[no-untyped-call]
 
 
 class _Linear(torch.autograd.Function):

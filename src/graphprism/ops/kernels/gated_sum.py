@@ -19,8 +19,8 @@ _BLOCK = 32
 @triton.jit
 def _sum_kernel(
     rows, edges, root_bias, dst_bias, edge_bias, src_bias, message_bias, numbers, weights, out, edge_out, ratio, scale,
-    num_rows, channels, root_stride, dst_stride, edge_stride, src_stride, message_stride, eps,
-    SLOTS: tl.constexpr, RELATIONS: tl.constexpr, GATES: tl.constexpr, HAS_EDGES: tl.constexpr,
+    num_rows, channels, root_stride, dst_stride, edge_stride, src_stride, message_stride,
+    EPS: tl.constexpr, SLOTS: tl.constexpr, RELATIONS: tl.constexpr, GATES: tl.constexpr, HAS_EDGES: tl.constexpr,
     HAS_EDGE_BIAS: tl.constexpr, SUM: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     maps: tl.constexpr = 2 + GATES + RELATIONS
@@ -63,7 +63,7 @@ def _sum_kernel(
         message = _message(rows, message_bias, sender, kind, channel, channels, wanted, maps, GATES, SUM)
         gates += gate
         total += gate * message
-    factor = 1.0 / (gates + eps)
+    factor = 1.0 / (gates + EPS)
     total *= factor
     at = (run * num_rows + row)[:, None] * channels + channel[None, :]
     tl.store(ratio + at, total, mask=both)
@@ -186,8 +186,8 @@ def gated_sum(
     _sum_kernel[(triton.cdiv(num_rows, side), num_runs, triton.cdiv(channels, block))](
         rows.contiguous(), None if edge_rows is None else edge_rows.contiguous(), *packed,
         numbers.contiguous(), weights.contiguous(), out, edge, ratio, scale,
-        num_rows, channels, *(0 if each is None else each.stride(0) for each in packed), eps,
-        SLOTS=slots, RELATIONS=num_relations, GATES=num_gates, HAS_EDGES=edge_rows is not None,
+        num_rows, channels, *(0 if each is None else each.stride(0) for each in packed),
+        EPS=eps, SLOTS=slots, RELATIONS=num_relations, GATES=num_gates, HAS_EDGES=edge_rows is not None,
         HAS_EDGE_BIAS=biases[2] is not None, SUM=_wide(rows), COUNT=_count(rows, edge), ROWS=side, BLOCK=block,
         num_warps=4,
     )  # fmt: skip

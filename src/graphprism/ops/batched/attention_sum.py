@@ -1,0 +1,132 @@
+"""Attention over the entries of a `PaddedAdj`, for one graph or, under `torch.vmap`, many of one shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from graphprism.ops.backends import Backends
+from graphprism.ops.batched.padded_products import Columns
+from graphprism.ops.batched.vmap import for_all_runs, only_vmap
+from graphprism.ops.edge_softmax import check_not_negative, divisor, entry_mass, without_minus_infinity
+
+if TYPE_CHECKING:
+    from graphprism.ops.batched.padded_adj import PaddedAdj
+
+
+def sum_reference(
+    h: Tensor,
+    attention: Tensor,
+    edge_logit: Tensor | None,
+    numbers: Tensor,
+    weights: Tensor,
+    negative_slope: float,
+    mean: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The definition; beside the sums the coefficients and the logits before LeakyReLU, (K, N, D, H)."""
+    columns, (_, _, num_relations, heads, _) = Columns(numbers, weights), h.shape
+    wide = h.to(torch.promote_types(h.dtype, torch.float32))
+    score = torch.einsum("knrhf,kshf->sknrh", wide, attention.to(wide.dtype)).flatten(2, 3)  # (2, K, N R, H)
+    weight, pair = columns.weight[..., None].to(wide.dtype), columns.sender_pair
+    there, node = weight != 0, torch.arange(h.size(1), device=h.device)[:, None]
+    own = node * num_relations + pair % num_relations
+    logit = _read(score[0], pair) + _read(score[1], own)
+    logit = logit if edge_logit is None else logit + edge_logit.view(logit.shape)
+    logit = torch.where(there, logit, 0)
+    passed = torch.nn.functional.leaky_relu(logit, negative_slope)
+    largest = torch.where(weight > 0, passed, -torch.inf).amax(dim=2, keepdim=True)
+    mass = entry_mass(passed - without_minus_infinity(largest), weight)
+    mass = torch.where(there, mass, 0)
+    alpha = mass / divisor(mass.sum(dim=2, keepdim=True))
+    message = torch.where(there[..., None], _read(wide.flatten(1, 2).flatten(2), pair).unflatten(3, (heads, -1)), 0)
+    out = (alpha[..., None] * message).sum(dim=2)  # (K, N, H, F)
+    return (out.mean(dim=2) if mean else out.flatten(2)).to(h.dtype), alpha, logit
+
+
+def gradients_reference(
+    grad: Tensor,
+    h: Tensor,
+    attention: Tensor,
+    alpha: Tensor,
+    logit: Tensor,
+    numbers: Tensor,
+    weights: Tensor,
+    negative_slope: float,
+    mean: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of ``h``, of the attention vectors and of the logits, (K, N, D, H)."""
+    columns, (_, _, num_relations, heads, channels) = Columns(numbers, weights), h.shape
+    wide, grad = h.to(alpha.dtype), grad.to(alpha.dtype)
+    grad = grad[:, :, None].expand(-1, -1, heads, -1) / heads if mean else grad.unflatten(2, (heads, channels))
+    pair, there = columns.sender_pair, columns.weight[..., None] != 0
+    message = torch.where(there[..., None], _read(wide.flatten(1, 2).flatten(2), pair).unflatten(3, (heads, -1)), 0)
+    of_alpha = (grad[:, :, None] * message).sum(dim=-1)
+    of_logit = alpha * (of_alpha - (alpha * of_alpha).sum(dim=2, keepdim=True))
+    of_logit = torch.where(logit > 0, of_logit, negative_slope * of_logit)
+    relations = torch.arange(num_relations, device=h.device)[:, None]
+    received = torch.where((pair % num_relations)[..., None, None] == relations, of_logit[:, :, :, None], 0).sum(dim=2)
+    chosen = (columns.sent_relation[..., None, None] == relations) & (columns.sent_weight != 0)[..., None, None]
+    sent = torch.where(chosen, _read(of_logit.flatten(1, 2), columns.entry)[:, :, :, None], 0).sum(dim=2)
+    of_score = torch.stack([sent, received], dim=1)  # (K, 2, N, R, H)
+    coefficient = _read(alpha.flatten(1, 2), columns.entry)[..., None]  # (K, N, D, H, 1)
+    back = coefficient * _read(grad.flatten(2), columns.receiver).unflatten(3, (heads, channels))
+    back = torch.where(chosen[..., None], back[:, :, :, None], 0).sum(dim=2)
+    back = back + torch.einsum("ksnrh,kshf->knrhf", of_score, attention.to(wide.dtype))
+    of_attention = torch.einsum("ksnrh,knrhf->kshf", of_score, wide)
+    return back.to(h.dtype), of_attention.to(attention.dtype), of_logit
+
+
+def _read(rows: Tensor, place: Tensor) -> Tensor:
+    """(K, M, F) read at (K, N, D): (K, N, D, F)."""
+    index = place.long().flatten(1)[..., None].expand(-1, -1, rows.size(2))
+    return rows.gather(1, index).view(*place.shape, rows.size(2))
+
+
+SUM = Backends(reference=sum_reference, triton="graphprism.ops.kernels.attention_sum:attention_sum")
+GRADIENTS = Backends(reference=gradients_reference, triton="graphprism.ops.kernels.attention_sum:attention_gradients")
+
+
+def padded_attention_sum(
+    h: Tensor, attention: Tensor, edge_logit: Tensor | None, adj: PaddedAdj, negative_slope: float, mean: bool
+) -> Tensor:
+    r"""The sums of `graphprism.nn.MRSGATConv` without bias.
+
+    .. math:: \mathbf{x}'_i = \sum_{e = (j, i)} \alpha_e \mathbf{h}_{j, r(e)}, \qquad
+        \alpha_e = \operatorname{softmax}_{e \to i} \operatorname{LeakyReLU} \big(
+        \mathbf{a}_s^\top \mathbf{h}_{j, r(e)} + \mathbf{a}_t^\top \mathbf{h}_{i, r(e)} + \ell_e \big)
+
+    for every head; the heads stand side by side, or their mean is taken. ``attention`` are both vectors. No second
+    derivatives.
+
+    Shapes: ``h`` (N, R, H, F), ``attention`` (2, H, F), ``edge_logit`` (N D, H) -> (N, H F) or (N, F)
+    """
+    check_not_negative(adj.weights[..., : adj.num_slots])
+    arguments = (h, attention, edge_logit, adj.numbers, adj.weights, negative_slope, mean)
+    if only_vmap():
+        many: Tensor = for_all_runs(_AttentionSum, *arguments)
+        return many
+    alone = [each[None] if isinstance(each, Tensor) else each for each in arguments]
+    out: Tensor = _AttentionSum.apply(*alone)  # type: ignore[no-untyped-call]
+    return out[0]
+
+
+class _AttentionSum(torch.autograd.Function):
+    """K runs side by side."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, attention: Tensor, edge_logit: Tensor | None, *more: Any) -> Tensor:
+        out, alpha, logit = SUM.choose(None, h.device)(h, attention, edge_logit, *more)
+        ctx.save_for_backward(h, attention, alpha, logit, *more[:2])
+        ctx.options = more[2:]
+        ctx.logit_type = None if edge_logit is None else edge_logit.dtype
+        found: Tensor = out
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h = ctx.saved_tensors[0]
+        back, of_attention, of_logit = GRADIENTS.choose(None, h.device)(grad, *ctx.saved_tensors, *ctx.options)
+        of_edges = None if ctx.logit_type is None else of_logit.flatten(1, 2).to(ctx.logit_type)
+        return back, of_attention, of_edges, None, None, None, None

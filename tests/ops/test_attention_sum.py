@@ -1,0 +1,118 @@
+"""Sums of attention on tables against plain operations on graphs; kernels against their references.
+
+`TRITON_INTERPRET=1` runs the kernels on the CPU, where triton is installed.
+"""
+
+import os
+
+import pytest
+import torch
+
+from graphprism.ops import at_receivers, at_senders, edge_softmax, relational_sum
+from graphprism.ops.batched.attention_sum import GRADIENTS, SUM, padded_attention_sum
+from graphprism.testing import tolerance
+from tests.ops.cases import GRAPHS
+from tests.ops.tables import both_of, repeated, to_entries
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+EXACT = tolerance(torch.double)
+SLOPE = 0.2
+sizes = pytest.mark.parametrize(
+    ("relations", "heads", "mean"), [(1, 1, True), (3, 2, True), (3, 2, False), (12, 3, True)]
+)
+
+
+def draw(*size, seed=0):
+    return torch.randn(*size, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+
+
+def inputs(adj, relations, heads, channels=4):
+    """What is sent, both attention vectors, and a logit for every edge."""
+    shapes = (adj.size[0], relations, heads, channels), (2, heads, channels), (adj.num_edges, heads)
+    return [draw(*shape, seed=seed).requires_grad_() for seed, shape in enumerate(shapes)]
+
+
+def by_entry(adj, h, attention, edge_logit, mean):
+    """The definition with plain operations on a graph."""
+    scores = (h[:, :, None] * attention).sum(dim=-1)  # (N, R, 2, H)
+    logit = at_senders(scores[:, :, 0], adj) + at_receivers(scores[:, :, 1], adj) + edge_logit
+    alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, SLOPE), adj)
+    out = relational_sum(h, adj, alpha)
+    return out.mean(dim=1) if mean else out.flatten(1)
+
+
+@sizes
+@pytest.mark.parametrize("norm", ["none", "sym"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_tables_give_what_the_graph_gives(name, norm, relations, heads, mean):
+    adj, table = both_of(name, norm, relations)
+    leaves = h, attention, edge_logit = inputs(adj, relations, heads)
+    out = by_entry(adj, *leaves, mean)
+    found = padded_attention_sum(h, attention, to_entries(edge_logit, adj, table), table, SLOPE, mean)
+    torch.testing.assert_close(found, out, **EXACT)
+    grad = draw(*out.shape, seed=20)
+    expected = torch.autograd.grad(out, leaves, grad)
+    torch.testing.assert_close(torch.autograd.grad(found, leaves, grad), expected)
+
+
+def test_edges_may_have_no_logits():
+    adj, table = both_of("random")
+    h, attention, edge_logit = inputs(adj, 3, 2)
+    out = by_entry(adj, h, attention, torch.zeros_like(edge_logit), True)
+    found = padded_attention_sum(h, attention, None, table, SLOPE, True)
+    torch.testing.assert_close(found, out, **EXACT)
+    first, second = (torch.autograd.grad(each.square().sum(), (h, attention)) for each in (found, out))
+    torch.testing.assert_close(first, second)
+
+
+@sizes
+def test_runs_under_vmap_are_those_alone(relations, heads, mean):
+    adj, table = both_of("random", num_relations=relations)
+    h, attention, logit = (
+        torch.stack([each.detach() * (1 + number) for number in range(3)]) for each in inputs(adj, relations, heads)
+    )
+    logit = torch.stack([to_entries(each, adj, table) for each in logit])
+    leaves = [each.requires_grad_() for each in (h, attention, logit)]
+    together = torch.vmap(lambda *each: padded_attention_sum(*each, table, SLOPE, mean))(*leaves)
+    alone = torch.stack([padded_attention_sum(*each, table, SLOPE, mean) for each in zip(*leaves, strict=True)])
+    torch.testing.assert_close(together, alone, **EXACT)
+    grad = draw(*alone.shape, seed=9)
+    torch.testing.assert_close(
+        torch.autograd.grad(together, leaves, grad), torch.autograd.grad(alone, leaves, grad), **EXACT
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("has_logit", [True, False])
+@pytest.mark.parametrize(
+    ("name", "relations", "heads", "channels", "mean"),
+    [("random", 3, 2, 6, True), ("molecule", 1, 1, 300, False), ("random", 12, 2, 33, False)],
+)
+@pytest.mark.parametrize("backend", [pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
+def test_kernels_equal_their_references(backend, name, relations, heads, channels, mean, has_logit, dtype):
+    if backend not in SUM:
+        pytest.skip("the kernels of Triton cannot run on this machine")
+    device, wide = "cpu" if INTERPRETED else "cuda", torch.promote_types(dtype, torch.float32)
+    adj, table = both_of(name, "sym", relations)
+    h, attention, logit = (each.detach() for each in inputs(adj, relations, heads, channels))
+    logit, attention = to_entries(logit, adj, table), attention / channels**0.5
+    h, attention, logit = (torch.stack([each, 2 - each]).to(device, dtype) for each in (h, attention, logit))
+    logit = logit if has_logit else None
+    numbers, weights = (each.to(device) for each in repeated(table, 2))
+    more = numbers, weights.to(dtype), SLOPE, mean
+    upper = [None if each is None else each.to(wide) for each in (h, attention, logit)]
+    found = SUM.choose(backend, h.device)(h, attention, logit, *more)
+    expected = SUM.choose("reference", h.device)(*upper, *more)
+    near = {"rtol": 0.03, "atol": 0.03} if dtype == torch.bfloat16 else {"rtol": 2e-5, "atol": 2e-5}
+    near = tolerance(dtype) if dtype == torch.float64 else near
+    for ours, theirs, kind in zip(found, expected, (dtype, wide, wide), strict=True):
+        assert ours.dtype == kind
+        torch.testing.assert_close(ours.to(wide), theirs, **near)
+    grad = draw(*found[0].shape, seed=5).to(device, dtype)
+    options = more[2:]
+    back = GRADIENTS.choose(backend, h.device)(grad, h, attention, *found[1:], *more[:2], *options)
+    wanted = GRADIENTS.choose("reference", h.device)(grad.to(wide), *upper[:2], *found[1:], *more[:2], *options)
+    for ours, theirs, kind in zip(back, wanted, (dtype, dtype, wide), strict=True):
+        assert ours.dtype == kind
+        scale = theirs.abs().max().clamp(min=1)
+        torch.testing.assert_close(ours.to(wide) / scale, theirs / scale, **near)
