@@ -20,7 +20,9 @@ from graphprism.nn.conv.operands import (
     check_relations,
     input_map,
     made_by,
+    map_rows,
     network_rows,
+    relu_maps,
     split_nodes,
     to_adj,
 )
@@ -28,8 +30,10 @@ from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, se
 from graphprism.nn.conv.relational_modules import RelationalModules
 from graphprism.nn.conv.relational_weight import DECAY, Together, check_start, deviation_size
 from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate, relational_linear
+from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batched.padded_products import sum_with_root
+from graphprism.ops.batched.vmap import only_vmap
 
 
 class MRSGINConv(RelationalConv):
@@ -168,7 +172,11 @@ class MRSGINConv(RelationalConv):
         return Coefficients(type(self).__name__, (adj,), own=(own,), is_linear=False, notes=(note,))
 
     def _shared(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
-        root = (1 + self.eps) * x_dst
+        own = (1 + self.eps).to(x_dst.dtype)
+        maps = relu_maps(self.nn, self._add_messages) if x_dst.dim() == 2 and only_vmap() else None  # type: ignore[arg-type]
+        if maps is not None and self.num_relations == 1 and isinstance(adj, PaddedAdj) and x_src is x_dst:
+            return map_rows(maps, sum_with_root(x_src, adj, own[0]))
+        root = own * x_dst
         weight: Any = self.nn.get_submodule(self._first).weight.t()  # type: ignore
         matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
         if self.is_by_edge:
@@ -177,6 +185,9 @@ class MRSGINConv(RelationalConv):
             messages = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
         else:
             messages = relational_linear(x_src, adj, matrices)
+        if maps is not None:
+            first = batched_linear(root, maps[0].weight, maps[0].bias) + messages
+            return map_rows(maps[1:], first.relu()) if len(maps) > 1 else first
         self._messages = root, messages
         try:
             out: Tensor = self.nn(root)  # type: ignore[misc]
