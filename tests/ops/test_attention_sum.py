@@ -28,14 +28,15 @@ def draw(*size, seed=0):
 
 def inputs(adj, relations, heads, channels=4):
     """What is sent, both attention vectors, and a logit for every edge."""
-    shapes = (adj.size[0], relations, heads, channels), (2, heads, channels), (adj.num_edges, heads)
+    vector = heads, channels
+    shapes = (adj.size[0], relations, *vector), vector, vector, (adj.num_edges, heads)
     return [draw(*shape, seed=seed).requires_grad_() for seed, shape in enumerate(shapes)]
 
 
-def by_entry(adj, h, attention, edge_logit, mean):
+def by_entry(adj, h, att_src, att_dst, edge_logit, mean):
     """The definition with plain operations on a graph."""
-    scores = (h[:, :, None] * attention).sum(dim=-1)  # (N, R, 2, H)
-    logit = at_senders(scores[:, :, 0], adj) + at_receivers(scores[:, :, 1], adj) + edge_logit
+    as_sender, as_receiver = ((h * each).sum(dim=-1) for each in (att_src, att_dst))  # (N, R, H)
+    logit = at_senders(as_sender, adj) + at_receivers(as_receiver, adj) + edge_logit
     alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, SLOPE), adj)
     out = relational_sum(h, adj, alpha)
     return out.mean(dim=1) if mean else out.flatten(1)
@@ -46,9 +47,9 @@ def by_entry(adj, h, attention, edge_logit, mean):
 @pytest.mark.parametrize("name", GRAPHS)
 def test_tables_give_what_the_graph_gives(name, norm, relations, heads, mean):
     adj, table = both_of(name, norm, relations)
-    leaves = h, attention, edge_logit = inputs(adj, relations, heads)
+    leaves = *rows, edge_logit = inputs(adj, relations, heads)
     out = by_entry(adj, *leaves, mean)
-    found = padded_attention_sum(h, attention, to_entries(edge_logit, adj, table), table, SLOPE, mean)
+    found = padded_attention_sum(*rows, to_entries(edge_logit, adj, table), table, SLOPE, mean)
     torch.testing.assert_close(found, out, **EXACT)
     grad = draw(*out.shape, seed=20)
     expected = torch.autograd.grad(out, leaves, grad)
@@ -57,22 +58,22 @@ def test_tables_give_what_the_graph_gives(name, norm, relations, heads, mean):
 
 def test_edges_may_have_no_logits():
     adj, table = both_of("random")
-    h, attention, edge_logit = inputs(adj, 3, 2)
-    out = by_entry(adj, h, attention, torch.zeros_like(edge_logit), True)
-    found = padded_attention_sum(h, attention, None, table, SLOPE, True)
+    *rows, edge_logit = inputs(adj, 3, 2)
+    out = by_entry(adj, *rows, torch.zeros_like(edge_logit), True)
+    found = padded_attention_sum(*rows, None, table, SLOPE, True)
     torch.testing.assert_close(found, out, **EXACT)
-    first, second = (torch.autograd.grad(each.square().sum(), (h, attention)) for each in (found, out))
+    first, second = (torch.autograd.grad(each.square().sum(), rows) for each in (found, out))
     torch.testing.assert_close(first, second)
 
 
 @sizes
 def test_runs_under_vmap_are_those_alone(relations, heads, mean):
     adj, table = both_of("random", num_relations=relations)
-    h, attention, logit = (
+    *rows, logit = (
         torch.stack([each.detach() * (1 + number) for number in range(3)]) for each in inputs(adj, relations, heads)
     )
     logit = torch.stack([to_entries(each, adj, table) for each in logit])
-    leaves = [each.requires_grad_() for each in (h, attention, logit)]
+    leaves = [each.requires_grad_() for each in (*rows, logit)]
     together = torch.vmap(lambda *each: padded_attention_sum(*each, table, SLOPE, mean))(*leaves)
     alone = torch.stack([padded_attention_sum(*each, table, SLOPE, mean) for each in zip(*leaves, strict=True)])
     torch.testing.assert_close(together, alone, **EXACT)
@@ -94,15 +95,16 @@ def test_kernels_equal_their_references(backend, name, relations, heads, channel
         pytest.skip("the kernels of Triton cannot run on this machine")
     device, wide = "cpu" if INTERPRETED else "cuda", torch.promote_types(dtype, torch.float32)
     adj, table = both_of(name, "sym", relations)
-    h, attention, logit = (each.detach() for each in inputs(adj, relations, heads, channels))
-    logit, attention = to_entries(logit, adj, table), attention / channels**0.5
-    h, attention, logit = (torch.stack([each, 2 - each]).to(device, dtype) for each in (h, attention, logit))
+    h, *vectors, logit = (each.detach() for each in inputs(adj, relations, heads, channels))
+    given = h, *(each / channels**0.5 for each in vectors), to_entries(logit, adj, table)
+    *rows, logit = (torch.stack([each, 2 - each]).to(device, dtype) for each in given)
+    device = rows[0].device
     logit = logit if has_logit else None
     numbers, weights = (each.to(device) for each in repeated(table, 2))
     more = numbers, weights.to(dtype), SLOPE, mean
-    upper = [None if each is None else each.to(wide) for each in (h, attention, logit)]
-    found = SUM.choose(backend, h.device)(h, attention, logit, *more)
-    expected = SUM.choose("reference", h.device)(*upper, *more)
+    upper = [None if each is None else each.to(wide) for each in (*rows, logit)]
+    found = SUM.choose(backend, device)(*rows, logit, *more)
+    expected = SUM.choose("reference", device)(*upper, *more)
     near = {"rtol": 0.03, "atol": 0.03} if dtype == torch.bfloat16 else {"rtol": 2e-5, "atol": 2e-5}
     near = tolerance(dtype) if dtype == torch.float64 else near
     for ours, theirs, kind in zip(found, expected, (dtype, wide, wide), strict=True):
@@ -110,9 +112,9 @@ def test_kernels_equal_their_references(backend, name, relations, heads, channel
         torch.testing.assert_close(ours.to(wide), theirs, **near)
     grad = draw(*found[0].shape, seed=5).to(device, dtype)
     options = more[2:]
-    back = GRADIENTS.choose(backend, h.device)(grad, h, attention, *found[1:], *more[:2], *options)
-    wanted = GRADIENTS.choose("reference", h.device)(grad.to(wide), *upper[:2], *found[1:], *more[:2], *options)
-    for ours, theirs, kind in zip(back, wanted, (dtype, dtype, wide), strict=True):
+    back = GRADIENTS.choose(backend, device)(grad, *rows, *found[1:], *more[:2], *options)
+    wanted = GRADIENTS.choose("reference", device)(grad.to(wide), *upper[:3], *found[1:], *more[:2], *options)
+    for ours, theirs, kind in zip(back, wanted, (dtype, dtype, dtype, wide), strict=True):
         assert ours.dtype == kind
         scale = theirs.abs().max().clamp(min=1)
         torch.testing.assert_close(ours.to(wide) / scale, theirs / scale, **near)

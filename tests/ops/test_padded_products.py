@@ -29,9 +29,9 @@ def test_products_equal_those_of_an_adjacency(name, num_relations, norm):
     assert_same(relational_linear(x, table, weight), relational_linear(x, adj, weight), (x, weight))
     assert_same(relational_aggregate(x, table), relational_aggregate(x, adj), (x,))
     assert_same(relational_sum(h, table), relational_sum(h, adj), (h,))
-    factor = torch.tensor(1.5, dtype=torch.double, requires_grad=True)
-    expected = factor * x + relational_aggregate(x, adj).sum(dim=1)
-    assert_same(sum_with_root(x, table, factor), expected, (x, factor))
+    eps = torch.tensor(0.5, dtype=torch.double, requires_grad=True)
+    expected = (1 + eps) * x + relational_aggregate(x, adj).sum(dim=1)
+    assert_same(sum_with_root(x, table, eps), expected, (x, eps))
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -109,10 +109,10 @@ def test_many_runs_at_once_equal_one_by_one(name, shared):
 
 def test_nodes_themselves_of_many_runs():
     _, table = both(2)
-    x, factor = normal(3, table.size[0], 5), normal(3, seed=1)
-    ours = torch.vmap(lambda x, factor: sum_with_root(x, table, factor))(x, factor)
-    theirs = torch.stack([sum_with_root(x[k], table, factor[k]) for k in range(3)])
-    assert_same(ours, theirs, (x, factor))
+    x, eps = normal(3, table.size[0], 5), normal(3, seed=1)
+    ours = torch.vmap(lambda x, eps: sum_with_root(x, table, eps))(x, eps)
+    theirs = torch.stack([sum_with_root(x[k], table, eps[k]) for k in range(3)])
+    assert_same(ours, theirs, (x, eps))
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

@@ -181,9 +181,9 @@ class MRSGATConv(RelationalConv):
 
     def _padded(self, h: Tensor, adj: PaddedAdj, edge_logit: Tensor | float) -> Tensor:
         """The sums of all heads, (N, H F), or their mean; few kernels for many runs under `torch.vmap`."""
-        attention = torch.cat([self.att_src, self.att_dst])  # (2, H, F)
         more = edge_logit if isinstance(edge_logit, Tensor) else None
-        return padded_attention_sum(h, attention, more, adj, self.negative_slope, mean=not self.concat)
+        vectors = self.att_src[0], self.att_dst[0]
+        return padded_attention_sum(h, *vectors, more, adj, self.negative_slope, mean=not self.concat)
 
     def _is_plain(self, return_attention_weights: bool | None) -> bool:
         """Whether no one needs the coefficients of attention themselves."""

@@ -138,7 +138,7 @@ class MRSGINConv(RelationalConv):
             return self._shared(x_src, x_dst, adj)
         is_plain = self.num_relations == 1 and x_src is x_dst and not self.is_by_edge
         if is_plain and isinstance(adj, PaddedAdj):
-            return network_rows(self.nns.each[0], sum_with_root(x_src, adj, 1 + self.eps[0]))
+            return network_rows(self.nns.each[0], sum_with_root(x_src, adj, self.eps[0]))
         # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
         neighbours = self._neighbours(x_src, x_dst, adj).unbind(dim=-2)  # R times (..., N, F)
         parts = zip(1 + self.eps, self.nns.functions(), neighbours, strict=True)
@@ -172,11 +172,10 @@ class MRSGINConv(RelationalConv):
         return Coefficients(type(self).__name__, (adj,), own=(own,), is_linear=False, notes=(note,))
 
     def _shared(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
-        own = (1 + self.eps).to(x_dst.dtype)
         maps = relu_maps(self.nn, self._add_messages) if x_dst.dim() == 2 and only_vmap() else None  # type: ignore[arg-type]
         if maps is not None and self.num_relations == 1 and isinstance(adj, PaddedAdj) and x_src is x_dst:
-            return map_rows(maps, sum_with_root(x_src, adj, own[0]))
-        root = own * x_dst
+            return map_rows(maps, sum_with_root(x_src, adj, self.eps[0]))
+        root = (1 + self.eps).to(x_dst.dtype) * x_dst
         weight: Any = self.nn.get_submodule(self._first).weight.t()  # type: ignore
         matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
         if self.is_by_edge:

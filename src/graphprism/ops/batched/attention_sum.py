@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 def sum_reference(
     h: Tensor,
-    attention: Tensor,
+    att_src: Tensor,
+    att_dst: Tensor,
     edge_logit: Tensor | None,
     numbers: Tensor,
     weights: Tensor,
@@ -28,11 +29,11 @@ def sum_reference(
     """The definition; beside the sums the coefficients and the logits before LeakyReLU, (K, N, D, H)."""
     columns, (_, _, num_relations, heads, _) = Columns(numbers, weights), h.shape
     wide = h.to(torch.promote_types(h.dtype, torch.float32))
-    score = torch.einsum("knrhf,kshf->sknrh", wide, attention.to(wide.dtype)).flatten(2, 3)  # (2, K, N R, H)
+    as_sender, as_receiver = ((wide * each[:, None, None]).sum(dim=-1).flatten(1, 2) for each in (att_src, att_dst))
     weight, pair = columns.weight[..., None].to(wide.dtype), columns.sender_pair
     there, node = weight != 0, torch.arange(h.size(1), device=h.device)[:, None]
     own = node * num_relations + pair % num_relations
-    logit = _read(score[0], pair) + _read(score[1], own)
+    logit = _read(as_sender, pair) + _read(as_receiver, own)
     logit = logit if edge_logit is None else logit + edge_logit.view(logit.shape)
     logit = torch.where(there, logit, 0)
     passed = torch.nn.functional.leaky_relu(logit, negative_slope)
@@ -48,15 +49,16 @@ def sum_reference(
 def gradients_reference(
     grad: Tensor,
     h: Tensor,
-    attention: Tensor,
+    att_src: Tensor,
+    att_dst: Tensor,
     alpha: Tensor,
     logit: Tensor,
     numbers: Tensor,
     weights: Tensor,
     negative_slope: float,
     mean: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of ``h``, of the attention vectors and of the logits, (K, N, D, H)."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of ``h``, of both attention vectors and of the logits, (K, N, D, H)."""
     columns, (_, _, num_relations, heads, channels) = Columns(numbers, weights), h.shape
     wide, grad = h.to(alpha.dtype), grad.to(alpha.dtype)
     grad = grad[:, :, None].expand(-1, -1, heads, -1) / heads if mean else grad.unflatten(2, (heads, channels))
@@ -69,13 +71,14 @@ def gradients_reference(
     received = torch.where((pair % num_relations)[..., None, None] == relations, of_logit[:, :, :, None], 0).sum(dim=2)
     chosen = (columns.sent_relation[..., None, None] == relations) & (columns.sent_weight != 0)[..., None, None]
     sent = torch.where(chosen, _read(of_logit.flatten(1, 2), columns.entry)[:, :, :, None], 0).sum(dim=2)
-    of_score = torch.stack([sent, received], dim=1)  # (K, 2, N, R, H)
     coefficient = _read(alpha.flatten(1, 2), columns.entry)[..., None]  # (K, N, D, H, 1)
     back = coefficient * _read(grad.flatten(2), columns.receiver).unflatten(3, (heads, channels))
     back = torch.where(chosen[..., None], back[:, :, :, None], 0).sum(dim=2)
-    back = back + torch.einsum("ksnrh,kshf->knrhf", of_score, attention.to(wide.dtype))
-    of_attention = torch.einsum("ksnrh,knrhf->kshf", of_score, wide)
-    return back.to(h.dtype), of_attention.to(attention.dtype), of_logit
+    vectors, of_vectors = (att_src, att_dst), []
+    for vector, of_score in zip(vectors, (sent, received), strict=True):  # (K, H, F), (K, N, R, H)
+        back = back + of_score[..., None] * vector[:, None, None]
+        of_vectors.append((of_score[..., None] * wide).sum(dim=(1, 2)).to(vector.dtype))
+    return back.to(h.dtype), of_vectors[0], of_vectors[1], of_logit
 
 
 def _read(rows: Tensor, place: Tensor) -> Tensor:
@@ -89,7 +92,13 @@ GRADIENTS = Backends(reference=gradients_reference, triton="graphprism.ops.kerne
 
 
 def padded_attention_sum(
-    h: Tensor, attention: Tensor, edge_logit: Tensor | None, adj: PaddedAdj, negative_slope: float, mean: bool
+    h: Tensor,
+    att_src: Tensor,
+    att_dst: Tensor,
+    edge_logit: Tensor | None,
+    adj: PaddedAdj,
+    negative_slope: float,
+    mean: bool,
 ) -> Tensor:
     r"""The sums of `graphprism.nn.MRSGATConv` without bias.
 
@@ -97,13 +106,12 @@ def padded_attention_sum(
         \alpha_e = \operatorname{softmax}_{e \to i} \operatorname{LeakyReLU} \big(
         \mathbf{a}_s^\top \mathbf{h}_{j, r(e)} + \mathbf{a}_t^\top \mathbf{h}_{i, r(e)} + \ell_e \big)
 
-    for every head; the heads stand side by side, or their mean is taken. ``attention`` are both vectors. No second
-    derivatives.
+    for every head; the heads stand side by side, or their mean is taken. No second derivatives.
 
-    Shapes: ``h`` (N, R, H, F), ``attention`` (2, H, F), ``edge_logit`` (N D, H) -> (N, H F) or (N, F)
+    Shapes: ``h`` (N, R, H, F), ``att_src`` and ``att_dst`` (H, F), ``edge_logit`` (N D, H) -> (N, H F) or (N, F)
     """
     check_not_negative(adj.weights[..., : adj.num_slots])
-    arguments = (h, attention, edge_logit, adj.numbers, adj.weights, negative_slope, mean)
+    arguments = (h, att_src, att_dst, edge_logit, adj.numbers, adj.weights, negative_slope, mean)
     if only_vmap():
         many: Tensor = for_all_runs(_AttentionSum, *arguments)
         return many
@@ -116,9 +124,9 @@ class _AttentionSum(torch.autograd.Function):
     """K runs side by side."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, attention: Tensor, edge_logit: Tensor | None, *more: Any) -> Tensor:
-        out, alpha, logit = SUM.choose(None, h.device)(h, attention, edge_logit, *more)
-        ctx.save_for_backward(h, attention, alpha, logit, *more[:2])
+    def forward(ctx: Any, h: Tensor, att_src: Tensor, att_dst: Tensor, edge_logit: Tensor | None, *more: Any) -> Tensor:
+        out, alpha, logit = SUM.choose(None, h.device)(h, att_src, att_dst, edge_logit, *more)
+        ctx.save_for_backward(h, att_src, att_dst, alpha, logit, *more[:2])
         ctx.options = more[2:]
         ctx.logit_type = None if edge_logit is None else edge_logit.dtype
         found: Tensor = out
@@ -127,6 +135,6 @@ class _AttentionSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h = ctx.saved_tensors[0]
-        back, of_attention, of_logit = GRADIENTS.choose(None, h.device)(grad, *ctx.saved_tensors, *ctx.options)
+        *found, of_logit = GRADIENTS.choose(None, h.device)(grad, *ctx.saved_tensors, *ctx.options)
         of_edges = None if ctx.logit_type is None else of_logit.flatten(1, 2).to(ctx.logit_type)
-        return back, of_attention, of_edges, None, None, None, None
+        return *found, of_edges, None, None, None, None

@@ -45,9 +45,9 @@ def aggregate(x: Tensor, adj: PaddedAdj) -> Tensor:
     return out.view(out.size(0), adj.num_relations, x.size(-1))
 
 
-def sum_with_root(x: Tensor, adj: PaddedAdj, factor: Tensor) -> Tensor:
-    """The neighbours of every node in any relation, weighted, and the node itself times a factor: (N, F) -> (N, F)."""
-    out: Tensor = _SumWithRoot.apply(x, factor, adj.numbers, adj.weights, adj.num_relations)  # type: ignore[no-untyped-call]
+def sum_with_root(x: Tensor, adj: PaddedAdj, eps: Tensor) -> Tensor:
+    """The neighbours of every node in any relation, weighted, and 1 + eps times the node itself: (N, F) -> (N, F)."""
+    out: Tensor = _SumWithRoot.apply(x, eps, adj.numbers, adj.weights, adj.num_relations)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -153,28 +153,28 @@ class _Aggregate(torch.autograd.Function):
 
 class _SumWithRoot(torch.autograd.Function):
     @staticmethod
-    def forward(x: Tensor, factor: Tensor, numbers: Tensor, weights: Tensor, num_relations: int) -> Tensor:
+    def forward(x: Tensor, eps: Tensor, numbers: Tensor, weights: Tensor, num_relations: int) -> Tensor:
         one_run = x.dim() == 2
-        x, factor, numbers, weights = (_with_runs(each, one_run) for each in (x, factor, numbers, weights))
+        x, eps, numbers, weights = (_with_runs(each, one_run) for each in (x, eps, numbers, weights))
         columns = Columns(numbers, weights)
         sender = columns.sender_pair if num_relations == 1 else columns.sender_pair // num_relations
-        out = slot_sum(x, sender, columns.weight, root=(x, factor))
+        out = slot_sum(x, sender, columns.weight, root=(x, eps))
         return out[0] if one_run else out
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, factor, numbers, weights, _ = inputs
-        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, factor, numbers, weights)
+        x, eps, numbers, weights, _ = inputs
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, eps, numbers, weights)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, *saved = ctx.saved_tensors
-        of_factor = None if x is None else (x * grad).flatten(-2).sum(dim=-1)
+        of_eps = None if x is None else (x * grad).flatten(-2).sum(dim=-1)
         one_run = grad.dim() == 2
-        grad, factor, numbers, weights = (_with_runs(each, one_run) for each in (grad, *saved))
+        grad, eps, numbers, weights = (_with_runs(each, one_run) for each in (grad, *saved))
         columns = Columns(numbers, weights)
-        out = slot_sum(grad, columns.receiver, columns.sent_weight, root=(grad, factor))
-        return out[0] if one_run else out, of_factor, None, None, None
+        out = slot_sum(grad, columns.receiver, columns.sent_weight, root=(grad, eps))
+        return out[0] if one_run else out, of_eps, None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:

@@ -19,7 +19,7 @@ def slot_sum_reference(
 ) -> None:
     """The definition: gathers and weighs the row of every slot, then sums; never optimised."""
     total = _entries(rows, place, weight).sum(dim=2)
-    total = total if root is None else total + root[1].to(rows.dtype)[:, None, None] * root[0]
+    total = total if root is None else total + (1 + root[1].to(rows.dtype))[:, None, None] * root[0]
     total = total if bias is None else total + bias[:, None]
     out.copy_(total.relu() if relu else total)
 
@@ -83,9 +83,9 @@ def slot_sum(
 ) -> Tensor:
     r"""Computes :math:`\mathbf{y}_{k,i} = \mathbf{b}_k + \sum_d w_{k,i,d} \, \mathbf{x}_{k, p(k,i,d)}`.
 
-    Without autograd. ``root``, rows :math:`\mathbf{z}` (K, N, F) and factors :math:`f` (K,), adds
-    :math:`f_k \mathbf{z}_{k,i}`. Then ReLU, if asked for. What a slot of weight zero points to does not count, be it
-    NaN. The result goes to ``out`` where that is given.
+    Without autograd. ``root``, rows :math:`\mathbf{z}` (K, N, F) and numbers :math:`\epsilon` (K,), adds
+    :math:`(1 + \epsilon_k) \mathbf{z}_{k,i}`. Then ReLU, if asked for. What a slot of weight zero points to does not
+    count, be it NaN. The result goes to ``out`` where that is given.
 
     Shapes: ``rows`` (K, M, F), ``place`` and ``weight`` (K, N, D), ``bias`` (K, F) -> (K, N, F)
     """

@@ -23,14 +23,14 @@ _ENTRIES = 256
 
 @triton.jit
 def _score_kernel(
-    h, attention, score, num_rows, channels, attention_stride,
+    h, att_src, att_dst, score, num_rows, channels, src_stride, dst_stride,
     HEADS: tl.constexpr, SUM: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Rows are triples (node, relation, head)."""
     run = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0).to(COUNT) * ROWS + tl.arange(0, ROWS)
     there = row < num_rows
-    h, attention = h + run * num_rows * channels, attention + run * attention_stride
+    h, att_src, att_dst = h + run * num_rows * channels, att_src + run * src_stride, att_dst + run * dst_stride
     head = row % HEADS
     as_sender = tl.zeros((ROWS,), dtype=SUM)
     as_receiver = tl.zeros((ROWS,), dtype=SUM)
@@ -38,13 +38,12 @@ def _score_kernel(
         channel = first + tl.arange(0, BLOCK)
         wanted = there[:, None] & (channel < channels)[None, :]
         part = tl.load(h + row[:, None] * channels + channel[None, :], mask=wanted, other=0.0).to(SUM)
-        vector = attention + (head * channels)[:, None] + channel[None, :]
-        as_sender += tl.sum(part * tl.load(vector, mask=wanted, other=0.0).to(SUM), axis=1)
-        vector += HEADS * channels
-        as_receiver += tl.sum(part * tl.load(vector, mask=wanted, other=0.0).to(SUM), axis=1)
-    place = (run * num_rows + row) * 2
-    tl.store(score + place, as_sender, mask=there)
-    tl.store(score + place + 1, as_receiver, mask=there)
+        place = (head * channels)[:, None] + channel[None, :]
+        as_sender += tl.sum(part * tl.load(att_src + place, mask=wanted, other=0.0).to(SUM), axis=1)
+        as_receiver += tl.sum(part * tl.load(att_dst + place, mask=wanted, other=0.0).to(SUM), axis=1)
+    target = score + (run * num_rows + row) * 2
+    tl.store(target, as_sender, mask=there)
+    tl.store(target + 1, as_receiver, mask=there)
 
 
 @triton.jit
@@ -176,8 +175,8 @@ def _logit_kernel(
 
 @triton.jit
 def _sender_kernel(
-    grad, h, attention, alpha, of_logit, received, numbers, weights, back, parts, num_rows, channels,
-    attention_stride,
+    grad, h, att_src, att_dst, alpha, of_logit, received, numbers, weights, back, parts, num_rows, channels,
+    src_stride, dst_stride,
     SLOTS: tl.constexpr, RELATIONS: tl.constexpr, HEADS: tl.constexpr, MEAN: tl.constexpr,
     SUM: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -189,15 +188,15 @@ def _sender_kernel(
     received += run * num_rows * RELATIONS * HEADS
     width = channels if MEAN else HEADS * channels
     grad += run * num_rows * width
-    attention += run * attention_stride
+    att_src, att_dst = att_src + run * src_stride, att_dst + run * dst_stride
     row = tl.program_id(0).to(COUNT) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     there, inside = row < num_rows, channel < channels
     both = there[:, None] & inside[None, :]
     part = parts + (run * tl.num_programs(0) + tl.program_id(0)) * 2 * HEADS * channels + channel
     for head in tl.static_range(HEADS):
-        as_sender = tl.load(attention + head * channels + channel, mask=inside, other=0.0).to(SUM)
-        as_receiver = tl.load(attention + (HEADS + head) * channels + channel, mask=inside, other=0.0).to(SUM)
+        as_sender = tl.load(att_src + head * channels + channel, mask=inside, other=0.0).to(SUM)
+        as_receiver = tl.load(att_dst + head * channels + channel, mask=inside, other=0.0).to(SUM)
         of_sender = tl.zeros((ROWS, BLOCK), dtype=SUM)
         of_receiver = tl.zeros((ROWS, BLOCK), dtype=SUM)
         for r in range(RELATIONS):
@@ -230,7 +229,8 @@ def _sender_kernel(
 
 def attention_sum(
     h: Tensor,
-    attention: Tensor,
+    att_src: Tensor,
+    att_dst: Tensor,
     edge_logit: Tensor | None,
     numbers: Tensor,
     weights: Tensor,
@@ -240,7 +240,8 @@ def attention_sum(
     """Three kernels."""
     num_runs, num_rows, relations, heads, channels = h.shape
     slots, wide = weights.size(2) // 2, torch.promote_types(h.dtype, torch.float32)
-    h, attention, numbers, weights = h.contiguous(), _packed(attention), numbers.contiguous(), weights.contiguous()
+    h, numbers, weights = h.contiguous(), numbers.contiguous(), weights.contiguous()
+    att_src, att_dst = _packed(att_src), _packed(att_dst)
     alpha = h.new_empty(num_runs, num_rows, slots, heads, dtype=wide)
     logit, score = torch.empty_like(alpha), h.new_empty(num_runs, num_rows * relations * heads, 2, dtype=wide)
     out = h.new_empty(num_runs, num_rows, channels if mean else heads * channels)
@@ -248,7 +249,7 @@ def attention_sum(
     block = min(_WHOLE, triton.next_power_of_2(channels))
     side = max(1, _WHOLE_TILE // block)
     _score_kernel[(triton.cdiv(score.size(1), side), num_runs)](
-        h, attention, score, score.size(1), channels, attention.stride(0),
+        h, att_src, att_dst, score, score.size(1), channels, att_src.stride(0), att_dst.stride(0),
         HEADS=heads, ROWS=side, BLOCK=block, **types, num_warps=4,
     )  # fmt: skip
     sizes = {"SLOTS": slots, "RELATIONS": relations, "HEADS": heads, **types, "num_warps": 4}
@@ -268,18 +269,20 @@ def attention_sum(
 def attention_gradients(
     grad: Tensor,
     h: Tensor,
-    attention: Tensor,
+    att_src: Tensor,
+    att_dst: Tensor,
     alpha: Tensor,
     logit: Tensor,
     numbers: Tensor,
     weights: Tensor,
     negative_slope: float,
     mean: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Three kernels, and one for sums of columns."""
     num_runs, num_rows, relations, heads, channels = h.shape
     slots = weights.size(2) // 2
-    h, attention, numbers, weights = h.contiguous(), _packed(attention), numbers.contiguous(), weights.contiguous()
+    h, numbers, weights = h.contiguous(), numbers.contiguous(), weights.contiguous()
+    att_src, att_dst = _packed(att_src), _packed(att_dst)
     grad, of_alpha, of_logit = grad.contiguous(), torch.empty_like(alpha), torch.empty_like(alpha)
     received = alpha.new_empty(num_runs, num_rows, relations, heads)
     types = {"SUM": _wide(h), "COUNT": _count(h)}
@@ -298,11 +301,11 @@ def attention_gradients(
     count = triton.cdiv(num_rows, side)
     back, parts = torch.empty_like(h), alpha.new_empty(num_runs, count, 2 * heads * channels)
     _sender_kernel[(count, num_runs, triton.cdiv(channels, block))](
-        grad, h, attention, alpha, of_logit, received, numbers, weights, back, parts, num_rows, channels,
-        attention.stride(0), MEAN=mean, ROWS=side, BLOCK=block, **sizes,
+        grad, h, att_src, att_dst, alpha, of_logit, received, numbers, weights, back, parts, num_rows, channels,
+        att_src.stride(0), att_dst.stride(0), MEAN=mean, ROWS=side, BLOCK=block, **sizes,
     )  # fmt: skip
-    of_attention = gated_column_sum(parts, dtype=attention.dtype, impl="triton").view(attention.shape)
-    return back, of_attention, of_logit
+    sums = gated_column_sum(parts, dtype=att_src.dtype, impl="triton").view(num_runs, 2, heads, channels)
+    return back, sums[:, 0], sums[:, 1], of_logit
 
 
 def _tile(channels: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ _MANY = 4096
 
 @triton.jit
 def _sum_kernel(
-    rows, place, weight, bias, root, factor, out, num_rows, num_out, channels, place_stride, weight_stride, bias_stride,
+    rows, place, weight, bias, root, eps, out, num_rows, num_out, channels, place_stride, weight_stride, bias_stride,
     SLOTS: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_ROOT: tl.constexpr, RELU: tl.constexpr, SUM: tl.constexpr,
     COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -37,7 +37,7 @@ def _sum_kernel(
     if HAS_ROOT:
         mine = root + run * num_out * channels + row[:, None] * channels + channel[None, :]
         mine = tl.load(mine, mask=there[:, None] & inside[None, :], other=0.0).to(SUM)
-        total += tl.load(factor + run).to(SUM) * mine
+        total += (1.0 + tl.load(eps + run).to(SUM)) * mine
     for slot in tl.static_range(SLOTS):
         w = tl.load(weight + row * weight_stride + slot, mask=there, other=0.0).to(SUM)
         source = tl.load(place + row * place_stride + slot, mask=there, other=0).to(COUNT)
@@ -147,10 +147,10 @@ def slot_sum(
     num_runs, num_out, slots = place.shape
     channels = rows.size(2)
     rows = rows.contiguous()
-    own, factor = (None, None) if root is None else (each.contiguous() for each in root)
+    own, eps = (None, None) if root is None else (each.contiguous() for each in root)
     side, block = _tile(rows, num_runs * num_out)
     _sum_kernel[(triton.cdiv(num_out, side), num_runs, triton.cdiv(channels, block))](
-        rows, place, weight, bias, own, factor, out,
+        rows, place, weight, bias, own, eps, out,
         rows.size(1), num_out, channels, _stride(place), _stride(weight), 0 if bias is None else bias.stride(0),
         SLOTS=slots, HAS_BIAS=bias is not None, HAS_ROOT=root is not None, RELU=relu, SUM=_wide(rows),
         COUNT=_count(rows, out),
