@@ -8,7 +8,7 @@ READY := $(VENV)/.installed
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
-.PHONY: help demo test test-all test-versions lint types check format browser clean
+.PHONY: help demo test test-all test-versions lint types check format docs browser clean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict, on src"
 	@echo "make format  let ruff rewrite what it can"
+	@echo "make docs    build the documentation into build/docs, which opens from disk"
 	@echo "make browser install Debian's Chromium, in which the tests then look at the report, too"
 	@echo "make clean   remove .venv and all caches"
 
@@ -49,6 +50,14 @@ format: $(READY)
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 
+docs: $(VENV)/.installed-docs
+	@OMP_NUM_THREADS=1 $(RUN) -m sphinx -q -W --keep-going docs build/docs
+	@echo "The documentation is in build/docs/index.html."
+
+$(VENV)/.installed-docs: $(READY)
+	@$(PIP) --no-build-isolation --editable '.[docs]'
+	@touch $@
+
 # torch and the build backend come first, at their pinned versions: without build isolation nothing is fetched twice.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
@@ -63,5 +72,5 @@ browser:
 	apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet --no-install-recommends chromium
 
 clean:
-	rm -rf $(VENV) .venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
-	find src tests examples benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true
+	rm -rf $(VENV) .venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/generated
+	find src tests examples benchmarks tools docs -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true

@@ -9,9 +9,10 @@ import torch
 from torch_geometric.data import Data
 
 import graphprism as gp
+from graphprism.adviser import trial
 from graphprism.adviser.advice import _advice, default_run
 from graphprism.adviser.candidates import Candidate, candidate, candidates, default_splits
-from graphprism.adviser.trial import Trial, part_of
+from graphprism.adviser.trial import Trial, part_of, race
 from graphprism.datasets import from_data, molecules
 from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
@@ -103,6 +104,20 @@ def test_advise_tries_and_says_what_it_did_not_test(data):
     assert found.cost > 0
     assert any("test scores" in each for each in advice.not_tested)
     assert json.loads(advice.to_json())["sentence"] == advice.sentence
+
+
+def test_seeds_at_once_give_the_scores_of_each_alone(monkeypatch):
+    """On a GPU all seeds of a model are one group; its set-up is no part of a step."""
+    run = replace(default_run(NODES), layers=2, width=8, epochs=4, start="independent", precision="float64")
+    tried, found = candidates(run, NODES, ["degree"]), []
+    for number in (8, 1):
+        monkeypatch.setattr(trial, "_seeds_at_once", lambda *_, number=number: number)
+        found.append(race(run, NODES, tried, 1000, "cpu", count(0, 0.001).__next__))
+    at_once, alone = found
+    assert set(at_once.scores) == set(alone.scores) == {None, *(each.label for each in tried)}
+    for split, scores in alone.scores.items():
+        assert at_once.scores[split].keys() == scores.keys() == set(range(8))
+        assert at_once.scores[split] == pytest.approx(scores, rel=1e-6)
 
 
 def test_advise_without_time_does_not_train():

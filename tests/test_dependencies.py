@@ -83,7 +83,18 @@ def test_extra_has_what_its_functions_import(extra):
 
 
 def test_every_extra_is_known():
-    assert set(OPTIONAL) == {*EXTRAS.values(), "dev"}
+    assert set(OPTIONAL) == {*EXTRAS.values(), "dev", "docs"}
+
+
+def test_docs_have_what_their_pages_are_built_with():
+    named = {"furo"}  # conf.py names its theme and the extensions of others as text
+    for text in re.findall(r'^    "(\w+)",$', (ROOT / "docs" / "conf.py").read_text("utf-8"), re.MULTILINE):
+        if not (ROOT / "docs" / "_ext" / f"{text}.py").exists():
+            named.add(canonicalize_name(text))
+    # what Sphinx itself stands on, and what other extras have
+    with_sphinx, others = {"docutils"}, {*CORE, *OPTIONAL["demo"]}
+    own = {canonicalize_name(path.stem) for path in (ROOT / "docs" / "_ext").glob("*.py")}
+    assert set(OPTIONAL["docs"]) == (named | set(imports_below("docs"))) - with_sphinx - others - own
 
 
 def test_dev_has_what_tests_examples_and_benchmarks_import():
@@ -120,6 +131,7 @@ def test_constraints_pin_every_requirement_to_a_version_that_it_allows():
         **OPTIONAL["parquet"],
         **OPTIONAL["baselines"],
         **OPTIONAL["dev"],
+        **OPTIONAL["docs"],
     }.items():
         assert name in pins, f"{name} must be in constraints.txt"
         assert all(requirement.specifier.contains(version) for version in pins[name]), f"{requirement}: {pins[name]}"

@@ -12,37 +12,41 @@ ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^(?P<mark>```+)(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=mark)[ \t]*$", re.MULTILINE | re.DOTALL)
 # A block right below this comment holds what the Python block before it prints.
 OUTPUT = re.compile(r"<!-- output -->\s*$")
+# A block right below this one is not run; the reason is a duty.
+LEFT_OUT = re.compile(r"<!-- not run: [^>]{10,} -->\s*$")
 # A line of a folder tree: "  ops/    functional ops", and "  nn/conv/    layers" below it.
 FOLDER = re.compile(r"^\s*(?P<name>[\w/]+)/(?P<words>[^\n]*)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A fenced block, the README line its first line of text is on, and whether it shows output."""
+    """A fenced block, the line of the page its first line of text is on, and what the comment above it says."""
 
     language: str
     body: str
     line: int
     is_output: bool
+    is_left_out: bool
 
 
 def blocks(text: str) -> list[Block]:
     found = []
     for m in FENCE.finditer(text):
         line = text.count("\n", 0, m.start("body")) + 1
-        found.append(Block(m["language"], m["body"], line, is_output=bool(OUTPUT.search(text[: m.start()]))))
+        before = text[: m.start()]
+        found.append(Block(m["language"], m["body"], line, bool(OUTPUT.search(before)), bool(LEFT_OUT.search(before))))
     return found
 
 
-def run_python(text: str) -> None:
+def run_python(text: str, page: str = "README.md") -> None:
     """Runs the Python blocks in order in one namespace; what one prints must equal the output shown below it."""
     names, printed = {"__name__": "__main__"}, None
     for block in blocks(text):
         if block.is_output:
-            assert printed is not None, f"README.md line {block.line}: output without a Python block before it"
-            assert printed.strip() == block.body.strip(), f"README.md line {block.line}: this is not what is printed"
-        elif block.language == "python":
-            # The empty lines make a traceback point at the line of the README.
-            code = compile("\n" * (block.line - 1) + block.body, "README.md", "exec")
+            assert printed is not None, f"{page} line {block.line}: output without a Python block before it"
+            assert printed.strip() == block.body.strip(), f"{page} line {block.line}: this is not what is printed"
+        elif block.language == "python" and not block.is_left_out:
+            # The empty lines make a traceback point at the line of the page.
+            code = compile("\n" * (block.line - 1) + block.body, page, "exec")
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(code, names)
             printed = out.getvalue()

@@ -15,6 +15,7 @@ from graphprism.adviser.candidates import Candidate
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
 from graphprism.training import Diverged, Run, Task, train, train_lockstep
+from graphprism.training.train import why_not_lockstep
 
 # Networks on graphs in a trial: a tenth of the paper's parameters in half of its layers, which a CPU trains in seconds.
 _BUDGET, _WIDTH, _LAYERS, _BATCH = 50_000, 64, 4, 16
@@ -23,6 +24,8 @@ _WANTED_STEPS = {"graph": 1200, "node": 200, "link": 200}
 _FEWEST_STEPS = {"graph": 300, "node": 20, "link": 20}
 # Of one fold: more graphs are better than more epochs, but epochs are what the schedule counts.
 _FEWEST_EPOCHS, _PROBED, _VALIDATED = 4, 128, 500
+# Steps of a probe that tells a step from what a captured one takes to set up.
+_TIMED = 160
 # Share of the time for the first two seeds of all splits, and seeds at most.
 _FIRST_SHARE, _FIRST_ROUNDS, _MOST_ROUNDS = 0.7, 2, 8
 
@@ -95,19 +98,22 @@ def race(
     alive: list[str | None] = [None, *by_label]
     took: dict[str | None, float] = {}
     folds = 1 if data.train_mask is None else data.train_mask.size(1)
-    for number in range(_MOST_ROUNDS):
+    for first in range(0, _MOST_ROUNDS, plan.at_once):
+        seeds = range(first, min(first + plan.at_once, _MOST_ROUNDS))
         for split in alive:
-            if number >= _FIRST_ROUNDS and seconds - (clock() - begin) < took[split]:
+            # after the first two seeds of all, or the first two models where seeds are trained at once
+            enough = first >= _FIRST_ROUNDS or (plan.at_once > 1 and len(took) >= 2)
+            if enough and seconds - (clock() - begin) < took.get(split, took[None]):
                 trial.seconds = clock() - begin
                 return trial
-            own = replace(plan.run, seed=number, fold=number % folds)
-            own = own if split is None else by_label[split].applied(own)
+            own = plan.run if split is None else by_label[split].applied(plan.run)
             started = clock()
-            result = _trained(own, data, accelerator)
+            results = _trained([replace(own, seed=seed, fold=seed % folds) for seed in seeds], data, accelerator)
             took[split] = clock() - started
-            _note(trial, split, number, result, task)
-        if number + 1 >= _FIRST_ROUNDS:
-            alive = _survivors(trial, alive, task.larger_is_better, keep=2 if number + 1 == _FIRST_ROUNDS else 1)
+            for seed, result in zip(seeds, results, strict=True):
+                _note(trial, split, seed, result, task)
+        if seeds.stop >= _FIRST_ROUNDS:
+            alive = _survivors(trial, alive, task.larger_is_better, keep=2 if seeds.stop == _FIRST_ROUNDS else 1)
     trial.seconds = clock() - begin
     return trial
 
@@ -130,51 +136,78 @@ def _survivors(trial: Trial, alive: list[str | None], larger_is_better: bool, ke
     return [split for split in alive if split is None or split in best]
 
 
-def _trained(run: Run, dataset: PackedDataset, accelerator: str) -> RunResult | None:
-    """A run to its end; None where it diverged."""
+def _seeds_at_once(run: Run, dataset: PackedDataset, accelerator: str) -> int:
+    """On a GPU the seeds of a model cost hardly more than one of them."""
+    on_gpu = accelerator != "cpu" and torch.cuda.is_available()
+    return _MOST_ROUNDS if on_gpu and not why_not_lockstep(run, dataset) else 1
+
+
+def _trained(runs: Sequence[Run], dataset: PackedDataset, accelerator: str) -> list[RunResult | None]:
+    """Runs to their end; None where one diverged."""
+    if len(runs) > 1:
+        results = train_lockstep(runs, dataset, accelerator=accelerator)
+        return [None if each.status == "diverged" else each for each in results]
     try:
-        if accelerator != "cpu" and torch.cuda.is_available():
-            (result,) = train_lockstep([run], dataset, accelerator=accelerator)
-            return None if result.status == "diverged" else result
-        return train(run, dataset, accelerator=accelerator)
+        return [train(runs[0], dataset, accelerator=accelerator)]
     except Diverged:
-        return None
+        return [None]
 
 
 class _Plan(NamedTuple):
     run: Run
     data: PackedDataset
     models: int
+    at_once: int = 1
 
 
 def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, accelerator: str, clock: Clock) -> _Plan:
     """A run, a part of the data and as many models as fit into the time, by what a few steps take."""
     on_graphs = dataset.level == "graph"
-    small, probe, data = replace(run, patience=None), replace(run, epochs=3, patience=None), dataset
+    small, data, few = replace(run, patience=None), dataset, 3
     if on_graphs:
         width = None if run.width is None else min(run.width, _WIDTH)
         layers, batch = min(run.layers, _LAYERS), min(run.batch_size or _BATCH, _BATCH)
-        small = replace(run, budget=min(run.budget, _BUDGET), width=width, layers=layers, batch_size=batch)
-        probe, data = replace(small, epochs=2, warmup=0), part_of(dataset, _PROBED, 8)
-    _trained(replace(probe, epochs=1), data, accelerator)  # loads and builds what is needed once
-    started = clock()
-    _trained(probe, data, accelerator)
+        small = replace(run, budget=min(run.budget, _BUDGET), width=width, layers=layers, batch_size=batch, warmup=0)
+        data, few = part_of(dataset, _PROBED, 8), 2
     batch, total = small.batch_size or 1, dataset.subset("train").numel() if on_graphs else 1
-    step = (clock() - started) / (probe.epochs * (-(-data.subset("train").numel() // batch) if on_graphs else 1))
+    at_once = _seeds_at_once(small, data, accelerator)
+
+    def seconds_of(epochs: int) -> float:
+        started = clock()
+        _trained([replace(small, epochs=epochs, seed=seed) for seed in range(at_once)], data, accelerator)
+        return clock() - started
+
+    seconds_of(1)  # loads and builds what is needed once
+    in_epoch = -(-data.subset("train").numel() // batch) if on_graphs else 1
+    set_up = 0.0
+    if at_once > 1:  # capturing takes seconds, a step hardly any: a longer probe tells them apart
+        one, many = seconds_of(1), seconds_of(1 + _TIMED // in_epoch)
+        step = max(many - one, 1e-3 * many) / (in_epoch * (_TIMED // in_epoch))
+        set_up = max(one - in_epoch * step, 0.0)
+    else:
+        step = seconds_of(few) / (few * in_epoch)
     in_full = run.epochs * -(-total // batch)  # steps of a full training, with batches of this size
-    steps = _FIRST_SHARE * seconds / _FIRST_ROUNDS / step  # of all models together
-    models = min(models, int(steps / min(_FEWEST_STEPS[dataset.level], in_full)))
-    if models < 2:
-        return _Plan(small, dataset, models)
-    models = max(2, min(models, int(steps / min(_WANTED_STEPS[dataset.level], in_full))))
-    own = int(steps / models)
+    rounds = 1 if at_once > 1 else _FIRST_ROUNDS
+
+    def steps_of(models: int) -> int:
+        """Steps of each where so many models share the time."""
+        return int((_FIRST_SHARE * seconds / rounds / models - set_up) / step)
+
+    def most(steps: int) -> int:
+        """Models of which each can take so many steps."""
+        return next((each for each in range(models, 0, -1) if steps_of(each) >= min(steps, in_full)), 0)
+
+    if most(_FEWEST_STEPS[dataset.level]) < 2:
+        return _Plan(small, dataset, most(_FEWEST_STEPS[dataset.level]))
+    models = max(2, most(_WANTED_STEPS[dataset.level]))
+    own = steps_of(models)
     if not on_graphs:
-        return _Plan(replace(run, epochs=min(run.epochs, own)), dataset, models)
+        return _Plan(replace(run, epochs=min(run.epochs, own)), dataset, models, at_once)
     own = min(own, 3 * _WANTED_STEPS["graph"], in_full)
     graphs = min(total, max(batch, own * batch // _FEWEST_EPOCHS))
     epochs = max(1, min(run.epochs, round(own * batch / graphs)))
     small = replace(small, epochs=epochs, warmup=min(run.warmup, epochs // 4))
-    return _Plan(small, part_of(dataset, graphs, min(_VALIDATED, graphs)), models)
+    return _Plan(small, part_of(dataset, graphs, min(_VALIDATED, graphs)), models, at_once)
 
 
 def part_of(dataset: PackedDataset, train_graphs: int, val_graphs: int) -> PackedDataset:

@@ -49,9 +49,11 @@ def numbers(results):
 )
 def test_equals_the_cpu(change):
     ours, theirs = (train_lockstep(grid(**change), DATASET, accelerator=device) for device in ("gpu", "cpu"))
+    # a bias before a batch norm has no gradient but rounding, of which Adam makes a step
+    rel = 1e-4 if "norm" in change else 1e-6
     for one, other in zip(ours, theirs, strict=True):
         for name in SCORES:
-            assert one.history[name] == pytest.approx(other.history[name], rel=1e-6), name
+            assert one.history[name] == pytest.approx(other.history[name], rel=rel), name
         assert one.hardware["device"] == "cuda"
         assert one.parameters == other.parameters
 

@@ -124,7 +124,7 @@ def test_the_same_bits_twice_and_nothing_global_is_changed():
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-@pytest.mark.parametrize("model", ["mrs-gcn", "gat", "mrs-gated-gcn"])
+@pytest.mark.parametrize("model", ["mrs-gcn", "gat", "mrs-gated-gcn", "mrs-gin", "mrs-gine"])
 def test_less_precision_is_near(precision, model):
     runs = [replace(run, model=model, epochs=2) for run in RUNS[:2]]
     exact = train_lockstep(runs, DATASET, accelerator="cpu")

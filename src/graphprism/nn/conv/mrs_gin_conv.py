@@ -172,7 +172,8 @@ class MRSGINConv(RelationalConv):
         return Coefficients(type(self).__name__, (adj,), own=(own,), is_linear=False, notes=(note,))
 
     def _shared(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
-        maps = relu_maps(self.nn, self._add_messages) if x_dst.dim() == 2 and only_vmap() else None  # type: ignore[arg-type]
+        is_apart = x_dst.dim() == 2 and only_vmap() and not self.is_by_edge
+        maps = relu_maps(self.nn, self._add_messages) if is_apart else None  # type: ignore[arg-type]
         if maps is not None and self.num_relations == 1 and isinstance(adj, PaddedAdj) and x_src is x_dst:
             return map_rows(maps, sum_with_root(x_src, adj, self.eps[0]))
         root = (1 + self.eps).to(x_dst.dtype) * x_dst

@@ -111,7 +111,7 @@ class MRSGINEConv(RelationalConv):
         if received is None:
             received = relu_sum(x_src, adj, edges, by_relation=True)  # (N, R, F_in)
         # the mean of all matrices times the node is each of them times its part of it
-        received = received + ((1 + self.eps) / self.num_relations * x_dst)[:, None]
+        received = received + (((1 + self.eps) / self.num_relations).to(x_dst.dtype) * x_dst)[:, None]
         hidden = (received.flatten(1) @ self.lin().flatten(0, 1) + self.bias).relu()
         return linear(self.lin_out, hidden)
 

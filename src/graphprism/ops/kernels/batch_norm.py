@@ -15,9 +15,11 @@ _ROWS = 1024
 @triton.jit
 def _normalise_kernel(
     x, counts, weight, bias, running_mean, running_var, batches, out, mean_out, scale_out,
-    num_rows, channels, counts_stride, weight_stride, bias_stride, momentum, eps,
-    SUM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    num_rows, channels, counts_stride, weight_stride, bias_stride,
+    MOMENTUM: tl.constexpr, EPS: tl.constexpr, SUM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    # constants: as arguments they are float32, which is far from 1e-5 in float64
+    momentum, eps = tl.full((), MOMENTUM, SUM), tl.full((), EPS, SUM)
     run = tl.program_id(1).to(tl.int64)
     x, out = x + run * num_rows * channels, out + run * num_rows * channels
     counts += run * counts_stride
@@ -41,7 +43,7 @@ def _normalise_kernel(
         apart = tl.where(wanted, entry - mean[None, :], 0.0)
         square += tl.sum(apart * apart, axis=0)
     place = run * channels + channel
-    share = tl.where(number != 0, momentum, 0.0).to(SUM)
+    share = tl.where(number != 0, momentum, 0.0)
     old = tl.load(running_mean + place, mask=inside, other=0.0).to(SUM)
     new = (1 - share) * old + share * mean
     tl.store(running_mean + place, new.to(running_mean.dtype.element_ty), mask=inside)
@@ -134,8 +136,8 @@ def normalise(
     scale = torch.empty_like(mean)
     _normalise_kernel[_grid(x)](
         x, counts, weight, bias, mean_, var, batches, out, mean, scale,
-        num_rows, channels, counts.stride(0), weight.stride(0), bias.stride(0), momentum, eps,
-        SUM=_wide(x), ROWS=_tile(num_rows), BLOCK=_BLOCK, num_warps=8,
+        num_rows, channels, counts.stride(0), weight.stride(0), bias.stride(0),
+        MOMENTUM=float(momentum), EPS=float(eps), SUM=_wide(x), ROWS=_tile(num_rows), BLOCK=_BLOCK, num_warps=8,
     )  # fmt: skip
     return out, mean, scale
 
