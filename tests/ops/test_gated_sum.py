@@ -107,7 +107,8 @@ def test_runs_under_vmap_are_those_alone(relations, gates):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("has_edges", [True, False])
 @pytest.mark.parametrize(
-    ("name", "relations", "gates", "channels"), [("random", 3, 1, 6), ("molecule", 1, 1, 70), ("random", 12, 12, 33)]
+    ("name", "relations", "gates", "channels"),
+    [("self-loops", 3, 1, 6), ("molecule", 1, 1, 70), ("molecule", 12, 12, 33)],
 )
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
 def test_kernels_equal_their_references(backend, name, relations, gates, channels, has_edges, dtype):

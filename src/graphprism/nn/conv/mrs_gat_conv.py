@@ -157,8 +157,7 @@ class MRSGATConv(RelationalConv):
         h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
         if isinstance(adj, PaddedAdj) and self._is_plain(return_attention_weights):
             out = self._padded(h_src, adj, self._edge_logit(edge_attr, adj))
-            out = out if self.res is None else out + self.res(x_dst)
-            return out if self.bias is None else out + self.bias
+            return out if self.res is None else out + self.res(x_dst)
         logit = at_senders((h_src * self.att_src).sum(dim=-1), graph)  # (K, H)
         logit = logit + self._receiver_logit(x_dst, adj, h_src if graph is adj else None)
         logit = logit + self._edge_logit(edge_attr, adj)
@@ -180,10 +179,10 @@ class MRSGATConv(RelationalConv):
         return out, (edges.edge_index, self._edge_sum(alpha, edges))
 
     def _padded(self, h: Tensor, adj: PaddedAdj, edge_logit: Tensor | float) -> Tensor:
-        """The sums of all heads, (N, H F), or their mean; few kernels for many runs under `torch.vmap`."""
+        """The sums of all heads, (N, H F), or their mean, with the bias; few kernels for runs under `torch.vmap`."""
         more = edge_logit if isinstance(edge_logit, Tensor) else None
         vectors = self.att_src[0], self.att_dst[0]
-        return padded_attention_sum(h, *vectors, more, adj, self.negative_slope, mean=not self.concat)
+        return padded_attention_sum(h, *vectors, more, self.bias, adj, self.negative_slope, mean=not self.concat)
 
     def _is_plain(self, return_attention_weights: bool | None) -> bool:
         """Whether no one needs the coefficients of attention themselves."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphprism.ops.backends import Backends
 from graphprism.ops.batched.padded_products import Columns
+from graphprism.ops.batched.slot_sum import gated_column_sum
 from graphprism.ops.batched.vmap import for_all_runs, only_vmap
 from graphprism.ops.edge_softmax import check_not_negative, divisor, entry_mass, without_minus_infinity
 
@@ -21,6 +22,7 @@ def sum_reference(
     att_src: Tensor,
     att_dst: Tensor,
     edge_logit: Tensor | None,
+    bias: Tensor | None,
     numbers: Tensor,
     weights: Tensor,
     negative_slope: float,
@@ -43,7 +45,8 @@ def sum_reference(
     alpha = mass / divisor(mass.sum(dim=2, keepdim=True))
     message = torch.where(there[..., None], _read(wide.flatten(1, 2).flatten(2), pair).unflatten(3, (heads, -1)), 0)
     out = (alpha[..., None] * message).sum(dim=2)  # (K, N, H, F)
-    return (out.mean(dim=2) if mean else out.flatten(2)).to(h.dtype), alpha, logit
+    out = out.mean(dim=2) if mean else out.flatten(2)
+    return (out if bias is None else out + bias[:, None]).to(h.dtype), alpha, logit
 
 
 def gradients_reference(
@@ -96,22 +99,24 @@ def padded_attention_sum(
     att_src: Tensor,
     att_dst: Tensor,
     edge_logit: Tensor | None,
+    bias: Tensor | None,
     adj: PaddedAdj,
     negative_slope: float,
     mean: bool,
 ) -> Tensor:
-    r"""The sums of `graphprism.nn.MRSGATConv` without bias.
+    r"""The sums of `graphprism.nn.MRSGATConv`.
 
-    .. math:: \mathbf{x}'_i = \sum_{e = (j, i)} \alpha_e \mathbf{h}_{j, r(e)}, \qquad
+    .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{e = (j, i)} \alpha_e \mathbf{h}_{j, r(e)}, \qquad
         \alpha_e = \operatorname{softmax}_{e \to i} \operatorname{LeakyReLU} \big(
         \mathbf{a}_s^\top \mathbf{h}_{j, r(e)} + \mathbf{a}_t^\top \mathbf{h}_{i, r(e)} + \ell_e \big)
 
     for every head; the heads stand side by side, or their mean is taken. No second derivatives.
 
-    Shapes: ``h`` (N, R, H, F), ``att_src`` and ``att_dst`` (H, F), ``edge_logit`` (N D, H) -> (N, H F) or (N, F)
+    Shapes: ``h`` (N, R, H, F), ``att_src`` and ``att_dst`` (H, F), ``edge_logit`` (N D, H), ``bias`` (H F,) or (F,) ->
+    (N, H F) or (N, F)
     """
     check_not_negative(adj.weights[..., : adj.num_slots])
-    arguments = (h, att_src, att_dst, edge_logit, adj.numbers, adj.weights, negative_slope, mean)
+    arguments = (h, att_src, att_dst, edge_logit, bias, adj.numbers, adj.weights, negative_slope, mean)
     if only_vmap():
         many: Tensor = for_all_runs(_AttentionSum, *arguments)
         return many
@@ -124,11 +129,12 @@ class _AttentionSum(torch.autograd.Function):
     """K runs side by side."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, att_src: Tensor, att_dst: Tensor, edge_logit: Tensor | None, *more: Any) -> Tensor:
-        out, alpha, logit = SUM.choose(None, h.device)(h, att_src, att_dst, edge_logit, *more)
-        ctx.save_for_backward(h, att_src, att_dst, alpha, logit, *more[:2])
-        ctx.options = more[2:]
-        ctx.logit_type = None if edge_logit is None else edge_logit.dtype
+    def forward(ctx: Any, h: Tensor, att_src: Tensor, att_dst: Tensor, *more: Any) -> Tensor:
+        edge_logit, bias, numbers, weights, *options = more
+        out, alpha, logit = SUM.choose(None, h.device)(h, att_src, att_dst, *more)
+        ctx.save_for_backward(h, att_src, att_dst, alpha, logit, numbers, weights)
+        ctx.options = options
+        ctx.logit_type, ctx.bias_type = (None if each is None else each.dtype for each in (edge_logit, bias))
         found: Tensor = out
         return found
 
@@ -137,4 +143,5 @@ class _AttentionSum(torch.autograd.Function):
         h = ctx.saved_tensors[0]
         *found, of_logit = GRADIENTS.choose(None, h.device)(grad, *ctx.saved_tensors, *ctx.options)
         of_edges = None if ctx.logit_type is None else of_logit.flatten(1, 2).to(ctx.logit_type)
-        return *found, of_edges, None, None, None, None
+        of_bias = None if ctx.bias_type is None else gated_column_sum(grad, dtype=ctx.bias_type)
+        return *found, of_edges, of_bias, None, None, None, None

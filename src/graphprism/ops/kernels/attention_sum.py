@@ -69,7 +69,7 @@ def _alpha_kernel(
         if HAS_LOGIT:
             found += tl.load(edge_logit + place, mask=counts, other=0.0).to(SUM)
         tl.store(logit + place, found, mask=there)
-        passed = tl.where(found > 0, found, SLOPE * found)
+        passed = tl.where(found > 0, found, tl.full((), SLOPE, SUM) * found)
         # where NaN is, a comparison below keeps it
         largest = tl.max(tl.where(counts & (w > 0), passed, -float("inf")), axis=1)
         largest = tl.where(largest == -float("inf"), 0.0, largest)
@@ -83,8 +83,8 @@ def _alpha_kernel(
 
 @triton.jit
 def _sum_kernel(
-    h, alpha, numbers, weights, out, num_rows, channels,
-    SLOTS: tl.constexpr, RELATIONS: tl.constexpr, HEADS: tl.constexpr, MEAN: tl.constexpr,
+    h, alpha, bias, numbers, weights, out, num_rows, channels, bias_stride,
+    SLOTS: tl.constexpr, RELATIONS: tl.constexpr, HEADS: tl.constexpr, MEAN: tl.constexpr, HAS_BIAS: tl.constexpr,
     SUM: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     run = tl.program_id(1).to(tl.int64)
@@ -111,9 +111,15 @@ def _sum_kernel(
             )
             total += share[:, None] * message.to(SUM)
         if not MEAN:
+            if HAS_BIAS:
+                added = bias + run * bias_stride + head * channels + channel
+                total += tl.load(added, mask=inside, other=0.0).to(SUM)[None, :]
             tl.store(target + head * channels, total.to(out.dtype.element_ty), mask=both)
     if MEAN:
-        tl.store(target, (total / HEADS).to(out.dtype.element_ty), mask=both)
+        total = total / HEADS
+        if HAS_BIAS:
+            total += tl.load(bias + run * bias_stride + channel, mask=inside, other=0.0).to(SUM)[None, :]
+        tl.store(target, total.to(out.dtype.element_ty), mask=both)
 
 
 @triton.jit
@@ -166,7 +172,7 @@ def _logit_kernel(
         share = tl.load(alpha + place, mask=there, other=0.0)
         found = tl.load(of_alpha + place, mask=there, other=0.0)
         found = share * (found - tl.sum(share * found, axis=1)[:, None])
-        found = tl.where(tl.load(logit + place, mask=there, other=0.0) > 0, found, SLOPE * found)
+        found = tl.where(tl.load(logit + place, mask=there, other=0.0) > 0, found, tl.full((), SLOPE, SUM) * found)
         tl.store(of_logit + place, found, mask=there)
         for r in range(RELATIONS):
             total = tl.sum(tl.where(kind == r, found, 0.0), axis=1)
@@ -232,6 +238,7 @@ def attention_sum(
     att_src: Tensor,
     att_dst: Tensor,
     edge_logit: Tensor | None,
+    bias: Tensor | None,
     numbers: Tensor,
     weights: Tensor,
     negative_slope: float,
@@ -260,9 +267,11 @@ def attention_sum(
         PADDED=padded, ROWS=side, **sizes,
     )  # fmt: skip
     side, block = _tile(channels)
+    bias = None if bias is None else _packed(bias)
     _sum_kernel[(triton.cdiv(num_rows, side), num_runs, triton.cdiv(channels, block))](
-        h, alpha, numbers, weights, out, num_rows, channels, MEAN=mean, ROWS=side, BLOCK=block, **sizes
-    )
+        h, alpha, bias, numbers, weights, out, num_rows, channels, 0 if bias is None else bias.stride(0),
+        MEAN=mean, HAS_BIAS=bias is not None, ROWS=side, BLOCK=block, **sizes,
+    )  # fmt: skip
     return out, alpha, logit
 
 

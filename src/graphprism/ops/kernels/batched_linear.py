@@ -21,7 +21,7 @@ _MOST_OUTPUTS, _MOST_ROWS, _MOST_WIDE_ROWS = 16, 128, 32
 # Numbers that get their bias and ReLU in one program.
 _FINISHED = 1024
 # Channels and rows that a program of the gate has at once.
-_GATED_CHANNELS, _GATED_ROWS = 8, 256
+_GATED_CHANNELS, _GATED_ROWS = 8, 1024
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -168,7 +168,7 @@ def gate(grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
     block = min(_GATED_CHANNELS, triton.next_power_of_2(channels))
     _gate_kernel[(triton.cdiv(channels, block), num_runs)](
         grad, out, passed, columns, num_rows, channels,
-        WIDE=_wide(out), ROWS=_GATED_ROWS, BLOCK=block, num_warps=8,
+        WIDE=_wide(out), ROWS=min(_GATED_ROWS, max(16, triton.next_power_of_2(num_rows))), BLOCK=block, num_warps=8,
     )  # fmt: skip
     return passed, columns
 

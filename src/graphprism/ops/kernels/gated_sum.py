@@ -63,7 +63,7 @@ def _sum_kernel(
         message = _message(rows, message_bias, sender, kind, channel, channels, wanted, maps, GATES, SUM)
         gates += gate
         total += gate * message
-    factor = 1.0 / (gates + EPS)
+    factor = 1.0 / (gates + tl.full((), EPS, SUM))
     total *= factor
     at = (run * num_rows + row)[:, None] * channels + channel[None, :]
     tl.store(ratio + at, total, mask=both)
