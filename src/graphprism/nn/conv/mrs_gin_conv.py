@@ -19,6 +19,7 @@ from graphprism.nn.conv.operands import (
     check_features,
     check_relations,
     input_map,
+    is_watched,
     made_by,
     map_rows,
     network_rows,
@@ -144,6 +145,17 @@ class MRSGINConv(RelationalConv):
         parts = zip(1 + self.eps, self.nns.functions(), neighbours, strict=True)
         rows = [network_rows(network, torch.addcmul(got, x_dst, own.to(got.dtype))) for own, network, got in parts]
         return reduce(torch.add, rows)
+
+    def plain_maps(self) -> list[Linear] | None:
+        """The maps of a plain layer: one relation, a constant epsilon, linear maps with ReLU between them; else `None`.
+
+        `None` as well where someone watches the layer or a part of it.
+        """
+        if self.num_relations > 1 or "eps" in self._parameters or self.is_by_edge or is_watched(self):
+            return None
+        if self.nns is None:
+            return relu_maps(self.nn, self._add_messages)  # type: ignore[arg-type]
+        return relu_maps(self.nns.each[0])
 
     def _neighbours(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
         """Sums of neighbours in each relation, (..., N, R, F)."""

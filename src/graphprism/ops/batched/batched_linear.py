@@ -51,10 +51,10 @@ def linear_gradients_bmm(
     if x.dtype != weight.dtype or grad.dtype != x.dtype:
         return linear_gradients_reference(grad, x, weight, needs_bias)
     grad_bias = gated_column_sum(grad) if needs_bias else None
-    return torch.bmm(grad, weight), _product_of_rows(grad, x), grad_bias
+    return torch.bmm(grad, weight), product_of_rows(grad, x), grad_bias
 
 
-def _product_of_rows(left: Tensor, right: Tensor) -> Tensor:
+def product_of_rows(left: Tensor, right: Tensor) -> Tensor:
     """Sums over rows of outer products, (K, N, T), (K, N, F) -> (K, T, F), in parts that keep a GPU busy."""
     num_runs, num_rows, channels = left.shape
     programs, parts = num_runs * -(-channels // _SIDE) * -(-right.size(2) // _SIDE), 1
@@ -72,10 +72,11 @@ def finish_reference(out: Tensor, bias: Tensor | None) -> None:
     (out if bias is None else out.add_(bias[:, None])).relu_()
 
 
-def gate_reference(grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient where ReLU let through, and its sums of columns."""
-    passed = torch.where(out > 0, grad, 0)
-    return passed, passed.sum(dim=1)
+def gate_reference(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The gradient where ReLU let through, in ``passed`` where that is given, and its sums of columns."""
+    found = torch.where(out > 0, grad, 0)
+    found = found if passed is None else passed.copy_(found)
+    return found, found.sum(dim=1)
 
 
 FORWARD = Backends(

@@ -161,10 +161,10 @@ def finish(out: Tensor, bias: Tensor | None) -> None:
     )  # fmt: skip
 
 
-def gate(grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+def gate(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """One program for a few channels of one run."""
     grad, (num_runs, num_rows, channels) = grad.contiguous(), out.shape
-    passed, columns = torch.empty_like(out), out.new_empty(num_runs, channels)
+    passed, columns = torch.empty_like(out) if passed is None else passed, out.new_empty(num_runs, channels)
     block = min(_GATED_CHANNELS, triton.next_power_of_2(channels))
     _gate_kernel[(triton.cdiv(channels, block), num_runs)](
         grad, out, passed, columns, num_rows, channels,
