@@ -8,11 +8,13 @@ READY := $(VENV)/.installed
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
-.PHONY: help demo test test-all test-versions lint types check format docs browser clean
+.PHONY: help demo gallery notebooks test test-all test-versions lint types check format docs browser clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    set up if needed, then a minute of the main job: collapse, training, one page of results"
+	@echo "make gallery run every script of examples/: a table or a picture each, in outputs/gallery"
+	@echo "make notebooks  make notebooks of them in outputs/notebooks"
 	@echo "make test    set up if needed, then run all tests and doctests"
 	@echo "make test-all  the same with the tests that take minutes"
 	@echo "make test-versions  a slice of them with every declared Python, and the lowest declared dependencies"
@@ -26,6 +28,12 @@ help:
 
 demo: $(READY)
 	@$(RUN) examples/demo.py
+
+gallery: $(READY)
+	@$(RUN) tools/gallery.py
+
+notebooks: $(READY)
+	@$(RUN) tools/notebooks.py
 
 test: $(READY)
 	@$(RUN) -m pytest $(PARALLEL)

@@ -2,12 +2,15 @@
 
 python benchmarks/bench_sampled_snap.py                     # 2.9M nodes, 14M edges, 269 features; some minutes
 python benchmarks/bench_sampled_snap.py --scale 0.02 --steps 20
+python benchmarks/bench_sampled_snap.py --device cuda               # sampled on the CPU, trained on the GPU
+python benchmarks/bench_sampled_snap.py --device cuda --graph-on cuda   # graph and features on the GPU, too
 
 Features are a memory-mapped file of float16. Relations are found once on the whole graph and carried by the loader.
 First, on a small graph, a batch with all neighbours and the inference layer by layer have to give the outputs of the
 whole graph. Then some steps are timed, with the parts that a step consists of, and the inference of all nodes. The peak
 of resident memory is that of the process, the graph and mapped features that were touched included. Beside wall times
-stand those of the CPU, which other work on the machine hardly changes.
+stand those of the CPU, which other work on the machine hardly changes. A GPU has finished before a time is read, and
+the peak of its memory stands beside that of the process.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from layer_graphs import PATENTS, Size, make_edges
-from measure import about, save
+from measure import about, save, wall
 from torch_geometric.data import Data
 
 from graphprism.loader import NeighborLoader, layerwise
@@ -80,6 +83,14 @@ def memory(key: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) * 1024 / 1e9
 
 
+def peaks(device: torch.device) -> dict[str, float]:
+    """Gigabytes of the process, and of tensors on a GPU."""
+    found = {"peak_rss_gb": round(memory("VmHWM"), 2)}
+    if device.type == "cuda":
+        found["peak_device_gb"] = round(torch.cuda.max_memory_allocated(device) / 1e9, 2)
+    return found
+
+
 def workers_peak(loader: NeighborLoader) -> float:
     """Gigabytes of the largest worker, which ends with its iterator."""
     loader._iterator = None
@@ -88,6 +99,8 @@ def workers_peak(loader: NeighborLoader) -> float:
 
 def train(data: Data, model: GNN, options: argparse.Namespace) -> dict[str, Any]:
     """Some steps of an epoch, with the time of their parts."""
+    device = torch.device(options.device)
+    model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     nodes = (data.fold <= 1).nonzero().view(-1)
     workers = {"num_workers": options.workers} if options.workers else {}
@@ -95,9 +108,10 @@ def train(data: Data, model: GNN, options: argparse.Namespace) -> dict[str, Any]
     loader = NeighborLoader(data, fan_out, nodes, batch_size=options.batch_size, shuffle=True, **workers)
     parts: dict[str, list[float]] = {"load_ms": [], "step_ms": [], "load_cpu_ms": [], "step_cpu_ms": []}
     losses, sizes, edges = [], [], []
-    begin, begin_cpu = time.perf_counter(), time.process_time()
-    for step, batch in enumerate(loader):
-        loaded, loaded_cpu = time.perf_counter(), time.process_time()
+    begin, begin_cpu = wall(device), time.process_time()
+    for step, found in enumerate(loader):
+        batch = found.to(device)
+        loaded, loaded_cpu = wall(device), time.process_time()
         hops = (batch.num_sampled_nodes, batch.num_sampled_edges)
         out = model(
             batch.x.float(),
@@ -110,7 +124,7 @@ def train(data: Data, model: GNN, options: argparse.Namespace) -> dict[str, Any]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        end, end_cpu = time.perf_counter(), time.process_time()
+        end, end_cpu = wall(device), time.process_time()
         if step >= 3:
             parts["load_cpu_ms"].append(1e3 * (loaded_cpu - begin_cpu))
             parts["step_cpu_ms"].append(1e3 * (end_cpu - loaded_cpu))
@@ -119,7 +133,7 @@ def train(data: Data, model: GNN, options: argparse.Namespace) -> dict[str, Any]
             sizes.append(batch.num_nodes)
             edges.append(batch.num_edges)
         losses.append(loss.item())
-        begin, begin_cpu = time.perf_counter(), time.process_time()
+        begin, begin_cpu = wall(device), time.process_time()
         if step + 1 == options.steps:
             break
     total = sum(parts["load_ms"]) + sum(parts["step_ms"])
@@ -134,24 +148,27 @@ def train(data: Data, model: GNN, options: argparse.Namespace) -> dict[str, Any]
         "epoch_minutes": round(len(loader) * seconds / 60, 1),
         "epoch_cpu_minutes": round(len(loader) * cpu_seconds / 60, 1),
         "loss_first_last": [round(statistics.fmean(losses[:3]), 3), round(statistics.fmean(losses[-3:]), 3)],
-        "peak_rss_gb": round(memory("VmHWM"), 2),
+        **peaks(device),
         # mapped features and the graph are shared with this process, and counted again
         "workers_peak_rss_gb": round(workers_peak(loader), 2),
     }
 
 
-def infer(data: Data, model: GNN) -> dict[str, Any]:
-    """All nodes with all their neighbours."""
-    begin, begin_cpu = time.perf_counter(), time.process_time()
-    out = layerwise(model, data, batch_size=20_000)
-    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
+def infer(data: Data, model: GNN, device: torch.device) -> dict[str, Any]:
+    """All nodes with all their neighbours; a graph on the CPU stays there."""
+    model.to(data.edge_index.device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    begin, begin_cpu = wall(device), time.process_time()
+    out = layerwise(model, data, batch_size=20_000, device=device)
+    seconds, cpu_seconds = wall(device) - begin, time.process_time() - begin_cpu
     right = out.argmax(1) == data.y
     return {
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu_seconds, 1),
         "nodes_per_s": round(int(data.num_nodes) / seconds),
         "accuracy_val": round(100 * float(right[data.fold == 2].float().mean()), 2),
-        "peak_rss_gb": round(memory("VmHWM"), 2),
+        **peaks(device),
     }
 
 
@@ -161,6 +178,8 @@ def main() -> None:
     parser.add_argument("--skew", type=float, default=0.5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where the network is")
+    parser.add_argument("--graph-on", default="cpu", help="where the graph is sampled and features are read")
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--neighbors", type=int, default=10)
     parser.add_argument("--batch-size", type=int, default=1024)
@@ -177,15 +196,15 @@ def main() -> None:
         data = make_data(Size("patents", num_nodes, num_edges, WIDTH, options.skew), Path(folder) / "features")
         found["made_s"], found["made_peak_rss_gb"] = round(time.perf_counter() - begin, 1), round(memory("VmHWM"), 2)
         print(json.dumps(found), flush=True)
-        model = make_model(options.layers)
+        model, data = make_model(options.layers), data.to(options.graph_on)
         found["training"] = train(data, model, options)
         print(json.dumps(found["training"]), flush=True)
         if not options.training_only:
-            found["inference"] = infer(data, model)
+            found["inference"] = infer(data, model, torch.device(options.device))
             print(json.dumps(found["inference"]), flush=True)
     if options.out is not None:
         settings = {name: value for name, value in vars(options).items() if name != "out"}
-        save(options.out, {"about": about(torch.device("cpu")), "settings": settings, **found})
+        save(options.out, {"about": about(torch.device(options.device)), "settings": settings, **found})
 
 
 if __name__ == "__main__":

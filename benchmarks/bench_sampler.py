@@ -3,6 +3,7 @@
 python benchmarks/bench_sampler.py                      # the size of Snap-Patents: 2.9M nodes, 14M edges; 2 GB
 python benchmarks/bench_sampler.py --scale 0.05         # a small share of it
 python benchmarks/bench_sampler.py --threads 2 --workers 2
+python benchmarks/bench_sampler.py --device cuda        # ours on the GPU, the loop on the CPU
 
 Nothing is timed before both samplers have been checked: with all neighbours both find the edges that a search of the
 whole graph finds, and with few of them every sampled edge is an edge of the graph, none comes twice, and every node
@@ -20,7 +21,7 @@ from typing import Any
 
 import torch
 from layer_graphs import PATENTS, Size, make_edges
-from measure import about, clock, save
+from measure import about, clock, save, wall
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.sampler import NodeSamplerInput, SamplerOutput
@@ -28,7 +29,7 @@ from torch_geometric.sampler import NodeSamplerInput, SamplerOutput
 from graphprism.loader import NeighborLoader, NeighborSampler
 
 FAN_OUTS = ((10, 10), (10, 10, 10), (15, 10, 5), (25, 10))
-BATCH, CPU = 1024, torch.device("cpu")
+BATCH = 1024
 
 
 class LoopSampler:
@@ -93,13 +94,14 @@ def check(data: Data) -> None:
             raise SystemExit(f"{name}: sampled edges must be edges of the graph, three of every node, each once")
 
 
-def rate(sample: Any, batches: list[Any]) -> dict[str, float]:
+def rate(sample: Any, batches: list[Any], device: torch.device) -> dict[str, float]:
     """Median over batches of sampled edges a second, and of the time of a batch."""
     times, edges = [], []
+    now = clock if device.type == "cpu" else wall
     for batch in batches:
-        begin = clock(CPU)
+        begin = now(device)
         out = sample(batch)
-        times.append(clock(CPU) - begin)
+        times.append(now(device) - begin)
         edges.append(out.edge.numel())
     rates = [count / took for count, took in zip(edges, times, strict=True)]
     return {
@@ -115,6 +117,7 @@ def main() -> None:
     parser.add_argument("--skew", type=float, default=0.5, help="0 is uniform, 0.9 has large hubs")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0, help="of a loader that is timed as well, without features")
+    parser.add_argument("--device", type=torch.device, default="cpu", help="where our sampler works")
     parser.add_argument("--batches", type=int, default=30)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -122,21 +125,23 @@ def main() -> None:
     num_nodes, num_edges = (round(options.scale * each) for each in PATENTS)
     check(Data(edge_index=make_edges(Size("small", 3_000, 20_000, 32, options.skew)), num_nodes=3_000))
     data = Data(edge_index=make_edges(Size("patents", num_nodes, num_edges, 32, options.skew)), num_nodes=num_nodes)
+    device: torch.device = options.device
+    there = Data(edge_index=data.edge_index.to(device), num_nodes=num_nodes)
     generator = torch.Generator().manual_seed(0)
     seeds = torch.randint(num_nodes, (options.batches + 3, BATCH), generator=generator)
     seeds = [each.unique() for each in seeds]
     found: dict[str, Any] = {}
     for fan_out in FAN_OUTS:
         begin = time.perf_counter()
-        sampler = NeighborSampler(data, list(fan_out))
+        sampler = NeighborSampler(there, list(fan_out))
         built = time.perf_counter() - begin
         for batch in seeds[:3]:
             ours(sampler, batch)
-        row: dict[str, Any] = {"ours": rate(lambda batch, own=sampler: ours(own, batch), seeds[3:])}
-        apart = NeighborSampler(data, list(fan_out), disjoint=True)
-        row["ours, disjoint"] = rate(lambda batch, own=apart: ours(own, batch), seeds[3:])
+        row: dict[str, Any] = {"ours": rate(lambda batch, own=sampler: ours(own, batch), seeds[3:], device)}
+        apart = NeighborSampler(there, list(fan_out), disjoint=True)
+        row["ours, disjoint"] = rate(lambda batch, own=apart: ours(own, batch), seeds[3:], device)
         loop = LoopSampler(data, fan_out)
-        row["loop"] = rate(lambda batch, own=loop: own.sample(batch.tolist()), seeds[3:8])
+        row["loop"] = rate(lambda batch, own=loop: own.sample(batch.tolist()), seeds[3:8], torch.device("cpu"))
         row["times_loop"] = round(row["ours"]["million_edges_per_s"] / row["loop"]["million_edges_per_s"], 1)
         row["build_s"] = round(built, 2)
         if options.workers:
@@ -152,7 +157,7 @@ def main() -> None:
         print(fan_out, row, flush=True)
     if options.out is not None:
         size = {"nodes": num_nodes, "edges": num_edges, "skew": options.skew, "seeds_per_batch": BATCH}
-        save(options.out, {"about": about(CPU), **size, **found})
+        save(options.out, {"about": about(device), **size, **found})
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ def show_epoch(report: EpochReport) -> None:
 def train_both(dataset: PackedDataset, name: str, device: torch.device, epochs: int, ledger: Path) -> None:
     for model in MODELS:
         run = Run(name, model, epochs=epochs, start="independent")
-        result = train(run, dataset, accelerator=device.type, on_epoch=show_epoch)
+        result = train(run, dataset, accelerator=device.type, engine="eager", on_epoch=show_epoch)
         Ledger(ledger).append(result)
         print(f"{run.title}: test {result.at_best('test'):.4f}, {result.step_ms:.2f} ms a step, {result.seconds:.0f} s")
 

@@ -51,6 +51,13 @@ def clock(device: torch.device) -> float:
     return time.process_time() if own else time.perf_counter()
 
 
+def wall(device: torch.device) -> float:
+    """Seconds of the wall, after all that was given to a GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
     """Memory that one run needs beyond what is there before it."""
     run()

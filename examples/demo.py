@@ -97,7 +97,9 @@ def write_page(folder: Path, collapse: Figure2Result, runs: list[RunResult]) -> 
     """One file that needs no network."""
     figures = {
         f"A molecule and its relations, split by {COLLAPSE.split}": svg(
-            draw_split(molecule(7), COLLAPSE.split, title="Up leads to an atom with more neighbours, down back")
+            draw_split(
+                molecule(7), COLLAPSE.split, title="Up leads to an atom with more neighbours, down back", columns=2
+            )
         ),
         f"Rank-one distance through {COLLAPSE.layers} layers": svg(plot_figure_2(collapse)),
     }

@@ -32,6 +32,6 @@ def test_demo_ends_with_one_page_whose_path_it_prints(demo, tmp_path, capsys):
     assert "MRS-GCN" in printed
     document = read(page.read_text("utf-8"))
     parts = [section.attributes["id"] for section in document.all("section")]
-    assert parts == ["comparison", "overview", "table-collapse", "figures", "curves", "runs", "places"]
+    assert parts == ["comparison", "table-collapse", "figures", "curves", "runs", "places"]
     assert len(document.all("figure")) == 2
     assert len(document.one("section", id="runs").one("tbody").all("tr")) == 4

@@ -101,6 +101,14 @@ def parse(words: list[str]) -> None:
         return
 
 
+def test_design_page_names_every_package():
+    named = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", TEXTS["design.md"], re.MULTILINE))))
+    package = ROOT / "src" / "graphprism"
+    packages = {path.name for path in package.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    assert packages <= named, f"docs/design.md says nothing of {packages - named}"
+    assert named <= packages, f"docs/design.md names packages that do not exist: {named - packages}"
+
+
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_python_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

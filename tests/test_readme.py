@@ -1,8 +1,9 @@
-"""Everything the README shows is run or looked up: its Python, its make targets, its folders and its links."""
+"""Everything the README shows is run or looked up: its Python, its make targets and its links."""
 
 import contextlib
 import io
 import re
+import runpy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +15,6 @@ FENCE = re.compile(r"^(?P<mark>```+)(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=m
 OUTPUT = re.compile(r"<!-- output -->\s*$")
 # A block right below this one is not run; the reason is a duty.
 LEFT_OUT = re.compile(r"<!-- not run: [^>]{10,} -->\s*$")
-# A line of a folder tree: "  ops/    functional ops", and "  nn/conv/    layers" below it.
-FOLDER = re.compile(r"^\s*(?P<name>[\w/]+)/(?P<words>[^\n]*)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -60,26 +59,6 @@ def unknown_make_targets(text: str, makefile: str) -> set[str]:
     return {word for words in asked for word in words.split() if "=" not in word and not word.startswith("-")} - known
 
 
-def folder_tree(text: str) -> dict[str, str]:
-    """Reads the block that starts with ``src/graphprism/`` as folder -> what the README says of it."""
-    trees = [block.body for block in blocks(text) if block.body.lstrip().startswith("src/graphprism/")]
-    assert len(trees) == 1, f"the README must show one tree that starts with src/graphprism/, got {len(trees)}"
-    return {m["name"]: m["words"].strip() for m in FOLDER.finditer(trees[0]) if m["name"] != "src/graphprism"}
-
-
-def check_folders(text: str, existing: set[str]) -> None:
-    """A folder is shown by its own line or, like ``nn`` by ``nn/conv``, by the lines of all its subfolders."""
-    tree = folder_tree(text)
-    shown = {name.split("/")[0] for name in tree}
-    assert shown == existing, f"missing in the README: {existing - shown}; only in the README: {shown - existing}"
-    wordless = [name for name, words in tree.items() if not words]
-    assert not wordless, f"the README says nothing about {wordless}"
-
-
-def packages(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
-
-
 def broken_links(text: str, root: Path) -> list[str]:
     targets = re.findall(r"\]\(<?([^)\s>]+)", FENCE.sub("", text)) + re.findall(r'(?:src|href)="([^"]+)"', text)
     local = [target.split("#")[0] for target in targets if not re.match(r"[a-z]+:", target)]
@@ -103,22 +82,18 @@ def test_make_targets_exist(readme):
     assert unknown_make_targets(readme, (ROOT / "Makefile").read_text("utf-8")) == set()
 
 
-def test_tree_names_the_folders_that_exist(readme):
-    package = ROOT / "src" / "graphprism"
-    check_folders(readme, packages(package))
-    missing = [name for name in folder_tree(readme) if not (package / name).is_dir()]
-    assert not missing, f"the README shows folders that do not exist: {missing}"
-
-
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="benchmarks is not part of this distribution")
 def test_links_point_to_files(readme):
     assert broken_links(readme, ROOT) == []
 
 
-def test_links_work_on_a_package_index(readme):
+def test_readme_of_a_package_index_has_no_links_to_files(readme):
     """A package index shows the README alone: a link to a file beside it leads nowhere there."""
-    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    pytest.importorskip("hatchling")
+    index_readme = runpy.run_path(str(ROOT / "tools" / "index_readme.py"))["index_readme"]
+    targets = re.findall(r"\]\(([^)\s]+)\)", index_readme(readme))
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    assert index_readme("# A\n\n![p](a.svg)\n\n[b](c.md), [d](https://e)\n") == "# A\n\nb (`c.md`), [d](https://e)\n"
 
 
 PLANTED = """# Title
@@ -138,12 +113,6 @@ print(x + 1)
 cd here && make demo
 make -j2 PYTHON=python3.12 check
 ```
-
-```
-src/graphprism/
-  ops/        functional ops
-  nn/conv/    layers
-```
 """
 
 
@@ -152,7 +121,6 @@ def test_planted_readme_passes(tmp_path):
     (tmp_path / "docs" / "a.md").touch()
     (tmp_path / "a.png").touch()
     run_python(PLANTED)
-    check_folders(PLANTED, {"ops", "nn"})
     assert unknown_make_targets(PLANTED, "test: x\n\techo\ndemo:\ncheck: lint test\n") == set()
     assert broken_links(PLANTED, tmp_path) == []
 
@@ -175,19 +143,6 @@ def test_traceback_names_the_line_of_the_readme():
     with pytest.raises(ZeroDivisionError) as caught:
         run_python(PLANTED.replace("x + 1", "x / 0"))
     assert (Path(caught.traceback[-1].path).name, caught.traceback[-1].lineno + 1) == ("README.md", 6)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("  ops/ ", "  opps/ ", "missing in the README: {'ops'}; only in the README: {'opps'}"),
-        ("functional ops", "", "says nothing about \\['ops'\\]"),
-        ("src/graphprism/", "source/", "one tree that starts with src/graphprism/, got 0"),
-    ],
-)
-def test_planted_wrong_tree_fails(old, new, words):
-    with pytest.raises(AssertionError, match=words):
-        check_folders(PLANTED.replace(old, new), {"ops", "nn"})
 
 
 def test_planted_wrong_targets_and_links_are_named(tmp_path):

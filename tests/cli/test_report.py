@@ -75,6 +75,20 @@ def test_named_ledger_shows_only_what_belongs_to_it(outputs, tmp_path):
     assert not document.all("section", id="table-directed")
 
 
+def test_named_ledger_leaves_out_numbers_of_other_runs(outputs, tmp_path):
+    """Two ledgers beside one folder of tables: a mean over runs of both belongs to neither."""
+    runs = depth_runs()
+    other = outputs / "other.jsonl"
+    for run in runs[6:10]:  # all three seeds of a cell, and one of the next
+        Ledger(other).append(run)
+    (outputs / "tables" / "depth.json").write_text(depth_table(runs[:12]).to_json())
+    page = tmp_path / "a.html"
+    assert "4 runs and 1 table" in report("--ledger", other, "--out", page).stdout
+    shown = read(page.read_text("utf-8")).one("section", id="table-depth").all("a")
+    keys = [key for link in shown for key in link.attributes.get("data-runs", "").split()]
+    assert sorted(keys) == sorted(run.key for run in runs[6:9])
+
+
 def test_nothing_yet(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert report().exit_code == 0

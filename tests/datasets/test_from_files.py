@@ -194,3 +194,22 @@ def test_copies_of_training_graphs_in_the_test_are_told(tmp_path):
 def test_preprocessing_refuses_other_values():
     with pytest.raises(ValueError, match="preprocessing of a data set must be as it was packed"):
         Preprocessing.from_dict({"level": "node"})
+
+
+def test_id_column_without_the_name_of_one_is_found_in_spite_of_a_fault(tmp_path):
+    nodes = "User No,x,y\n" + "".join(f"u{n},{n / 7},{n % 2}\n" for n in range(40))
+    edges = "follower,followee\n" + "".join(f"u{n},u{(n + 1) % 40}\n" for n in range(40))
+    assert from_files(write(tmp_path / "right", nodes=nodes, edges=edges), "y").x.shape == (40, 1)
+    dangling = write(tmp_path / "dangling", nodes=nodes, edges=edges + "u3,nobody\n")
+    with pytest.raises(ValueError, match=r"node of nodes.csv \(column 'User No'\), got 'nobody' in row 41, and 1 such"):
+        from_files(dangling, "y")
+    twice = write(tmp_path / "twice", nodes=nodes + "u3,1,0\n", edges=edges)
+    with pytest.raises(ValueError, match="an id must be there once in the column 'User No', got 'u3' again in row 41"):
+        from_files(twice, "y")
+
+
+def test_rows_are_ids_where_edges_number_them_although_a_column_has_most_of_the_numbers(tmp_path):
+    nodes = "rank,y\n" + "".join(f"{2 + (7 * n) % 40},{n % 2}\n" for n in range(40))
+    edges = "source,target\n" + "".join(f"{n},{(n + 1) % 40}\n" for n in range(40))
+    dataset = from_files(write(tmp_path, nodes=nodes, edges=edges), "y")
+    assert dataset.preprocessing["names"]["id"] == ""

@@ -82,3 +82,13 @@ def test_joined_tables_have_holes_where_a_column_is_missing():
 
 def test_whole_floats_are_the_text_of_whole_numbers():
     assert as_text(np.array([3.0, np.nan])).tolist() == ["3", None]
+
+
+def test_decimal_commas_are_points_where_no_comma_separates(tmp_path):
+    file = tmp_path / "nodes.csv"
+    file.write_text("id;x;y;text;version\na;1,5;2;a,b;1,2\nb;-0,25e1;3,5;1,2;1,2,3\nc;;4;x;2\n")
+    table = read_columns(file)
+    assert table["x"].tolist()[:2] == [1.5, -2.5]
+    assert table["y"].tolist() == [2.0, 3.5, 4.0]
+    assert table["text"].tolist() == ["a,b", "1,2", "x"]
+    assert table["version"].tolist() == ["1,2", "1,2,3", "2"]

@@ -37,3 +37,14 @@ def test_layerwise_on_a_gpu():
     model = GNN("mrs-dir-sage", 8, 3, 2, in_channels=5).double().to("cuda").eval()
     expected = model(data.x, data.edge_index, data.edge_type)
     torch.testing.assert_close(layerwise(model, data, batch_size=7), expected)
+
+
+@pytest.mark.parametrize("name", ["mrs-gcn", "mrs-dir-sage", "mrs-gat"])
+def test_layerwise_of_a_graph_that_stays_on_the_cpu(name):
+    data = small_data(norm=None)
+    model = GNN(name, 8, 3, 3, jk="cat", norm="batch", residual=True, in_channels=5).double().eval()
+    expected = model(data.x, data.edge_index, data.edge_type)
+    found = layerwise(model, data, batch_size=7, device="cuda")
+    assert not found.is_cuda
+    assert not any(each.is_cuda for each in model.parameters())
+    torch.testing.assert_close(found, expected)

@@ -151,3 +151,10 @@ def test_layers_are_given_as_much_as_they_read(make, reach):
             found = model(*arguments)
         torch.testing.assert_close(found, model(*arguments))
         assert [kept[number] for number in range(2)] == [reach, reach]
+
+
+def test_layerwise_on_a_device_of_its_own():
+    data = small_data(norm=None)
+    model = GNN("mrs-gcn", 8, 3, 2, in_channels=5).double().eval()
+    found = layerwise(model, data, batch_size=7, device="cpu")
+    torch.testing.assert_close(found, model(data.x, data.edge_index, data.edge_type))

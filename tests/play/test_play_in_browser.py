@@ -272,3 +272,62 @@ def test_picture_is_drawn(browser, address):
             "(() => { const c = graphprismPlay.card(); return [c.width, c.height, c.toDataURL().length > 100000]; })()"
         )
         assert size == [1600, 900, True]
+
+
+def shown(tab, at):
+    """Number of the layer that is named, and the colours of all nodes in both pictures, at a moment between layers."""
+    tab.run(
+        f"new Promise((done) => {{ graphprismPlay.goTo({at}); "
+        "requestAnimationFrame(() => requestAnimationFrame(() => done(true))); })"
+    )
+    return tab.run(
+        """(() => {
+          const colours = (id) => {
+            const canvas = document.getElementById(id), ratio = canvas.width / canvas.clientWidth;
+            const context = canvas.getContext("2d");
+            return graphprismPlay.spots().map((spot) => {
+              const place = spot.map((value) => Math.round(value * ratio));
+              return [...context.getImageData(...place, 1, 1).data].join();
+            });
+          };
+          return [Number(document.getElementById("layer").value), colours("gcn-view"), colours("mrs-view")];
+        })()"""
+    )
+
+
+@pytest.mark.parametrize("graph", ["grid", "karate"])
+def test_layer_0_has_the_same_colours_in_both_pictures_until_the_next_is_named(browser, address, graph):
+    with browser.page(f"{address}#graph={graph}&depth=4&layer=0") as tab:
+        wait_for(tab, "graphprismPlay.computed() === 4")
+        start = shown(tab, 0)
+        assert start[1] == start[2]
+        for moment in (0.1, 0.3, 0.5):  # messages are under way, nothing has arrived
+            assert shown(tab, moment) == start
+        later = shown(tab, 0.95)
+        assert later[0] == 1
+        assert later[1] != later[2]
+        assert shown(tab, 1)[0] == 1
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1600])
+def test_numbers_at_the_axes_keep_away_from_the_rim(browser, address, width):
+    with browser.page(f"{address}#graph=karate&depth=128&layer=64", width) as tab:
+        wait_for(tab, "graphprismPlay.computed() === 128")
+        inked = """(() => ["distance-chart", "rank-chart"].map((id) => {
+          const canvas = document.getElementById(id), ratio = canvas.width / canvas.clientWidth;
+          const strip = (x) => canvas.getContext("2d").getImageData(x, 0, Math.round(6 * ratio), canvas.height).data;
+          const rims = [strip(0), strip(canvas.width - Math.round(6 * ratio))];
+          return rims.some((data) => data.some((value) => value > 0));
+        }))()"""
+        assert tab.run(inked) == [False, False]
+
+
+def test_words_of_the_picture_end_before_its_rim(browser, address):
+    with browser.page(f"{address}#graph=cholesterol&split=eigenvector&depth=128&width=32&layer=128") as tab:
+        wait_for(tab, "graphprismPlay.computed() === 128")
+        spread = """(() => {
+          const { data } = graphprismPlay.card().getContext("2d").getImageData(1540, 40, 60, 120);
+          const reds = [...data].filter((_, at) => at % 4 === 0);
+          return Math.max(...reds) - Math.min(...reds);
+        })()"""
+        assert tab.run(spread) < 12  # of the paper alone

@@ -192,3 +192,16 @@ def test_warnings_say_where_data_differ():
     assert "The data of zinc12k differ between runs: fingerprints aaaaaaaaa in 2 runs, bbbbbbbbb in 1 run." in text
     same = [replace(run(seed=seed), data="a" * 64) for seed in range(2)]
     assert "differ between runs" not in page([], [*same, replace(run(seed=2), data=None)])
+
+
+def test_table_without_published_numbers_compares_with_none():
+    cells = (Cell("GCN", "128", Score(1.3e-6)), Cell("MRS-GCN", "128", Score(1.121)))
+    own = TableResult("own", "Own", "", ("GCN", "MRS-GCN"), ("128",), cells, unit="distance", larger_is_better=True)
+    found = read(page([own], []))
+    assert not found.all("section", id="overview")
+    drawn = found.one("section", id="table-own")
+    assert "ours alone" not in drawn.text
+    assert "1.3e−06" in drawn.text  # not 0.000, which it is not
+    assert [link.attributes["href"] for link in found.one("nav").all("a")] == ["#table-own"]
+    both = read(page([own, depth_table(depth_runs())], []))
+    assert len(both.one("section", id="overview").one("tbody").all("tr")) == 1

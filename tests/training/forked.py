@@ -13,7 +13,7 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.training import ProcessLost, Run, train
 from tests.training.killable import answer, die_at, exit_code, fork
-from tests.training.node_sets import small_set
+from tests.training.node_sets import small_links, small_set
 
 
 def work(job: dict[str, Any], rank: int, port: int) -> None:
@@ -26,7 +26,8 @@ def work(job: dict[str, Any], rank: int, port: int) -> None:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "tests"}
     if "die_at" in job and rank == job.get("victim", rank):
         die_at(*job["die_at"], step=(torch.optim.AdamW, "step"), adam=(torch.optim.Adam, "step"))
-    dataset = molecules(job["graphs"]) if "graphs" in job else small_set(job["nodes"])
+    make = {"graphs": molecules, "nodes": small_set, "links": small_links}
+    (dataset,) = (make[level](job[level]) for level in make if level in job)
     try:
         result = train(Run(**job["run"]), dataset, folder=job["folder"], accelerator="cpu", devices=ranks)
     except ProcessLost as error:

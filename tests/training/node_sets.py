@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from graphprism.datasets import PackedDataset
+from graphprism.datasets.from_data import with_links
 from graphprism.training import Run
 
 # Written out, so that no rule of the package decides what is tested.
@@ -37,6 +38,12 @@ def small_set(num_nodes=48, seed=0) -> PackedDataset:
         test_mask=part == 3,
         directed=True,
     )
+
+
+def small_links(num_nodes=48, seed=0) -> PackedDataset:
+    """The edges of the small set as targets, a fifth of them held back."""
+    graph = replace(small_set(num_nodes, seed), train_mask=None, val_mask=None, test_mask=None)
+    return with_links(graph, None, (0.8, 0.1, 0.1), seed)
 
 
 def sparse_set():

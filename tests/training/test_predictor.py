@@ -206,3 +206,53 @@ def test_relations_keep_their_numbers_on_a_graph_that_lacks_some(tmp_path):
     together = predictor([dataset.graph(number) for number in range(60)])
     for number in alike:
         torch.testing.assert_close(predictor(dataset.graph(number)), together[number : number + 1])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_added_loops_keep_their_relation_on_a_graph_that_lacks_types(tmp_path, counted):
+    here = torch.arange(60)
+    edges = torch.cat([torch.stack([here, (here + step) % 60]) for step in (1, 2, 3)], 1)
+    x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+    data = Data(x=x, edge_index=edges, edge_attr=torch.arange(3).repeat_interleave(60), y=(x[:, 0] > 0).long())
+    dataset = from_data(data, directed=True)
+    dataset = dataset if counted else replace(dataset, edge_types=())
+    run = Run(**{**NODES, "epochs": 20}, model="mrs-sage", split="attr(edge_attr)", start="independent")
+    train(run, dataset, folder=tmp_path, accelerator="cpu")
+    predictor = gp.load(tmp_path)
+    # without edges of the last type, and without any edge; two more nodes with such an edge change nothing
+    part = Data(x=x, edge_index=edges[:, :120], edge_attr=data.edge_attr[:120])
+    with_last = Data(
+        x=torch.cat([x, x[:2]]),
+        edge_index=torch.cat([edges[:, :120], torch.tensor([[60], [61]])], 1),
+        edge_attr=torch.cat([data.edge_attr[:120], torch.tensor([2])]),
+    )
+    torch.testing.assert_close(predictor(part), predictor(with_last)[:60])
+    none = Data(x=x, edge_index=edges[:, :0], edge_attr=data.edge_attr[:0])
+    one = Data(x=torch.cat([x, x[:2]]), edge_index=torch.tensor([[60], [61]]), edge_attr=torch.tensor([2]))
+    torch.testing.assert_close(predictor(none), predictor(one)[:60])
+
+
+@pytest.mark.parametrize("task", ["multiclass", "link"])
+@pytest.mark.parametrize(
+    "options",
+    [{"model": "mrs-gcn"}, {"model": "mrs-dir-sage", "norm": "batch"}, {"model": "gat", "row_normalise": True}],
+    ids=["gcn", "norm", "rows"],
+)
+def test_large_graph_is_predicted_layer_by_layer(tmp_path, monkeypatch, task, options):
+    dataset, run = ring(task), Run(**{**WHOLE, "epochs": 2}, **options)
+    train(run, dataset, folder=tmp_path, accelerator="cpu")
+    predictor, pairs = gp.load(tmp_path), dataset.pairs
+    whole = predictor(dataset, pairs)
+    monkeypatch.setattr("graphprism.training.predictor._NODES_AT_ONCE", 20)
+    monkeypatch.setattr("graphprism.training.sampled_graph._EVALUATED_AT_ONCE", 7)
+    monkeypatch.setattr("graphprism.training.predictor.WholeGraph", None)  # not built
+    torch.testing.assert_close(predictor(dataset, pairs), whole)
+
+
+def test_large_graph_of_a_model_without_edges_is_one_part(tmp_path, monkeypatch):
+    dataset, run = ring("multiclass"), Run(**{**WHOLE, "epochs": 2}, model="mlp")
+    train(run, dataset, folder=tmp_path, accelerator="cpu")
+    predictor = gp.load(tmp_path)
+    whole = predictor(dataset)
+    monkeypatch.setattr("graphprism.training.predictor._NODES_AT_ONCE", 20)
+    assert torch.equal(predictor(dataset), whole)

@@ -82,7 +82,7 @@ def test_a_gpu_gets_tables(model):
 @pytest.mark.parametrize("model", ["gcn", "mrs-gcn"])
 def test_training_on_a_gpu_equals_the_loop_written_by_hand(model):
     run = replace(RUN, model=model, epochs=2, warmup=0, batch_size=16)
-    result = train(run, DATASET, accelerator="gpu")
+    result = train(run, DATASET, accelerator="gpu", engine="eager")
     _, losses, _ = train_by_hand(run, DATASET)
     count = DATASET.subset("train").numel()
     sizes = [min(16, count - first) for first in range(0, count, 16)]

@@ -1,4 +1,4 @@
-"""Real processes on nodes with sampled neighbours: the division of a batch changes nothing."""
+"""Real processes on graphs, and on nodes and links with sampled neighbours: the division of a batch changes nothing."""
 
 import json
 from dataclasses import asdict, replace
@@ -20,6 +20,21 @@ RUNS = {
     "synced norms": replace(SHARED, model="sage", norm="batch", jk="cat", normalize=False, neighbors=2, epochs=2),
 }
 MOLECULES = Run(layers=2, width=6, epochs=3, warmup=0, batch_size=12, precision="float64", lr=0.01)
+# 292 training edges and as many pairs without one in batches of 83: the last has three pairs
+LINKS = replace(SHARED, batch_size=83, jk="cat", normalize=False)
+LINK_RUNS = {
+    "shared": LINKS,
+    "directed": replace(LINKS, model="mrs-dir-sage", alpha=0.5, epochs=2),
+    "synced norms": replace(LINKS, model="sage", norm="batch", neighbors=2, epochs=2, batch_size=96),
+}
+# torchmetrics computes areas in float32
+IN_FLOAT32 = {"evaluated": 1e-6, "train": 1e-6}
+# what has a target, its run, and the step of the second epoch in which a process is killed
+LEVELS = {
+    "nodes": ({"nodes": 96}, SHARED, 6),
+    "links": ({"links": 96}, LINKS, 11),
+    "graphs": ({"graphs": 101}, MOLECULES, 10),
+}
 
 
 def history(train_in_process, folder, run, ranks, **data):
@@ -31,8 +46,8 @@ def history(train_in_process, folder, run, ranks, **data):
     return parts_of(folder, run)["history"]
 
 
-def assert_same_curves(found, expected, evaluated=1e-10):
-    bounds = {"train_loss": 1e-10, "train": 1e-10, "lr": 1e-10, "val": evaluated, "test": evaluated}
+def assert_same_curves(found, expected, evaluated=1e-10, train=1e-10):
+    bounds = {"train_loss": 1e-10, "train": train, "lr": 1e-10, "val": evaluated, "test": evaluated}
     for name, bound in bounds.items():
         torch.testing.assert_close(found[name], expected[name], rtol=bound, atol=bound)
 
@@ -59,28 +74,43 @@ def test_four_processes_train_on_graphs_as_one_does(train_in_process, tmp_path, 
     assert_same_curves(four, one, 1e-6 if run.norm else 1e-10)
 
 
-def test_killed_rank_ends_all_and_the_run_goes_on_with_another_number(train_in_process, tmp_path):
-    whole = history(train_in_process, tmp_path / "whole", SHARED, 1)
+@pytest.mark.parametrize("name", LINK_RUNS)
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_sample_and_train_links_as_one_does(train_in_process, tmp_path, name, ranks):
+    run = LINK_RUNS[name]
+    one, several = (history(train_in_process, tmp_path / str(each), run, each, links=96) for each in (1, ranks))
+    assert_same_curves(several, one, **IN_FLOAT32)
+    assert one["train_loss"][-1] < one["train_loss"][0]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_killed_rank_ends_all_and_the_run_goes_on_with_another_number(train_in_process, tmp_path, level):
+    data, run, step = LEVELS[level]
+    whole = history(train_in_process, tmp_path / "whole", run, 1, **data)
     folder = tmp_path / "killed"
     folder.mkdir()
-    # four steps an epoch: the sixth is in the second epoch
-    job = {"run": asdict(SHARED), "nodes": 96, "folder": str(folder), "die_at": ["step", 6], "victim": 1}
-    codes = train_in_process({**job, "ranks": 2})
-    assert codes == [1, -9]
-    assert len(parts_of(folder, SHARED)["history"]["val"]) == 1
+    job = {"run": asdict(run), **data, "folder": str(folder), "die_at": ["step", step], "victim": 1}
+    assert train_in_process({**job, "ranks": 2}) == [1, -9]
+    assert len(parts_of(folder, run)["history"]["val"]) == 1
     assert (folder / "lost-0").read_text() == (
-        "another process of mrs-gcn by degree, 2 layers, jk max, lr 0.01, 3 neighbours, fold 0, seed 0, small has "
-        f"ended; start again to go on from {folder / SHARED.key / 'checkpoint.pt'}, on any number of devices"
+        f"another process of {run.title} has ended; start again to go on from "
+        f"{folder / run.key / 'checkpoint.pt'}, on any number of devices"
     )
-    assert_same_curves(history(train_in_process, folder, SHARED, 1), whole)
+    assert_same_curves(
+        history(train_in_process, folder, run, 1, **data), whole, **(IN_FLOAT32 if level == "links" else {})
+    )
 
 
 @pytest.mark.slow
-def test_killed_rank_ends_four_and_two_go_on(train_in_process, tmp_path):
-    whole = history(train_in_process, tmp_path / "whole", SHARED, 1)
+@pytest.mark.parametrize("level", LEVELS)
+def test_killed_rank_ends_four_and_two_go_on(train_in_process, tmp_path, level):
+    data, run, step = LEVELS[level]
+    whole = history(train_in_process, tmp_path / "whole", run, 1, **data)
     folder = tmp_path / "killed"
     folder.mkdir()
-    job = {"run": asdict(SHARED), "nodes": 96, "folder": str(folder), "die_at": ["step", 6], "victim": 2}
+    job = {"run": asdict(run), **data, "folder": str(folder), "die_at": ["step", step], "victim": 2}
     assert train_in_process({**job, "ranks": 4}) == [1, 1, -9, 1]
     assert len({(folder / f"lost-{rank}").read_text() for rank in (0, 1, 3)}) == 1
-    assert_same_curves(history(train_in_process, folder, SHARED, 2), whole)
+    assert_same_curves(
+        history(train_in_process, folder, run, 2, **data), whole, **(IN_FLOAT32 if level == "links" else {})
+    )

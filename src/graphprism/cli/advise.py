@@ -37,7 +37,7 @@ def advise(
     recommendation with its evidence and its confidence, and in what was not tested.
     """
     with exit_on_user_error():
-        found = train_data(dataset, data)
+        dataset, found = train_data(dataset, data)
         run = replace(default_run(found), dataset=dataset)
         run = replace(run, model=model or run.model, layers=layers or run.layers)
         advice = find_advice(found, run=run, splits=split, seconds=seconds, accelerator=accelerator)

@@ -56,8 +56,8 @@ def _print(options: dict[str, object]) -> bool:
     from graphprism.cli.run_training import train_data, train_runs
     from graphprism.training import estimate as estimate_run
 
-    dataset = train_data(str(options["dataset"]), options["data"])  # type: ignore[arg-type]
-    runs = train_runs(options, dataset)
+    name, dataset = train_data(str(options["dataset"]), options["data"])  # type: ignore[arg-type]
+    runs = train_runs({**options, "dataset": name}, dataset)
     # runs that differ in seed, fold or rate take the same
     alike: dict[str, list[int]] = {}
     for number, run in enumerate(runs):

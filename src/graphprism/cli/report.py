@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from graphprism._text import counted
 from graphprism.cli.arguments import exit_on_user_error
 from graphprism.ledger import Ledger
 from graphprism.report import page, paper_page
-from graphprism.results import RunResult, TableResult
+from graphprism.results import Cell, RunResult, TableResult
 
 
 def read_tables(folder: Path) -> list[TableResult]:
@@ -30,9 +31,15 @@ def read_figures(folder: Path) -> dict[str, str]:
 
 
 def tables_of(runs: Sequence[RunResult], tables: Sequence[TableResult]) -> list[TableResult]:
-    """Tables with a cell that one of these runs is behind."""
+    """Tables with a cell that these runs alone are behind, without our numbers of cells that other runs are behind."""
     keys = {run.key for run in runs}
-    return [table for table in tables if any(not keys.isdisjoint(cell.runs) for cell in table.cells)]
+
+    def own(cell: Cell) -> Cell:
+        other = Cell(cell.row, cell.column, paper=cell.paper, note=cell.note)
+        return cell if keys.issuperset(cell.runs) else other
+
+    found = (replace(table, cells=tuple(map(own, table.cells))) for table in tables)
+    return [table for table in found if any(cell.runs for cell in table.cells)]
 
 
 def _table(path: Path) -> TableResult:

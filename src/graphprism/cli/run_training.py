@@ -35,17 +35,18 @@ from graphprism.training.node_data import check_node_run
 from graphprism.training.train import why_not_lockstep
 
 
-def train_data(name: str, root: Path | None) -> PackedDataset:
-    """The data set of this name.
+def train_data(name: str, root: Path | None) -> tuple[str, PackedDataset]:
+    """The data set of this name, whatever its case, and its one spelling, which the keys of runs have.
 
     Raises:
         ValueError: There is no such name.
     """
     folder = data_folder(root)
+    name = find_name(name, folder)
     known = sorted({*DATASETS, *(file.stem for file in folder.glob("*.npz"))})
     if name not in known and not name.endswith(".npz"):
         raise ValueError(f"{name}: no data set of that name in or for {folder}{suggest(name, known)}")
-    return load(name, root)
+    return name, load(name, root)
 
 
 def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
@@ -342,10 +343,8 @@ def run_training(options: Mapping[str, Any]) -> None:
     placement, out = placement_of(options), Path(options["out"])
     progress = EpochProgress(quiet=not placement.is_rank0)
     try:
-        # one spelling, which the keys of runs have
-        options = {**options, "dataset": find_name(options["dataset"], data_folder(options["data"]))}
-        dataset = train_data(options["dataset"], options["data"])
-        runs = train_runs(options, dataset)
+        name, dataset = train_data(options["dataset"], options["data"])
+        runs = train_runs({**options, "dataset": name}, dataset)
         plan = train_plan(runs, dataset)
         _check_writable(out)
         log = EpochLog(options["log"], out / "logs") if options.get("log") else None

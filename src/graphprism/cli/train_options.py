@@ -150,12 +150,12 @@ WeightDecay = Annotated[float | None, _training("weight_decay", "Of the optimise
 Clip = Annotated[float | None, _training("clip", "Largest norm of the gradient; 0 does not clip.")]
 Schedule = Annotated[str | None, _training("schedule", "Of the learning rate.", "cosine|constant")]
 Warmup = Annotated[int | None, _training("warmup", "Epochs in which the learning rate grows from 0.")]
-BatchSize = Annotated[int | None, _training("batch_size", "Graphs in a batch, or nodes with --neighbors.")]
+BatchSize = Annotated[int | None, _training("batch_size", "Graphs in a batch, or nodes or pairs with --neighbors.")]
 Neighbors = Annotated[
     int | None,
     typer.Option(
         min=-1,
-        help="Neighbours sampled of every node in each layer, -1 for all, in batches of --batch-size nodes.",
+        help="Neighbours sampled of every node in each layer, -1 for all, in batches of --batch-size nodes or pairs.",
         show_default="the whole graph at once",
         rich_help_panel="Training",
     ),
@@ -218,7 +218,9 @@ Nodes = Annotated[int, typer.Option(min=1, help="Machines that share a run.", ri
 Engine = Annotated[
     str,
     typer.Option(
-        metavar="|".join(ENGINES), help="One run after another, or all at once on a GPU.", rich_help_panel=_WHERE
+        metavar="|".join(ENGINES),
+        help="Steps by Python, or captured on a GPU and all runs at once; auto captures where it can.",
+        rich_help_panel=_WHERE,
     ),
 ]
 Fresh = Annotated[

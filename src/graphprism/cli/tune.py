@@ -76,7 +76,7 @@ def _run(options: dict[str, Any]) -> None:
     with needs_extra("a search for settings"):
         import optuna
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    set_data = train_data(options["dataset"], options["data"])
+    options["dataset"], set_data = train_data(options["dataset"], options["data"])
     space = dict(parse_choice(text) for text in options["vary"] or _SPACE)
     base = train_runs({**options, "model": (options["model"] or "mrs-gcn").split(",")[0]}, set_data)[0]
     if set_data.level != "graph" and set_data.directed and not options["model"]:

@@ -197,12 +197,17 @@ def _input(parts: Sequence[Any], sizes: Tensor, level: str) -> tuple[Tensor | No
     if any(part is None for part in parts):
         return None, ()
     # PyG gives a single type per row as one number
-    whole = torch.cat([part.detach().cpu().reshape(int(size), -1) for part, size in zip(parts, sizes, strict=True)])
+    whole = torch.cat([_rows(part.detach().cpu(), int(size)) for part, size in zip(parts, sizes, strict=True)])
     if whole.is_floating_point() or whole.dtype == torch.bool or level != "graph":
         return whole.float() if whole.dtype != torch.float64 else whole, ()
     if whole.numel() == 0 or int(whole.min()) < 0 or int(whole.max()) >= 1000:
         return whole.float(), ()
     return whole, tuple(int(top) + 1 for top in whole.amax(0))
+
+
+def _rows(part: Tensor, count: int) -> Tensor:
+    """One row for each node or edge, of which there may be none."""
+    return part.reshape(count, -1) if count else part.reshape(0, part.size(1) if part.dim() == 2 else 1)
 
 
 def _is_symmetric(edge_index: Tensor, nodes: Tensor, edges: Tensor) -> bool:

@@ -40,6 +40,8 @@ Array = npt.NDArray[Any]
 
 # A column of text with more values than these is a name or a description, and no feature.
 _MOST_CATEGORIES = 1000
+# Share of different values in a column of ids, and of the ends of edges that it holds, where some are wrong.
+_MOSTLY = 0.9
 # Whole numbers on edges with at most so many values are types.
 _MOST_EDGE_TYPES = 50
 
@@ -208,13 +210,18 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
 
 
 def _id_column(tables: GraphTables, names: Mapping[str, str], besides: Sequence[str]) -> str:
-    """The column of nodes that holds the ends of all edges; else one with the name of an id."""
+    """The column of nodes that holds the ends of all edges; else one with the name of an id, or with most of the ends.
+
+    The last is for tables with a fault, such as an edge that ends nowhere or an id that is there twice: the sentence
+    about it then names the row.
+    """
     nodes, edges = tables.nodes, tables.edges
     if nodes is None:
         return ""
     taken = [*besides, names["graph"]]
     named = find_column("id", nodes, None, taken)
     ends = {text for part in ("source", "destination") for text in as_text(edges[names[part]]).tolist()}
+    held: dict[str, int] = {}
     for name in dict.fromkeys([*filter(None, [named]), *(each for each in nodes if each not in taken)]):
         column = nodes[name]
         if column.dtype.kind not in "iO":
@@ -222,7 +229,12 @@ def _id_column(tables: GraphTables, names: Mapping[str, str], besides: Sequence[
         values = set(as_text(column).tolist()) if column.dtype == object or np.unique(column).size > 2 else set()
         if ends <= values and (len(values) == column.size or tables.graphs is not None):
             return name
-    return named
+        if len(values) >= _MOSTLY * column.size:
+            held[name] = len(ends & values)
+    if named or ends <= {str(number) for number in nodes.rows}:
+        return named
+    best = max(held, key=lambda name: held[name], default="")
+    return best if held.get(best, 0) >= _MOSTLY * len(ends) else ""
 
 
 def _targets(

@@ -73,7 +73,9 @@ class _EagerTrainer:
 
     def _train(self, run: Run, dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> RunResult:
         try:
-            return training.train(run, dataset, folder=folder, accelerator=self.accelerator, on_epoch=on_epoch)
+            return training.train(
+                run, dataset, folder=folder, accelerator=self.accelerator, engine="eager", on_epoch=on_epoch
+            )
         except Diverged as error:
             return error.result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,8 @@ class Columns(Mapping[str, Array]):
 def read_columns(path: Path) -> Columns:
     r"""Reads a table with a header, or without one where its first row holds numbers alone: columns are then 0, 1, ...
 
-    CSV may be separated by commas, semicolons, tabs or bars, quoted, and compressed with gzip; the first bytes of
-    Parquet say what it is.
+    CSV may be separated by commas, semicolons, tabs or bars, quoted, and compressed with gzip; numbers may have a
+    decimal comma where no comma separates them. The first bytes of Parquet say what it is.
 
     Raises:
         GraphFileError: A `ValueError` of one sentence, with the line where there are lines.
@@ -121,11 +122,28 @@ def _parse(path: Path, text: str) -> Columns:
         raise GraphFileError(path, "is empty")
     if all(map(_is_number, rows[0])):
         return Columns.of_text([str(number) for number in range(len(rows[0]))], rows, path)
+    if delimiter != ",":
+        rows = [rows[0], *_with_points(rows[1:])]
     names = [name.strip() or f"column {number}" for number, name in enumerate(rows[0])]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise GraphFileError(path, f"the column {twice!r} must be there once, got {names.count(twice)}", 1)
     return Columns.of_text(names, rows[1:], path)
+
+
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
+
+
+def _with_points(rows: list[list[str]]) -> list[list[str]]:
+    """Rows whose columns of numbers with a decimal comma have a point instead, as tables with semicolons have them."""
+    commas = [
+        any(_DECIMAL_COMMA.fullmatch(cell) for cell in column)
+        and all(_DECIMAL_COMMA.fullmatch(cell) or _is_number(cell) or cell.lower() in MISSING for cell in column)
+        for column in zip(*rows, strict=True)
+    ]
+    if not any(commas):
+        return rows
+    return [[cell.replace(",", ".") if here else cell for cell, here in zip(row, commas, strict=True)] for row in rows]
 
 
 def _is_number(text: str) -> bool:

@@ -26,7 +26,14 @@ _TRIED_NODES = 8
 _SAME, _SAME_HALF = {torch.float64: 1e-9, torch.float32: 1e-4}, 0.05
 
 
-def layerwise(model: torch.nn.Module, data: Data, *, batch_size: int = 65_536, **arguments: Any) -> Tensor:
+def layerwise(
+    model: torch.nn.Module,
+    data: Data,
+    *,
+    batch_size: int = 65_536,
+    device: torch.device | str | None = None,
+    **arguments: Any,
+) -> Tensor:
     """The output of a model on a whole graph, computed layer by layer and in parts of nodes: exact, without sampling.
 
     Every convolution gets ``batch_size`` nodes at a time, with all of their neighbours; what stands between
@@ -39,6 +46,7 @@ def layerwise(model: torch.nn.Module, data: Data, *, batch_size: int = 65_536, *
         data: a ``Data``; the model is called with those of its attributes that it has arguments for. ``x`` may be
             memory-mapped, and of half precision: rows become the type of the weights when a convolution takes them.
         batch_size: nodes that a convolution works on at once.
+        device: where convolutions compute, see `in_parts`; without it where the model is.
         arguments: further arguments of the model, or others than those of ``data``.
 
     Example:
@@ -62,7 +70,7 @@ def layerwise(model: torch.nn.Module, data: Data, *, batch_size: int = 65_536, *
     training = model.training
     model.eval()
     try:
-        with torch.no_grad(), in_parts(model, batch_size):
+        with torch.no_grad(), in_parts(model, batch_size, device=device):
             out: Tensor = model(**{**stored, **arguments})
             return out
     finally:
@@ -78,6 +86,7 @@ def in_parts(
     ranks: int = 1,
     add: Callable[[Tensor], Tensor] | None = None,
     kept: dict[Any, Any] | None = None,
+    device: torch.device | str | None = None,
 ) -> Iterator[None]:
     """While it lasts, convolutions of a model run on ``batch_size`` nodes at a time; call the model as usual.
 
@@ -93,6 +102,8 @@ def in_parts(
         add: sum of a tensor over all processes; needed where there are several.
         kept: an empty dictionary at first; given again with the same model and graph, nothing is prepared or tried
             anew.
+        device: where convolutions compute, part by part, while graph, states and all else of the model stay where they
+            are: a graph that is larger than a GPU is on the CPU, with the model. Without it everything is in one place.
 
     Raises:
         ValueError: A layer reads further than two hops, such as ``APPNP``, or the model has no convolution.
@@ -102,17 +113,21 @@ def in_parts(
     if not layers:
         raise ValueError(f"`model` must have a convolution to run in parts, got {type(model).__name__} without")
     kept = {} if kept is None else kept
-    hooks = []
+    hooks, homes = [], [_device(layer) for layer in layers]
     for number, layer in enumerate(layers):
-        layer.forward = _PartialLayer(layer, batch_size, (rank, ranks), add, kept, number)
+        if device is not None:
+            layer.to(device)
+        layer.forward = _PartialLayer(layer, batch_size, (rank, ranks), add, kept, number, device)
         # seen by a `GNN`, which then calls the layer and not its parts
         hooks.append(layer.register_forward_hook(lambda *_: None))
     try:
         yield
     finally:
-        for layer, hook in zip(layers, hooks, strict=True):
+        for layer, hook, home in zip(layers, hooks, homes, strict=False):
             del layer.forward  # what stands in the class is used again
             hook.remove()
+            if device is not None and home is not None:
+                layer.to(home)
 
 
 def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
@@ -165,6 +180,7 @@ class _PartialLayer:
         add: sum of a tensor over all processes.
         kept: parts of the graphs that the layers of a model share, and how far each layer reads.
         number: of the layer in the model.
+        device: where the layer is; None where its input is.
     """
 
     def __init__(
@@ -175,9 +191,10 @@ class _PartialLayer:
         add: Callable[[Tensor], Tensor] | None,
         kept: dict[Any, Any],
         number: int,
+        device: torch.device | str | None = None,
     ) -> None:
         self.layer, self.batch_size, self.kept, self.number = layer, batch_size, kept, number
-        self.division, self.add = division, add if division[1] > 1 else None
+        self.division, self.add, self.device = division, add if division[1] > 1 else None, device
         self.whole: Callable[..., Any] = layer.forward
         self.names = getattr(layer, "arguments", None) or tuple(inspect.signature(layer.forward).parameters)
 
@@ -200,14 +217,15 @@ class _PartialLayer:
             self.kept[self.number] = self._find_reach(named, parts)
         reach = self.kept[self.number]
         if reach is None:
-            return self.whole(**{**named, "x": x.to(_dtype(self.layer, x))})
+            whole = {**named, "x": x.to(_dtype(self.layer, x))}
+            return self._back(self.whole(**{name: _moved(value, self.device) for name, value in whole.items()}), x)
         # a process without a node of its own computes one that others have: it has to know the shape of the output
         own = part_of(x.size(0), *self.division)
         nodes = torch.arange(own[0], max(own[1], own[0] + 1), device=parts.data.edge_index.device)
         out = edge_out = None
         for node in nodes.split(self.batch_size):
             around = parts.around(node, *reach)
-            found = self._run(named, around)
+            found = self._back(self._run(named, around), x)
             rows, edges = found if isinstance(found, tuple) else (found, None)
             out = rows.new_zeros(x.size(0), *rows.shape[1:]) if out is None else out
             out[node] = rows[: node.numel()]
@@ -221,6 +239,14 @@ class _PartialLayer:
                 out.zero_()
             out, edge_out = self.add(out), None if edge_out is None else self.add(edge_out)
         return out if edge_out is None else (out, edge_out)
+
+    def _back(self, found: Any, x: Tensor) -> Any:
+        """What the layer gave, where its input is; not in the lower precision that a device may compute in."""
+        if self.device is None:
+            return found
+        if isinstance(found, tuple):
+            return tuple(self._back(each, x) for each in found)
+        return found.to(x.device, _dtype(self.layer, x)) if isinstance(found, Tensor) else found
 
     def _weighted(self, adj: RelationalAdj, x: Tensor) -> RelationalAdj:
         """The graph with the coefficients that the layer would compute: from the degrees of the whole graph."""
@@ -256,7 +282,7 @@ class _PartialLayer:
                 given[name] = value[around.node]
             else:
                 given[name] = value
-        return self.whole(**given)
+        return self.whole(**{name: _moved(value, self.device) for name, value in given.items()})
 
     def _find_reach(self, named: dict[str, Any], parts: _Parts) -> tuple[str, int] | None:
         """How far the layer reads; None where the graph is too small to tell, which then is one part."""
@@ -285,6 +311,15 @@ class _PartialLayer:
         mine, further = (each[0] for each in rows)
         bound = _SAME.get(mine.dtype, _SAME_HALF) * float(further.abs().max())
         return float((mine - further).abs().max()) <= bound
+
+
+def _device(module: torch.nn.Module) -> torch.device | None:
+    return next((each.device for each in module.parameters()), None)
+
+
+def _moved(value: Any, device: torch.device | str | None) -> Any:
+    """Tensors and graphs on a device; other things, and all where it is None, as they are."""
+    return value.to(device) if device is not None and isinstance(value, Tensor | RelationalAdj) else value
 
 
 def _num_edges(graph: Any) -> int:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphprism._checks import check_optional_whole
 from graphprism._extras import needs_extra
 from graphprism.plotting.figure import COLOURS, new_figure
 from graphprism.plotting.graph_layout import graph_layout
@@ -88,7 +89,9 @@ _COLUMNS, _IN_ONE_ROW = 4, 100
 _LEGEND = "Filled nodes receive messages in a relation, hollow ones receive none."
 
 
-def draw_split(graph: GraphLike, split: str | Split = "degree", title: str = "") -> Figure:
+def draw_split(
+    graph: GraphLike, split: str | Split = "degree", title: str = "", *, columns: int | None = None
+) -> Figure:
     """Draws the graph and, beside it, the edges of every relation as arrows in a colour of their own.
 
     Nodes keep their place in all panels; those that no edge of a relation enters are hollow in its panel. Edges between
@@ -98,7 +101,9 @@ def draw_split(graph: GraphLike, split: str | Split = "degree", title: str = "")
         graph: At most 2000 nodes; legible up to some 200.
         split: A split into relations (not into scores), or its text.
         title: Words above the panels.
+        columns: Panels side by side at most; without it four, or two of a graph of more than 100 nodes.
     """
+    check_optional_whole("columns", columns)
     resolved = resolve_split(split)
     num_nodes, edge_index = num_nodes_of(graph), edges_of(graph).cpu()
     if not 1 <= num_nodes <= MAX_NODES:
@@ -108,7 +113,7 @@ def draw_split(graph: GraphLike, split: str | Split = "degree", title: str = "")
         raise ValueError(f"`split` must put every edge into one relation to be drawn, got scores from {resolved!r}")
     positions = graph_layout(edge_index, num_nodes)
     panels = [("graph", edge_index, _GREY), *_relations(resolved, edge_index, edge_type)]
-    figure, all_axes = _sheet(len(panels), positions)
+    figure, all_axes = _sheet(len(panels), positions, columns)
     for axes, (name, edges, colour) in zip(all_axes, panels, strict=True):
         draw_lines(axes, strokes(edge_index, positions, 0.0), _PALE)
         _panel(axes, positions, edges, colour)
@@ -131,9 +136,9 @@ def _relations(split: Split, edge_index: Tensor, edge_type: Tensor) -> list[tupl
     ]
 
 
-def _sheet(count: int, positions: _Array) -> tuple[Figure, list[Axes]]:
+def _sheet(count: int, positions: _Array, columns: int | None) -> tuple[Figure, list[Axes]]:
     """As many axes as panels, each as high as the graph is in proportion to its width."""
-    columns = min(count, _COLUMNS if len(positions) <= _IN_ONE_ROW else _COLUMNS // 2)
+    columns = min(count, columns or (_COLUMNS if len(positions) <= _IN_ONE_ROW else _COLUMNS // 2))
     rows = -(-count // columns)
     width, height = np.ptp(positions, axis=0) + 1.0
     across = float(np.clip(0.36 * len(positions) ** 0.5, 3.6, 7.0))  # inches: more nodes, more room

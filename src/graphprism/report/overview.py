@@ -23,7 +23,8 @@ MEANING = {
 
 
 def overview(tables: Sequence[TableResult]) -> Html | None:
-    """Counts of verdicts by table, with a legend; None without tables."""
+    """Counts of verdicts by table with published numbers, with a legend; None without such a table."""
+    tables = [table for table in tables if is_published(table)]
     if not tables:
         return None
     counts = {table.name: verdicts(table) for table in tables}
@@ -33,6 +34,11 @@ def overview(tables: Sequence[TableResult]) -> Html | None:
     numbers = range(2, len(head))
     caption = "Cells of each table by how our number stands to the published one"
     return section("overview", "At a glance", plain_table(caption, head, rows, "overview", numbers), legend(seen))
+
+
+def is_published(table: TableResult) -> bool:
+    """Whether a table has numbers to compare ours with."""
+    return any(cell.paper is not None for cell in table.cells)
 
 
 def verdicts(table: TableResult) -> Counter[Verdict]:

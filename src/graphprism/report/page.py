@@ -9,8 +9,8 @@ from graphprism.report import assets
 from graphprism.report.comparison import comparison
 from graphprism.report.curves import curves
 from graphprism.report.depth import depth
-from graphprism.report.html import Html, join, section, tag
-from graphprism.report.overview import overview
+from graphprism.report.html import Html, identifier, join, section, tag
+from graphprism.report.overview import is_published, overview
 from graphprism.report.runs import run_list
 from graphprism.report.summary import provenance, summary, warnings
 from graphprism.report.tables import tables as tables_section
@@ -29,7 +29,7 @@ def _figure(title: str, svg: str) -> Html:
     return tag("figure", tag("img", src=address, alt=title), tag("figcaption", title))
 
 
-# Every table has a heading of its own, to which the overview links.
+# Tables have headings of their own: the overview links to those that it lists, the others stand beside these.
 PARTS = {
     "comparison": "Plain against split",
     "overview": "At a glance",
@@ -72,12 +72,14 @@ def page(
         "places": provenance(runs),
     }
     main = tag("main", *(parts.values() if any(parts.values()) else [_nothing()]))
-    header = tag("header", tag("h1", title), summary(tables, runs), warnings(runs), _contents(parts))
+    header = tag("header", tag("h1", title), summary(tables, runs), warnings(runs), _contents(parts, tables))
     return _document(title, join(header, main))
 
 
-def _contents(parts: Mapping[str, Html | None]) -> Html | None:
-    links = [tag("a", name, href=f"#{part}") for part, name in PARTS.items() if parts[part]]
+def _contents(parts: Mapping[str, Html | None], tables: Sequence[TableResult]) -> Html | None:
+    names = {part: name for part, name in PARTS.items() if parts[part]}
+    names |= {f"table-{identifier(table.name)}": table.title for table in tables if not is_published(table)}
+    links = [tag("a", name, href=f"#{part}") for part, name in names.items()]
     return tag("nav", *links, aria_label="Parts of this page") if links else None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from graphprism._text import counted, duration, fixed, score_text, signed
+from graphprism._text import MINUS, counted, duration, fixed, score_text, signed
 from graphprism.report.html import Html, caption_of, identifier, join, screen_reader_only, scroll, section, table, tag
-from graphprism.report.overview import badge
+from graphprism.report.overview import badge, is_published
 from graphprism.report.summary import LookUp, look_up
 from graphprism.report.verdict import Verdict, best_cells, verdict
 from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
@@ -49,7 +49,7 @@ def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunRes
     place, digits = (cell.row, cell.column), result.digits
     lines = [
         _score("", cell.ours, digits, place in best["ours"], "ours"),
-        _gap(cell, kind, digits),
+        _gap(cell, kind, digits) if is_published(result) or cell.ours is None else None,
         _score("quoted ", cell.paper, digits, place in best["paper"], "quoted"),
         _behind(cell),
         _warning(cell, runs, digits),
@@ -61,10 +61,17 @@ def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunRes
 def _score(word: str, value: Score | None, digits: int, is_best: bool, css: str) -> Html | None:
     if value is None:
         return None
-    mean, space, rest = score_text(value.mean, value.deviation, digits).partition(" ")
+    mean, space, rest = _score_text(value, digits).partition(" ")
     return tag(
         "div", word, tag("b", mean, screen_reader_only(" (best)")) if is_best else mean, space + rest, class_=css
     )
+
+
+def _score_text(value: Score, digits: int) -> str:
+    """A single number that is not zero is not printed as zero, such as a distance over many magnitudes."""
+    if value.deviation is None and 0 < abs(value.mean) < 0.5 * 10**-digits:
+        return f"{value.mean:.1e}".replace("-", MINUS)
+    return score_text(value.mean, value.deviation, digits)
 
 
 def _gap(cell: Cell, kind: Verdict, digits: int) -> Html:

@@ -2,6 +2,7 @@
 
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.training.build_model import build_model, load_best
+from graphprism.training.captured_step import CapturedStep
 from graphprism.training.checkpoint import CheckpointError
 from graphprism.training.estimate import Estimate, estimate
 from graphprism.training.predictor import Predictions, Predictor, load
@@ -14,6 +15,7 @@ from graphprism.training.train import forget, train, train_lockstep
 
 __all__ = [
     "METRICS",
+    "CapturedStep",
     "CheckpointError",
     "Diverged",
     "EpochReport",

@@ -14,7 +14,7 @@ from graphprism.splitting import split_text
 from graphprism.splitting.split import Only, only
 from graphprism.splitting.splits import ByOrder
 from graphprism.training.run import Run
-from graphprism.training.run_splits import run_splits
+from graphprism.training.run_splits import loop_types, run_splits
 
 _NAMES = ("name", "level", "task", "metric", "node_types", "edge_types", "directed", "preprocessing")
 
@@ -37,6 +37,7 @@ def form_of(dataset: PackedDataset, run: Run) -> dict[str, Any]:
         "split": _fitted_split(dataset, run),
         "features": dataset.x.size(1),
         "edge_features": None if dataset.edge_attr is None else dataset.edge_attr.size(1),
+        "loop_types": loop_types(dataset) if dataset.level != "graph" else [],
         # what features are lifted by before their rows are normalised
         "lowest": min(0.0, float(dataset.x.min())) if is_input else 0.0,
     }

@@ -20,7 +20,7 @@ from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, 
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
-from graphprism.training.sampled_nodes import NodeBatch, SampledNodes
+from graphprism.training.sampled_graph import SampledBatch, SampledGraph
 from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 from graphprism.training.whole_graph import WholeGraph, WholeGraphBatch
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _EVALUATED_AT_ONCE = 512
 
 
-AnyBatch: TypeAlias = GraphBatch | NodeBatch | WholeGraphBatch
+AnyBatch: TypeAlias = GraphBatch | SampledBatch | WholeGraphBatch
 
 
-def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> PreparedDataset | SampledNodes | WholeGraph:
-    """The data of a run, prepared once: batches of graphs, batches of nodes with sampled neighbours, or one graph."""
+def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> PreparedDataset | SampledGraph | WholeGraph:
+    """The data of a run, prepared once: batches of graphs, of nodes or links with sampled neighbours, or one graph."""
     if run.neighbors is not None:
-        return SampledNodes(run, dataset, device)
+        return SampledGraph(run, dataset, device)
     return (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, device)
 
 
@@ -67,9 +67,9 @@ def outputs_of_batch(model: torch.nn.Module, network: GNN, batch: AnyBatch, drop
 class EagerEngine:
     """The network, the optimiser and the data of one run on the devices of a Fabric.
 
-    A batch of graphs, or of nodes with sampled neighbours, is divided among the processes; the gradient is that of one
-    process with the whole batch. Nodes without ``run.neighbors`` and links are trained on the whole graph, by one
-    process.
+    A batch of graphs, or of nodes or links with sampled neighbours, is divided among the processes; the gradient is
+    that of one process with the whole batch. Without ``run.neighbors`` nodes and links are trained on the whole graph,
+    by one process.
 
     Args:
         fabric: Lightning's Fabric, launched.
@@ -92,7 +92,7 @@ class EagerEngine:
         self.model, self.optimizer = fabric.setup(self.network, make_optimizer(run, self.network.parameters()))
         self._parameters = list(self.network.parameters())
         self._kept: dict[str, list[GraphBatch | WholeGraphBatch]] = {}
-        self._of_nodes: Tensor | None = None  # outputs of all nodes since the last step
+        self._of_nodes: Tensor | None = None  # what the network gives for all nodes since the last step
         self._best: dict[str, Tensor] | None = None
 
     def width(self, number: int) -> int:
@@ -134,8 +134,8 @@ class EagerEngine:
     def outputs_of(self, fold: str) -> tuple[Tensor, Tensor]:
         """Outputs and targets of a fold, without gradients, on the CPU."""
         graphs = self.data.subset(fold)
-        if isinstance(self.data, SampledNodes):
-            return self._outputs_of_nodes(self.data)[graphs].cpu(), self.data.targets(graphs)
+        if isinstance(self.data, SampledGraph):
+            return self.data.outputs_of_rows(self._states(self.data), graphs), self.data.targets(graphs)
         if fold not in self._kept:
             found = self.data.batches(graphs, _EVALUATED_AT_ONCE, self.fabric.global_rank, self.fabric.world_size)
             self._kept[fold] = [batch for batch in found if batch.y.size(0)]
@@ -147,8 +147,8 @@ class EagerEngine:
                 output[batch.rows] = self._forward(batch, self.network).to(output.dtype)
         return self._sum(output).cpu(), self.data.targets(graphs).cpu()
 
-    def _outputs_of_nodes(self, data: SampledNodes) -> Tensor:
-        """Outputs of all nodes with all their neighbours; computed once for all folds."""
+    def _states(self, data: SampledGraph) -> Tensor:
+        """What the network gives for all nodes with all their neighbours; computed once for all folds."""
         if self._of_nodes is None:
             self.model.eval()
             with self.fabric.autocast():
@@ -211,7 +211,7 @@ class EagerEngine:
 
     def _batches(self, graphs: Tensor, batch_size: int, epoch: int) -> Any:
         division = (self.fabric.global_rank, self.fabric.world_size)
-        if isinstance(self.data, SampledNodes):
+        if isinstance(self.data, SampledGraph):
             return self.data.batches(graphs, batch_size, *division, epoch)
         return self.data.batches(graphs, batch_size, *division)
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn.models import CONVOLUTIONS
-from graphprism.training.build_model import width_of
+from graphprism.nn.models import MODELS
+from graphprism.training.build_model import build_model, width_of
 from graphprism.training.eager import EagerEngine
 from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
@@ -176,17 +176,14 @@ def _guess(run: Run, dataset: PackedDataset, width: int) -> float:
     nodes, edges = share * dataset.x.size(0), share * dataset.edge_index.size(1)
     found = relations_of(run, dataset)
     relations = found if isinstance(found, int) else max(found)
-    per_edge = width if CONVOLUTIONS[run.model].takes_edge_attr or CONVOLUTIONS[run.model].edge_norm is None else 4
+    conv = MODELS[run.model]
+    per_edge = width if conv.takes_edge_attr or conv.edge_norm is None else 4
     data = dataset.x.numel() * number + 64 * dataset.edge_index.size(1)
     return float(data + run.layers * number * (nodes * width * (4 + relations) + 2 * edges * per_edge))
 
 
 def _parameter_bytes(run: Run, dataset: PackedDataset) -> float:
-    from graphprism.training.build_model import make_network
-
-    with torch.device("meta"):
-        network = make_network(run, dataset, width_of(run, dataset))
-    return 4.0 * sum(each.numel() for each in network.parameters())
+    return 4.0 * float(sum(each.numel() for each in build_model(run, dataset).parameters()))
 
 
 def _advice(run: Run, dataset: PackedDataset, width: int, base: float, peak: float, there: float) -> str:

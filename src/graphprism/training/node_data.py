@@ -98,6 +98,16 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
         if run.fold >= folds:
             raise ValueError(f"`fold` must be in [0, {folds}), the official folds of {dataset.name}, got {run.fold}")
     Task.of(dataset, run).check(run)
+    if run.neighbors is not None and run.remedy is not None:
+        raise ValueError(f"`neighbors` must be None with the remedy {run.remedy}, got {run.neighbors}")
+    if run.neighbors is not None and not runs_in_parts(run):
+        raise ValueError(f"`model` must be a convolution of this package with `neighbors`, got {run.model!r}")
+
+
+def runs_in_parts(run: Run) -> bool:
+    """Whether the layers of a run read edges around nodes, so that they can be given some nodes at a time."""
+    conv = MODELS[run.model]
+    return conv.takes_graph and conv.edge_norm is not None and run.remedy is None
 
 
 def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:

@@ -27,13 +27,18 @@ from graphprism.training.build_model import build_model
 from graphprism.training.checkpoint import CheckpointError, read_best
 from graphprism.training.data_form import empty_dataset, in_form
 from graphprism.training.eager import install_readout, outputs_of_batch
+from graphprism.training.node_data import runs_in_parts
 from graphprism.training.prepared_data import PreparedDataset
 from graphprism.training.processes import device_type
 from graphprism.training.run import Run
+from graphprism.training.run_splits import with_loops
+from graphprism.training.sampled_graph import SampledGraph
 from graphprism.training.whole_graph import WholeGraph
 
 # Graphs that are evaluated at once.
 _AT_ONCE = 512
+# Nodes of a graph from which on it is predicted layer by layer, in parts.
+_NODES_AT_ONCE = 65_536
 # What can be predicted: a Data of PyG, several of them, a PackedDataset, or the path of files.
 Graphs: TypeAlias = Any
 
@@ -197,6 +202,16 @@ class Predictor:
         if run.row_normalise:  # by what the features of training were lifted, not those of the new graph
             dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
             run = replace(run, row_normalise=False)
+        if run.self_loops and not run.undirected:  # of the types they had in training, which the new graph may lack
+            edges, types = with_loops(
+                dataset.edge_index.long(), dataset.edge_attr, dataset.x.size(0), self.form.get("loop_types") or []
+            )
+            dataset = replace(dataset, edge_index=edges, edge_attr=types, edge_ptr=torch.tensor([0, edges.size(1)]))
+            run = replace(run, self_loops=False)
+        if dataset.level != "graph" and dataset.x.size(0) > _NODES_AT_ONCE and runs_in_parts(run):
+            graph = SampledGraph(replace(run, neighbors=-1, batch_size=1), dataset, self.device)
+            states = graph.outputs(self.network, 0, 1, lambda part: part)
+            return graph.outputs_of_rows(states, graph.subset("train"))
         data = (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, self.device)
         rows = data.subset("train")
         with torch.no_grad():

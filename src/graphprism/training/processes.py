@@ -152,15 +152,17 @@ def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
         return
     if run.norm not in (None, "batch", "batch_norm", "BatchNorm"):
         raise ValueError(f'`norm` must be None or "batch" on {count} devices, got {run.norm!r}')
-    on_graphs = dataset.train_mask is None
-    graphs = dataset.subset("train").numel() if on_graphs else int(dataset.train_mask[:, run.fold].sum())  # type: ignore[index]
-    batch = run.batch_size or graphs
-    smallest = min(batch, graphs, graphs % batch or batch)
+    unit = {"graph": "graph", "node": "node", "link": "pair"}[dataset.level]
+    if unit == "node":
+        rows = int(dataset.train_mask[:, run.fold].sum())  # type: ignore[index]
+    else:  # of links there are as many pairs without an edge
+        rows = dataset.subset("train").numel() * (2 if unit == "pair" else 1)
+    batch = run.batch_size or rows
+    smallest = min(batch, rows, rows % batch or batch)
     if (run.norm is not None or MODELS[run.model].has_batch_norm) and smallest < count:
         raise ValueError(
-            f"`batch_size` must leave each of {count} devices a {'graph' if on_graphs else 'node'} of every batch with "
-            f"batch normalisation, got {run.batch_size} for {graphs} {'graphs' if on_graphs else 'nodes'}, whose "
-            f"smallest batch has {smallest}"
+            f"`batch_size` must leave each of {count} devices a {unit} of every batch with batch normalisation, got "
+            f"{run.batch_size} for {rows} {unit}s, whose smallest batch has {smallest}"
         )
 
 

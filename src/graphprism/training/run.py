@@ -100,7 +100,7 @@ class Run:
         class_weights: None, or ``"balanced"``: every class counts the same in the loss, however rare it is.
         learned_split: Whether scores of relations are trained with the network, from ``split``; MRS models only.
         neighbors: Neighbours that are sampled of every node in each layer, -1 for all of them, in batches of
-            ``batch_size`` nodes; None trains on the whole graph at once; nodes only.
+            ``batch_size`` nodes or pairs; None trains on the whole graph at once; nodes and links only.
         options: Hyper-parameters of a network of `graphprism.nn.models.BASELINES` alone, as ``name=value`` between
             commas, in the order of their names; empty for convolutions.
         encode: Whether a linear map comes before the first convolution and another after the last; nodes only, graphs

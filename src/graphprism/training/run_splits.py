@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import torch
@@ -76,10 +77,37 @@ def run_edges(run: Run, dataset: PackedDataset) -> Tensor:
 
 def _with_added(run: Run, dataset: PackedDataset) -> tuple[Tensor, Tensor | None]:
     num_nodes, edge_index = dataset.x.size(0), dataset.edge_index.long()
-    edge_attr = None if dataset.edge_attr is None else dataset.edge_attr.view(edge_index.size(1), -1)
+    edge_attr = dataset.edge_attr
     if run.undirected:
         edge_index, edge_attr = to_undirected(edge_index, num_nodes=num_nodes), None
     if run.self_loops:
-        new_type = None if edge_attr is None or not edge_attr.numel() else edge_attr.amax(0, keepdim=True) + 1
-        edge_index, edge_attr = add_remaining_self_loops(edge_index, edge_attr, new_type, num_nodes=num_nodes)
+        edge_index, edge_attr = with_loops(edge_index, edge_attr, num_nodes, loop_types(dataset))
     return edge_index, edge_attr
+
+
+def loop_types(dataset: PackedDataset) -> list[float]:
+    """The type of the loops that a run adds, for each column of ``edge_attr``: one that no edge of the set can have.
+
+    A new graph may lack the last types: its loops have those of the set that was trained on, see `with_loops`.
+    """
+    if dataset.edge_types or dataset.edge_attr is None:
+        return list(dataset.edge_types)
+    return [] if not dataset.edge_attr.numel() else (dataset.edge_attr.double().amax(0) + 1).tolist()
+
+
+def with_loops(
+    edge_index: Tensor, edge_attr: Tensor | None, num_nodes: int, types: Sequence[float]
+) -> tuple[Tensor, Tensor | None]:
+    """Adds a loop of these types to every node that has none.
+
+    >>> with_loops(torch.tensor([[0], [1]]), torch.tensor([[2]]), 2, [5.0])
+    (tensor([[0, 0, 1],
+            [1, 0, 1]]), tensor([[2],
+            [5],
+            [5]]))
+    """
+    if edge_attr is None or not types:
+        return add_remaining_self_loops(edge_index, edge_attr, num_nodes=num_nodes)  # type: ignore[no-any-return]
+    edge_attr = edge_attr if edge_attr.is_floating_point() else edge_attr.long()  # a byte may not hold one type more
+    loop = edge_attr.new_tensor(types)[None]
+    return add_remaining_self_loops(edge_index, edge_attr, loop, num_nodes=num_nodes)  # type: ignore[no-any-return]

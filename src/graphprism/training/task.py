@@ -21,7 +21,7 @@ _OF_GRAPHS = ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "
 _UNUSED = {
     "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise", "neighbors"),
     "node": _OF_GRAPHS,
-    "link": (*_OF_GRAPHS, "fold", "neighbors"),
+    "link": (*_OF_GRAPHS, "fold"),
 }
 
 
@@ -253,11 +253,10 @@ class Task:
         if (run.walk_steps > 0) != (run.pe_encoder == "walk"):
             must = "at least 1" if run.pe_encoder == "walk" else '0 without pe_encoder="walk"'
             raise ValueError(f"`walk_steps` must be {must}, got {run.walk_steps}")
-        if self.level == "node" and (run.batch_size is None) != (run.neighbors is None):
-            must = "None (the whole graph)" if run.neighbors is None else "a number of nodes with `neighbors`"
-            raise ValueError(f"`batch_size` must be {must} for targets of nodes, got {run.batch_size}")
-        if self.level == "link" and run.batch_size is not None:
-            raise ValueError(f"`batch_size` must be None (the whole graph) for targets of links, got {run.batch_size}")
+        if self.level != "graph" and (run.batch_size is None) != (run.neighbors is None):
+            unit = "nodes" if self.level == "node" else "pairs"
+            must = "None (the whole graph)" if run.neighbors is None else f"a number of {unit} with `neighbors`"
+            raise ValueError(f"`batch_size` must be {must} for targets of {self.level}s, got {run.batch_size}")
         if run.class_weights is not None and (self.target == "regression" or self.level == "link"):
             raise ValueError(f"`class_weights` must be None without classes or labels, got {run.class_weights!r}")
 

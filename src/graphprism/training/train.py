@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphprism._checks import check_function, check_positive, check_type
+from graphprism._checks import check_choice, check_function, check_positive, check_type
 from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import MODELS
-from graphprism.results import RunResult
+from graphprism.results import ENGINES, RunResult
 from graphprism.training.checkpoint import Checkpoint, RunFolder
 from graphprism.training.data_form import form_of
 from graphprism.training.eager import EagerEngine
@@ -61,13 +61,15 @@ def train(
     accelerator: str = "auto",
     devices: int = 1,
     nodes: int = 1,
+    engine: str = "auto",
     on_epoch: OnEpoch | None = None,
 ) -> RunResult:
     """Trains a run to its end; one that was cut short goes on where its last checkpoint stands.
 
     Killed at any moment and called again it ends with the same bits as if nothing had happened. No random state and no
-    setting of the caller is changed. On several devices each batch is divided among them, and the gradient is that of
-    the whole batch.
+    setting of the caller is changed. On one GPU a step is one captured graph of kernels where lockstep takes the run,
+    as in `train_lockstep`. On several devices each batch is divided among them, and the gradient is that of the whole
+    batch.
 
     Args:
         run: What to train.
@@ -76,6 +78,8 @@ def train(
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
         nodes: Machines; with more than one start the script by torchrun.
+        engine: For targets of graphs: ``"eager"``, ``"lockstep"`` (a captured step, on one device), or ``"auto"`` for
+            lockstep on one GPU where `why_not_lockstep` has no reason, else eager.
         on_epoch: Called after every epoch, in the first process only; where it returns True the run stops.
 
     Raises:
@@ -93,16 +97,21 @@ def train(
     task.check(run)
     check_positive("devices", devices)
     check_positive("nodes", nodes)
+    check_choice("engine", engine, ENGINES)
     _check_outputs(folder, on_epoch)
     if task.level != "graph" and run.neighbors is None:
         if devices * nodes != 1:
-            where = " on the whole graph (`neighbors=None`)" if task.level == "node" else ""
-            raise ValueError(f"`devices` must be 1 for targets of {task.level}s{where}, got {devices * nodes}")
+            where = "on the whole graph (`neighbors=None`)"
+            raise ValueError(f"`devices` must be 1 for targets of {task.level}s {where}, got {devices * nodes}")
         check_node_run(run, dataset)
     if task.level != "graph" and not why_not_lockstep(run, dataset):
         device = torch.device(device_type(accelerator, devices, nodes))
         with restore_torch_state(device):
             (result,) = _finish(FullGraphEngine([run], dataset, device), dataset, folder, on_epoch)
+    elif engine_of(run, dataset, engine, device_type(accelerator, devices, nodes), devices * nodes) == "lockstep":
+        device = torch.device(device_type(accelerator, devices, nodes))
+        with restore_torch_state(device):
+            (result,) = _train_graphs([run], dataset, device, folder, 1, on_epoch)
     else:
         check_processes(run, dataset, devices * nodes)
         fabric = make_fabric(run, accelerator, devices, nodes)
@@ -114,6 +123,27 @@ def train(
         kept = Path(folder) / run.key / "checkpoint.pt" if folder is not None and epochs else None
         raise Diverged(run, result.extra["diverged_epoch"], result.extra["diverged_step"], kept, result)
     return result
+
+
+def engine_of(run: Run, dataset: PackedDataset, engine: str, device: str, processes: int = 1) -> str:
+    """The engine that trains one run on graphs: ``"eager"`` or ``"lockstep"``.
+
+    Args:
+        run: The run.
+        dataset: What it trains on.
+        engine: One of `graphprism.results.ENGINES`.
+        device: ``"cpu"`` or ``"cuda"``.
+        processes: How many share the run.
+
+    Raises:
+        ValueError: Lockstep was asked for by name and cannot take the run.
+    """
+    if engine == "eager" or (engine == "auto" and (device != "cuda" or processes > 1)):
+        return "eager"
+    reason = f"{processes} processes share the run" if processes > 1 else why_not_lockstep(run, dataset)
+    if reason and engine == "lockstep":
+        raise ValueError(f"`engine` must be auto or eager, got 'lockstep': {reason}")
+    return "eager" if reason else "lockstep"
 
 
 def _check_outputs(folder: object, on_epoch: object) -> None:
@@ -201,10 +231,10 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         has_hubs: Whether a node has more neighbours than a padded table takes; found out where it is None.
     """
     task = Task.of(dataset, run)
-    if task.level == "link":
-        return "links are trained one by one"
     if run.neighbors is not None:
         return "lockstep takes the whole graph, not sampled neighbours"
+    if task.level == "link":
+        return "links are trained one by one"
     if task.level == "node":
         classes = (task.target, task.metric) == ("multiclass", "accuracy")
         return (
@@ -284,7 +314,7 @@ def _train_alone(
     run: Run, dataset: PackedDataset, folder: str | Path | None, device: torch.device, on_epoch: OnEpoch | None
 ) -> RunResult:
     try:
-        return train(run, dataset, folder=folder, accelerator=device.type, on_epoch=on_epoch)
+        return train(run, dataset, folder=folder, accelerator=device.type, engine="eager", on_epoch=on_epoch)
     except Diverged as error:
         return error.result
 

@@ -90,3 +90,11 @@ def test_too_few_or_too_many_nodes(count):
 def test_scores_cannot_be_drawn():
     with pytest.raises(ValueError, match="must put every edge into one relation to be drawn"):
         draw_split(PATH, by_soft_order("degree"))
+
+
+def test_draw_split_takes_a_number_of_columns():
+    wide, narrow = (draw_split(molecule(7), columns=columns) for columns in (None, 2))
+    assert len(wide.axes) == len(narrow.axes) == 4
+    assert narrow.get_figwidth() == pytest.approx(wide.get_figwidth() / 2)
+    with pytest.raises(ValueError, match="`columns` must be"):
+        draw_split(molecule(7), columns=0)

@@ -355,7 +355,7 @@ def _update(module: torch.nn.BatchNorm1d, mean: Tensor, variance: Tensor, any_ro
     if module.running_mean is None or module.running_var is None or module.num_batches_tracked is None:
         return
     module.num_batches_tracked.add_(any_row)
-    share = 1 / module.num_batches_tracked.clamp(min=1) if module.momentum is None else module.momentum
-    share = share * any_row
+    some = any_row.to(mean.dtype)  # whose digits the share has as well
+    share = some / module.num_batches_tracked.clamp(min=1) if module.momentum is None else some * module.momentum
     module.running_mean.mul_(1 - share).add_(share * mean)
     module.running_var.mul_(1 - share).add_(share * variance)

@@ -305,11 +305,13 @@ class GNN(torch.nn.Module):
         edge_pe: Tensor | None = None,
         num_sampled_nodes_per_hop: Sequence[int] | None = None,
         num_sampled_edges_per_hop: Sequence[int] | None = None,
+        batch_size: int | None = None,
     ) -> Tensor:
         """Runs the whole network; see the class for shapes.
 
         With the numbers that a loader of sampled neighbours gives, each layer computes only what seed nodes need of it,
-        and there is an output row for every seed node.
+        and there is an output row for every seed node. ``batch_size`` is the number of graphs; without it a readout
+        takes it from the largest entry of ``batch``, which is a host-device sync.
         """
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
@@ -333,7 +335,8 @@ class GNN(torch.nn.Module):
             h = self._join(self._run_hops(h, e, graph, generator, nodes, edges))
         else:
             h = self._join(self.run_layers(h, e, graph, generator))
-        h = h if self.readout is None else self.readout(h, batch)
+        if self.readout is not None:
+            h = self.readout(h, batch) if batch_size is None else self.readout(h, batch, dim_size=batch_size)
         if self.head is None:
             return h
         out: Tensor = self.head(h, generator) if isinstance(self.head, Head) else self.head(h)

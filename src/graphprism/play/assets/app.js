@@ -135,6 +135,14 @@
     }
   };
 
+  // Of the time of a layer, messages are under way first; then they have arrived, nodes turn into their new colours, and
+  // the layer that is named is the next one. So what is named is what is seen: before the first layer both are alike.
+  const ARRIVED = 0.6;
+  const moment = (here = Math.min(at, computed())) => {
+    const layer = Math.floor(here), share = here - layer;
+    return { layer, named: layer + (share > ARRIVED ? 1 : 0), sent: Math.min(1, share / ARRIVED), turned: Math.max(0, (share - ARRIVED) / (1 - ARRIVED)) };
+  };
+
   // Layers are slow at first, where most happens, and faster later: 64 layers take 20 s.
   const seconds = (layer) => Math.max(0.2, 1.1 / (1 + layer / 6));
 
@@ -179,14 +187,14 @@
   });
 
   const draw = () => {
-    const here = Math.min(at, computed()), layer = Math.floor(here), share = here - layer;
+    const { layer, named, sent, turned } = moment();
     for (const [name, view] of Object.entries(views)) {
       const { hues } = networks[name];
-      view.draw(hues[layer], hues[Math.min(layer + 1, hues.length - 1)], share, { messages: !calm.matches, picked, line });
+      view.draw(hues[layer], hues[Math.min(layer + 1, hues.length - 1)], { sent, turned, messages: !calm.matches, picked, line });
     }
     chart("distance-chart", "distance", true);
     chart("rank-chart", "rank", false);
-    tell(layer);
+    tell(named);
     dirty = false;
     // A screen reader hears of a layer where playing stops, not of each that passes.
     if (unsaid) $("said").textContent = $("headline").textContent;
@@ -207,7 +215,7 @@
   const link = () => {
     const fields = new URLSearchParams({ graph: state.graph, split: state.split, depth: state.depth, width: state.width, seed: state.seed });
     if (SIZED.includes(state.graph)) fields.set("size", state.size);
-    if (!playing && at > 0) fields.set("layer", Math.floor(at));
+    if (!playing && at > 0) fields.set("layer", moment(at).named);
     if (state.graph === "own") {
       fields.set("nodes", state.own.numNodes);
       fields.set("edges", state.own.edges.map((edge) => edge.map(code).join("-")).join("."));
@@ -325,7 +333,7 @@
         picked = over;
         $("tip").hidden = over === null;
         if (over !== null) {
-          const layer = Math.min(Math.floor(at), computed()), label = graph.labels ? graph.labels[over] : graph.atoms ? `${graph.atoms[over]} ${over}` : over;
+          const layer = moment().named, label = graph.labels ? graph.labels[over] : graph.atoms ? `${graph.atoms[over]} ${over}` : over;
           const count = graph.edges.filter((edge) => edge.includes(over)).length;
           $("tip").textContent = `node ${label}: ${count} ${count === 1 ? "neighbour" : "neighbours"}; ${name}, layer ${layer}`;
           Object.assign($("tip").style, { left: `${Math.min(event.clientX + 14, innerWidth - 230)}px`, top: `${event.clientY + 14}px` });
@@ -373,23 +381,26 @@
 
   // A card of 1600 by 900: both graphs, both curves, and the sentence in words.
   const card = () => {
-    const canvas = document.createElement("canvas"), context = canvas.getContext("2d"), layer = Math.min(Math.floor(at), computed());
+    const canvas = document.createElement("canvas"), context = canvas.getContext("2d"), layer = moment().named;
     Object.assign(canvas, { width: 1600, height: 900 });
     const paper = context.createLinearGradient(0, 0, 1600, 900);
     paper.addColorStop(0, theme.isDark ? "#171330" : "#ffffff");
     paper.addColorStop(1, theme.isDark ? "#090b15" : "#eceefa");
     context.fillStyle = paper;
     context.fillRect(0, 0, 1600, 900);
-    context.fillStyle = theme.ink;
-    context.font = "650 42px system-ui, sans-serif";
-    context.fillText($("headline").textContent, 70, 96);
-    context.font = "26px system-ui, sans-serif";
-    context.fillStyle = theme.soft;
-    context.fillText(`${GRAPH_NAMES[state.graph] || state.graph}, ${graph.numNodes} nodes; split by ${NAMES[state.split] || state.split}; ${state.width} channels, random weights. Grey is one signal for all nodes.`, 70, 142);
+    // Words of any length fit between the margins.
+    const title = (text, y, weight, size, colour) => {
+      context.font = `${weight} ${size}px system-ui, sans-serif`;
+      context.font = `${weight} ${size * Math.min(1, 1460 / context.measureText(text).width)}px system-ui, sans-serif`;
+      context.fillStyle = colour;
+      context.fillText(text, 70, y);
+    };
+    title($("headline").textContent, 96, 650, 42, theme.ink);
+    title(`${GRAPH_NAMES[state.graph] || state.graph}, ${graph.numNodes} nodes; split by ${NAMES[state.split] || state.split}; ${state.width} channels, random weights. Grey is one signal for all nodes.`, 142, 400, 26, theme.soft);
     [["GCN", theme.gcn], [MRS, theme.mrs]].forEach(([name, colour], column) => {
       const view = new View(Object.assign(document.createElement("canvas"), { width: 720, height: 440 })), { hues } = networks[name];
       view.prepare(graph, places, name === MRS && state.split !== "none" ? networks.relations : null, theme, 2);
-      view.draw(hues[layer], hues[layer], 0);
+      view.draw(hues[layer], hues[layer]);
       context.drawImage(view.canvas, 60 + 760 * column, 190, 720, 440);
       context.fillStyle = colour;
       context.font = "650 32px system-ui, sans-serif";
@@ -412,7 +423,7 @@
   $("picture").addEventListener("click", () => card().toBlob((blob) => {
     const anchor = document.createElement("a");
     anchor.href = URL.createObjectURL(blob);
-    anchor.download = `graphprism-${state.graph}-${Math.floor(at)}.png`;
+    anchor.download = `graphprism-${state.graph}-${moment().named}.png`;
     anchor.click();
     setTimeout(() => URL.revokeObjectURL(anchor.href), 1000);
   }));

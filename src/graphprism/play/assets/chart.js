@@ -1,15 +1,8 @@
 // A curve of each network over layers; what the playhead has not reached is pale. Returns what draws the heads of the lines.
 const drawCurves = (context, box, { series, at, depth, log, theme, size = 12 }) => {
-  const left = box.x + size * 3.4, right = box.x + box.width - size * 1.2, top = box.y + size, bottom = box.y + box.height - size * 2;
   const finite = series.flatMap((each) => each.values.slice(0, depth + 1)).filter((value) => value > 0);
   const high = log ? 2 : Math.max(2, Math.ceil(Math.max(...finite, 1)));
   const low = log ? 10 ** Math.max(-12, Math.min(-2, Math.floor(Math.log10(Math.min(...finite, 0.05))))) : 1;
-  const x = (layer) => left + ((right - left) * layer) / depth;
-  const share = (value) => (log ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low));
-  const y = (value) => bottom - (bottom - top) * Math.max(0, Math.min(1, share(value)));
-  context.font = `${size}px system-ui, sans-serif`;
-  context.textBaseline = "middle";
-  context.lineWidth = 1;
   const ticks = [];
   if (log) {
     const decades = Math.round(Math.log10(1 / low)), every = Math.max(1, Math.ceil(decades / 4));
@@ -18,6 +11,14 @@ const drawCurves = (context, box, { series, at, depth, log, theme, size = 12 }) 
     const every = [1, 2, 5, 10].find((step) => (high - low) / step <= 4.5) || 10;
     for (let value = 0; value <= high; value += every) ticks.push([Math.max(1, value), String(Math.max(1, value))]);
   }
+  context.font = `${size}px system-ui, sans-serif`;
+  const widest = Math.max(...ticks.map(([, text]) => context.measureText(text).width));
+  const left = box.x + size * 1.4 + widest, right = box.x + box.width - size * 1.6, top = box.y + size, bottom = box.y + box.height - size * 2;
+  const x = (layer) => left + ((right - left) * layer) / depth;
+  const share = (value) => (log ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : (value - low) / (high - low));
+  const y = (value) => bottom - (bottom - top) * Math.max(0, Math.min(1, share(value)));
+  context.textBaseline = "middle";
+  context.lineWidth = 1;
   for (const [value, text] of ticks) {
     context.strokeStyle = theme.grid;
     context.beginPath();

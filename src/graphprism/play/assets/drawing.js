@@ -86,15 +86,15 @@ class View {
     });
   }
 
-  // The state between two layers: `share` of the way from one to the next, messages under way.
-  draw(from, to, share, { messages = true, picked = null, line = null } = {}) {
+  // The state between two layers: messages have gone a share of their way, then colours turn by a share.
+  draw(from, to, { sent = 0, turned = 0, messages = true, picked = null, line = null } = {}) {
     const { context, spots, radius, ratio, theme, graph } = this;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const eased = share * share * (3 - 2 * share), isDark = theme.isDark;
+    const eased = turned * turned * (3 - 2 * turned), isDark = theme.isDark;
     const colours = spots.map((_, node) => colourAt(from[node], to[node], eased, isDark));
-    const pulse = radius * (1 + 0.14 * Math.sin(Math.PI * share) * (messages ? 1 : 0));
+    const pulse = radius * (1 + 0.14 * Math.sin(Math.PI * turned) * (messages ? 1 : 0));
     context.globalAlpha = isDark ? 0.3 : 0.24;
     spots.forEach(([x, y], node) => {
       context.fillStyle = colours[node];
@@ -104,7 +104,7 @@ class View {
     });
     context.globalAlpha = 1;
     context.drawImage(this.edges, 0, 0, this.width, this.height);
-    if (messages && share > 0 && share < 1) this.drawMessages(from, share);
+    if (messages && sent > 0 && sent < 1) this.drawMessages(from, sent);
     if (line) {
       context.strokeStyle = theme.high;
       context.lineWidth = 2;
