@@ -36,9 +36,10 @@ def draw(*size):
 
 
 def pieces_of(grad, dtype, device):
-    """The last one stays in the type of the weights, as a head does, and is no row by row tensor."""
+    """Rows of a larger tensor; the last piece stays in the type of the weights, as a head does."""
+    grad = grad.to(device)
     found = [grad[:, begin : begin + size] for begin, size in zip(BEGINS, SIZES, strict=True)]
-    return [*(piece.to(device, dtype) for piece in found[:-1]), found[-1].to(device)]
+    return [*(piece.to(dtype) for piece in found[:-1]), found[-1]]
 
 
 @pytest.mark.usefixtures("pieces_at_once")

@@ -3,7 +3,8 @@ import os
 import pytest
 import torch
 
-from graphprism.ops.batched.batched_linear import FORWARD, batched_linear, linear_gradients, linear_rows
+from graphprism.ops.batched.batched_linear import FINISH, FORWARD, GATE, batched_linear, linear_gradients, linear_rows
+from graphprism.testing import tolerance
 from graphprism.training.fused_gnn import FusedGNN
 from tests.ops.cases import normal
 
@@ -37,6 +38,19 @@ def test_every_run_is_a_layer_of_its_own(outputs, has_bias):
     theirs = torch.stack([linear(*each) for each in zip(*inputs, strict=True)])
     torch.testing.assert_close(ours, theirs)
     grad = normal(2, 5, outputs, seed=3).detach()
+    found, expected = (torch.autograd.grad(out, inputs, grad) for out in (ours, theirs))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_relu_of_every_run(has_bias):
+    x, weight, bias = normal(2, 5, 6), columns(2, 17, 6, seed=1).requires_grad_(), columns(2, 17, seed=2)
+    inputs = (x, weight, bias.requires_grad_()) if has_bias else (x, weight)
+    ours = torch.vmap(lambda *each: batched_linear(*each, relu=True))(*inputs)
+    theirs = torch.stack([batched_linear(*each, relu=True) for each in zip(*inputs, strict=True)])
+    torch.testing.assert_close(theirs, torch.stack([linear(*each).relu() for each in zip(*inputs, strict=True)]))
+    torch.testing.assert_close(ours, theirs)
+    grad = normal(2, 5, 17, seed=3).detach()
     found, expected = (torch.autograd.grad(out, inputs, grad) for out in (ours, theirs))
     torch.testing.assert_close(found, expected)
 
@@ -182,6 +196,35 @@ def test_the_form_that_is_chosen_and_gradients_of_gradients(impl, monkeypatch):
     inputs = [normal(*shape, seed=seed).detach().to(device).requires_grad_() for seed, shape in enumerate(shapes)]
     assert torch.autograd.gradcheck(torch.vmap(batched_linear), inputs)
     assert torch.autograd.gradgradcheck(torch.vmap(batched_linear), inputs)
+
+
+@BY_FORM
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("rows", "channels"), [(5, 3), (300, 70)])
+def test_bias_and_relu_and_the_way_back(rows, channels, dtype, impl):
+    device = device_of(impl)
+    made, bias = normal(2, rows, channels, dtype=dtype).detach(), columns(2, channels, dtype=dtype, seed=1)
+    made, bias, grad = (each.to(device) for each in (made, bias, normal(2, rows, channels, seed=2).detach().to(dtype)))
+    for given in (bias, None):
+        out = made.clone()
+        FINISH.choose(impl, out.device)(out, given)
+        expected = (made.double() + (0 if given is None else given.double()[:, None])).relu()
+        torch.testing.assert_close(out.double(), expected, **tolerance(dtype))
+    out[0, 0, 0] = torch.nan
+    passed, sums = GATE.choose(impl, out.device)(grad, out)
+    assert passed.equal(torch.where(out > 0, grad, 0))
+    assert passed.dtype == sums.dtype == dtype
+    near = {"rtol": 0.02, "atol": 0.1} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(sums.double(), passed.double().sum(1), **near)
+
+
+@pytest.mark.parametrize("rows", [1, 512, 1536, 1000])
+@pytest.mark.gpu
+def test_weights_of_many_rows_are_summed_in_parts(rows):
+    grad, x, weight = (normal(2, *size, seed=rows).detach().cuda() for size in ((rows, 20), (rows, 18), (20, 18)))
+    found = linear_gradients(grad, x, weight)
+    expected = linear_gradients(grad, x, weight, impl="reference")
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.gpu

@@ -5,7 +5,7 @@ import torch
 
 from graphprism.ops import edge_softmax, entry_sum, relational_aggregate, relational_linear, relational_sum
 from graphprism.ops.batched.padded_adj import PaddedAdj
-from graphprism.ops.batched.padded_products import aggregate, linear, read_senders
+from graphprism.ops.batched.padded_products import aggregate, linear, read_senders, sum_with_root
 from tests.ops.cases import GRAPHS, normal
 from tests.ops.tables import NOTHING, both, both_of, entry_of_edge, repeated, to_entries
 
@@ -29,6 +29,9 @@ def test_products_equal_those_of_an_adjacency(name, num_relations, norm):
     assert_same(relational_linear(x, table, weight), relational_linear(x, adj, weight), (x, weight))
     assert_same(relational_aggregate(x, table), relational_aggregate(x, adj), (x,))
     assert_same(relational_sum(h, table), relational_sum(h, adj), (h,))
+    eps = torch.tensor(0.5, dtype=torch.double, requires_grad=True)
+    expected = (1 + eps) * x + relational_aggregate(x, adj).sum(dim=1)
+    assert_same(sum_with_root(x, table, eps), expected, (x, eps))
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -102,6 +105,14 @@ def test_many_runs_at_once_equal_one_by_one(name, shared):
     ours = torch.vmap(product, in_dims=(0, None, None) if shared else 0)(x, *tables)
     theirs = torch.stack([product(x[k], numbers[k], weights[k]) for k in range(count)])
     assert_same(ours, theirs, (x,))
+
+
+def test_nodes_themselves_of_many_runs():
+    _, table = both(2)
+    x, eps = normal(3, table.size[0], 5), normal(3, seed=1)
+    ours = torch.vmap(lambda x, eps: sum_with_root(x, table, eps))(x, eps)
+    theirs = torch.stack([sum_with_root(x[k], table, eps[k]) for k in range(3)])
+    assert_same(ours, theirs, (x, eps))
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

@@ -15,6 +15,8 @@ def test_by_hand():
     assert slot_sum(ROWS, PLACE, WEIGHT).tolist() == [[[2, 20], [-6, -60]], [[13, 130], [8, 80]]]
     bias = torch.tensor([[1.0, 100.0], [0.0, -200.0]])
     assert slot_sum(ROWS, PLACE, WEIGHT, bias).tolist() == [[[3, 120], [-5, 40]], [[13, -70], [8, -120]]]
+    root = ROWS[:, :2], torch.tensor([1.0, -2.0])
+    assert slot_sum(ROWS, PLACE, WEIGHT, root=root).tolist() == [[[4, 40], [-2, -20]], [[10, 100], [4, 40]]]
     assert slot_sum(ROWS, PLACE, WEIGHT, bias, relu=True).tolist() == [[[3, 120], [0, 40]], [[13, 0], [8, 0]]]
 
 

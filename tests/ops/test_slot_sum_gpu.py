@@ -75,6 +75,9 @@ def test_sums_equal_the_reference(runs, channels, dtype, device):
             names = ("rows", "place", "weight", bias)
             found = case.found(slot_sum, channels, *names, relu=relu)
             assert_near(found, case.exact(slot_sum, *names, relu=relu), dtype)
+    root = case.rows.nan_to_num(0.5), torch.arange(1, runs + 1, device=device).to(dtype)
+    found = case.found(slot_sum, channels, *names[:3], root=root)
+    assert_near(found, case.exact(slot_sum, *names[:3], root=tuple(each.double() for each in root)), dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

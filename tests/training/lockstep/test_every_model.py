@@ -6,8 +6,10 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.engine import LockstepEngine
 from tests.pairwise import in_turn
-from tests.training.lockstep.eager import MODELS, evaluate, make_engine, train_eagerly
+from tests.training.lockstep.eager import CPU, MODELS, evaluate, make_engine, train_eagerly
 
 # 20 training graphs: two batches of eight and one of four.
 DATASET = molecules(24)
@@ -49,3 +51,13 @@ def test_other_ways_to_train(change):
         assert [loss[number] for loss in losses] == pytest.approx(expected, rel=1e-10)
         found = engine.networks.parameters.extract(number)
         torch.testing.assert_close(found, dict(network.state_dict()), **NEAR)
+
+
+@pytest.mark.parametrize("start", ["shared", "independent"])
+@pytest.mark.parametrize("model", ["gin", "mrs-gin", "mrs-gat", "mrs-gated-gcn"])
+def test_bf16_is_near(model, start):
+    runs = [replace(RUN, model=model, start=start, seed=seed) for seed in range(2)]
+    exact = make_engine(runs, DATASET).train_epoch(0).loss
+    low = [replace(run, precision="bf16") for run in runs]
+    engine = LockstepEngine(low, DATASET, TableDataset(low[0], DATASET, CPU, torch.float32), CPU)
+    assert engine.train_epoch(0).loss == pytest.approx(exact, rel=0.05)

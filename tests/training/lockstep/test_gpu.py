@@ -38,8 +38,12 @@ def numbers(results):
         {"model": "mrs-gat", "pe": 2},
         {"model": "mrs-gated-gcn"},
         {"model": "mrs-sage", "decay": 3.0},
+        {"model": "gin", "start": "independent"},
+        {"model": "mrs-gin"},
         {"norm": "batch"},
         PRODUCT,
+        {"model": "mrs-gat", **PRODUCT},
+        {"model": "mrs-gated-gcn-9", **PRODUCT},
     ],
     ids=str,
 )
@@ -64,7 +68,7 @@ def test_other_tasks_equal_the_cpu(task):
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
-@pytest.mark.parametrize("model", ["mrs-gcn", "mrs-gat", "mrs-gated-gcn"])
+@pytest.mark.parametrize("model", ["mrs-gcn", "mrs-gat", "mrs-gated-gcn", "gin"])
 def test_the_same_bits_twice_and_near_the_exact_ones(model, precision):
     exact = numbers(train_lockstep(grid(model=model), DATASET, accelerator="gpu"))
     found = [

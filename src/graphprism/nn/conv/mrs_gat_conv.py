@@ -24,6 +24,8 @@ from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.nn.conv.self_loops import check_takes_loops, with_new_loops
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
+from graphprism.ops.batched.attention_sum import padded_attention_sum
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import receiver_products, sender_rows
 
@@ -153,6 +155,9 @@ class MRSGATConv(RelationalConv):
             adj, edge_attr = with_new_loops(adj, edge_attr, self.fill_value)
         h_src, graph = sender_rows(x_src, adj, self.lin(x_src))
         h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
+        if isinstance(adj, PaddedAdj) and self._is_plain(return_attention_weights):
+            out = self._padded(h_src, adj, self._edge_logit(edge_attr, adj))
+            return out if self.res is None else out + self.res(x_dst)
         logit = at_senders((h_src * self.att_src).sum(dim=-1), graph)  # (K, H)
         logit = logit + self._receiver_logit(x_dst, adj, h_src if graph is adj else None)
         logit = logit + self._edge_logit(edge_attr, adj)
@@ -172,6 +177,17 @@ class MRSGATConv(RelationalConv):
             return out
         edges = graph_by_edge(x_src, adj)
         return out, (edges.edge_index, self._edge_sum(alpha, edges))
+
+    def _padded(self, h: Tensor, adj: PaddedAdj, edge_logit: Tensor | float) -> Tensor:
+        """The sums of all heads, (N, H F), or their mean, with the bias; few kernels for runs under `torch.vmap`."""
+        more = edge_logit if isinstance(edge_logit, Tensor) else None
+        vectors = self.att_src[0], self.att_dst[0]
+        return padded_attention_sum(h, *vectors, more, self.bias, adj, self.negative_slope, mean=not self.concat)
+
+    def _is_plain(self, return_attention_weights: bool | None) -> bool:
+        """Whether no one needs the coefficients of attention themselves."""
+        drops = self.training and self.dropout > 0
+        return self.lin_dst is None and not drops and not self.is_by_edge and not return_attention_weights
 
     def message(self, rows: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[override]  # PyG finds arguments by name
         """What every edge carries, (E, H, F)."""

@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch_geometric.nn.dense import Linear
 
 from graphprism._checks import check_finite_number, check_flag, check_optional_whole, check_positive
@@ -17,6 +18,7 @@ from graphprism.nn.conv.operands import (
     check_features,
     check_relations,
     has_negative,
+    is_watched,
     linear,
     pair_of_channels,
     split_nodes,
@@ -25,6 +27,9 @@ from graphprism.nn.conv.operands import (
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalParameter, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, relational_transform
+from graphprism.ops.batched.batched_linear import batched_linear
+from graphprism.ops.batched.gated_sum import padded_gated_sum
+from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import sender_rows
 
@@ -117,6 +122,19 @@ class MRSGatedGCNConv(RelationalConv):
         x_src, x_dst = split_nodes(x)
         check_features(x, self.lin_message.lin, self.lin_root)
         check_edge_attr(edge_attr, self.lin_edge, adj)
+        if isinstance(adj, PaddedAdj) and self._is_plain(x_src, x_dst):
+            out, edge = self._padded(x_src, adj, edge_attr)
+        else:
+            out, edge = self._by_entry(x_src, x_dst, adj, edge_attr)
+        out = out if self.norm_node is None else batch_norm(self.norm_node, out, adj.node_mask)
+        if not return_edge_attr:
+            return out
+        if self.norm_edge is not None and edge.size(0) > 0:
+            edge = batch_norm(self.norm_edge, edge, adj.entry_mask)
+        return out, edge
+
+    def _by_entry(self, x_src: Tensor, x_dst: Tensor, adj: Prepared, edge_attr: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Sums and edge features before normalisation, on any graph."""
         edge = self._at_receivers(linear(self.lin_gate_dst, x_dst), adj) + self.lin_gate_src(x_src, adj)  # (E, F)
         if self.lin_edge is not None and edge_attr is not None:
             edge = edge + linear(self.lin_edge, edge_attr)
@@ -130,12 +148,28 @@ class MRSGatedGCNConv(RelationalConv):
             total = self._sum(both, adj)
         numerator, denominator = total.chunk(2, dim=1)
         out: Tensor = linear(self.lin_root, x_dst) + numerator / (denominator + self.eps)
-        out = out if self.norm_node is None else batch_norm(self.norm_node, out, adj.node_mask)
-        if not return_edge_attr:
-            return out
-        if self.norm_edge is not None and edge.size(0) > 0:
-            edge = batch_norm(self.norm_edge, edge, adj.entry_mask)
         return out, edge
+
+    def _padded(self, x: Tensor, adj: PaddedAdj, edge_attr: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The same with one product for all maps of nodes, and few kernels for many runs under `torch.vmap`."""
+        by_relation = (self.lin_gate_src, self.lin_message)
+        matrices = [each.weight.t() for each in (self.lin_root, self.lin_gate_dst)]
+        matrices += [each.lin(x).transpose(0, 1).flatten(1) for each in by_relation]
+        rows = batched_linear(x, torch.cat(matrices, dim=1).t())
+        edges = edge_bias = None
+        if self.lin_edge is not None and edge_attr is not None:
+            edges, edge_bias = batched_linear(edge_attr, self.lin_edge.weight), self.lin_edge.bias
+        root, receiver = self.lin_root.bias, self.lin_gate_dst.bias
+        biases = (root, receiver, edge_bias, *(each.bias() for each in by_relation))
+        return padded_gated_sum(rows, edges, biases, adj, self.lin_gate_src.lin.num_relations, self.eps)
+
+    def _is_plain(self, x_src: Tensor, x_dst: Tensor) -> bool:
+        """Whether the maps may be taken apart: all sizes are known and no one looks at a part of the layer."""
+        parts = (self.lin_root, self.lin_gate_dst, self.lin_edge, self.lin_gate_src, self.lin_message)
+        inner = (self.lin_gate_src.lin, self.lin_message.lin)
+        waits = any(each.is_waiting for each in inner) or is_lazy(self.lin_root.weight)
+        watched = self.is_by_edge or any(is_watched(each) for each in (*parts, *inner) if each is not None)
+        return x_src is x_dst and not waits and not watched
 
     @staticmethod
     def _at_receivers(rows: Tensor, adj: Prepared) -> Tensor:

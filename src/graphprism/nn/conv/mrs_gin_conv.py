@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -18,7 +19,11 @@ from graphprism.nn.conv.operands import (
     check_features,
     check_relations,
     input_map,
+    is_watched,
     made_by,
+    map_rows,
+    network_rows,
+    relu_maps,
     split_nodes,
     to_adj,
 )
@@ -26,6 +31,10 @@ from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, se
 from graphprism.nn.conv.relational_modules import RelationalModules
 from graphprism.nn.conv.relational_weight import DECAY, Together, check_start, deviation_size
 from graphprism.ops import Coefficients, RelationalAdj, relational_aggregate, relational_linear
+from graphprism.ops.batched.batched_linear import batched_linear
+from graphprism.ops.batched.padded_adj import PaddedAdj
+from graphprism.ops.batched.padded_products import sum_with_root
+from graphprism.ops.batched.vmap import only_vmap
 
 
 class MRSGINConv(RelationalConv):
@@ -128,12 +137,25 @@ class MRSGINConv(RelationalConv):
         check_features(x, *[input_map(network)] * 2, leading=True)
         if self.nns is None:
             return self._shared(x_src, x_dst, adj)
+        is_plain = self.num_relations == 1 and x_src is x_dst and not self.is_by_edge
+        if is_plain and isinstance(adj, PaddedAdj):
+            return network_rows(self.nns.each[0], sum_with_root(x_src, adj, self.eps[0]))
         # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
         neighbours = self._neighbours(x_src, x_dst, adj).unbind(dim=-2)  # R times (..., N, F)
-        out = 0
-        for eps, network, received in zip(self.eps, self.nns.functions(), neighbours, strict=True):
-            out = out + network((1 + eps) * x_dst + received)
-        return torch.as_tensor(out)
+        parts = zip(1 + self.eps, self.nns.functions(), neighbours, strict=True)
+        rows = [network_rows(network, torch.addcmul(got, x_dst, own.to(got.dtype))) for own, network, got in parts]
+        return reduce(torch.add, rows)
+
+    def plain_maps(self) -> list[Linear] | None:
+        """The maps of a plain layer: one relation, a constant epsilon, linear maps with ReLU between them; else `None`.
+
+        `None` as well where someone watches the layer or a part of it.
+        """
+        if self.num_relations > 1 or "eps" in self._parameters or self.is_by_edge or is_watched(self):
+            return None
+        if self.nns is None:
+            return relu_maps(self.nn, self._add_messages)  # type: ignore[arg-type]
+        return relu_maps(self.nns.each[0])
 
     def _neighbours(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
         """Sums of neighbours in each relation, (..., N, R, F)."""
@@ -162,6 +184,10 @@ class MRSGINConv(RelationalConv):
         return Coefficients(type(self).__name__, (adj,), own=(own,), is_linear=False, notes=(note,))
 
     def _shared(self, x_src: Tensor, x_dst: Tensor, adj: Prepared) -> Tensor:
+        is_apart = x_dst.dim() == 2 and only_vmap() and not self.is_by_edge
+        maps = relu_maps(self.nn, self._add_messages) if is_apart else None  # type: ignore[arg-type]
+        if maps is not None and self.num_relations == 1 and isinstance(adj, PaddedAdj) and x_src is x_dst:
+            return map_rows(maps, sum_with_root(x_src, adj, self.eps[0]))
         root = (1 + self.eps).to(x_dst.dtype) * x_dst
         weight: Any = self.nn.get_submodule(self._first).weight.t()  # type: ignore
         matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
@@ -171,6 +197,9 @@ class MRSGINConv(RelationalConv):
             messages = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
         else:
             messages = relational_linear(x_src, adj, matrices)
+        if maps is not None:
+            first = batched_linear(root, maps[0].weight, maps[0].bias) + messages
+            return map_rows(maps[1:], first.relu()) if len(maps) > 1 else first
         self._messages = root, messages
         try:
             out: Tensor = self.nn(root)  # type: ignore[misc]

@@ -268,16 +268,18 @@ def zeros_parameter(channels: int, wanted: bool) -> torch.nn.Parameter | None:
     return torch.nn.Parameter(torch.zeros(channels)) if wanted else None
 
 
-def is_watched(layer: torch.nn.Module) -> bool:
+def is_watched(layer: torch.nn.Module, own_hook: Callable[..., Any] | None = None) -> bool:
     """Whether someone hooked ``layer`` to see its input, output or gradients, which a part of it would not show.
+
+    ``own_hook`` is a forward hook that does not count.
 
     >>> layer = torch.nn.Linear(2, 2)
     >>> handle = layer.register_forward_hook(print)
     >>> is_watched(layer), handle.remove(), is_watched(layer)
     (True, None, False)
     """
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    return any(hooks)
+    others = (layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    return any(others) or any(hook != own_hook for hook in layer._forward_hooks.values())
 
 
 def linear(module: torch.nn.Module, x: Tensor) -> Tensor:
@@ -286,6 +288,35 @@ def linear(module: torch.nn.Module, x: Tensor) -> Tensor:
         return batched_linear(x, module.weight, module.bias)
     out: Tensor = module(x)
     return out
+
+
+def relu_maps(network: Callable[..., Any], own_hook: Callable[..., Any] | None = None) -> list[Linear] | None:
+    """The maps of a network that is linear maps with ReLU between them and no one watches; else `None`.
+
+    ``own_hook`` is a forward hook that does not count.
+    """
+    if not isinstance(network, MLP) or any(is_watched(each, own_hook) for each in network.modules()):
+        return None
+    drops = network.training and any(network.dropout)
+    is_usual = type(network.act) is torch.nn.ReLU and network.plain_last and not drops
+    is_usual = is_usual and all(isinstance(each, torch.nn.Identity) for each in network.norms)
+    return list(network.lins) if is_usual else None
+
+
+def network_rows(network: Callable[..., Any], x: Tensor) -> Tensor:
+    """``network(x)``; for many runs under `torch.vmap` few kernels where it has `relu_maps`."""
+    maps = relu_maps(network) if x.dim() == 2 and only_vmap() else None
+    if maps is None:
+        out: Tensor = network(x)
+        return out
+    return map_rows(maps, x)
+
+
+def map_rows(maps: list[Linear], x: Tensor) -> Tensor:
+    """Linear maps one after another, with ReLU between them; without a map the rows themselves."""
+    for number, each in enumerate(maps, 1):
+        x = batched_linear(x, each.weight, each.bias, relu=number < len(maps))
+    return x
 
 
 def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = None) -> Tensor:

@@ -9,7 +9,11 @@ from torch import Tensor
 
 from graphprism._checks import check_shape
 from graphprism.ops.backends import Backends
+from graphprism.ops.batched.slot_sum import gated_column_sum
 from graphprism.ops.batched.vmap import for_all_runs, only_vmap
+
+# Sides of a block that a matrix unit's program makes, programs that keep a GPU busy, and rows that one is worth.
+_SIDE, _PROGRAMS, _FEWEST_ROWS = 128, 100, 512
 
 
 def linear_rows_reference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -20,25 +24,82 @@ def linear_rows_reference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Ten
     return (out if bias is None else out + bias[:, None].to(wide)).to(dtype)
 
 
-def linear_gradients_reference(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def linear_gradients_reference(
+    grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Two products and a sum over the rows."""
     wide = torch.promote_types(torch.promote_types(x.dtype, weight.dtype), torch.float32)
     grad = grad.to(wide)
     grad_x = torch.bmm(grad, weight.to(wide))
     grad_weight = torch.bmm(grad.transpose(1, 2), x.to(wide))
-    return grad_x.to(x.dtype), grad_weight.to(weight.dtype), grad.sum(dim=1).to(weight.dtype)
+    grad_bias = grad.sum(dim=1).to(weight.dtype) if needs_bias else None
+    return grad_x.to(x.dtype), grad_weight.to(weight.dtype), grad_bias
 
 
-FORWARD = Backends(reference=linear_rows_reference, triton="graphprism.ops.kernels.batched_linear:linear_rows")
-BACKWARD = Backends(
-    reference=linear_gradients_reference, triton="graphprism.ops.kernels.batched_linear:linear_gradients"
+def linear_rows_bmm(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """One product in the type of both, for matrix units; sums are float32 inside of it."""
+    if x.dtype != weight.dtype:
+        return linear_rows_reference(x, weight, bias)
+    out = torch.bmm(x, weight.transpose(1, 2))
+    return out if bias is None else out.add_(bias[:, None])
+
+
+def linear_gradients_bmm(
+    grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Two products in the type of both, that of the weights in parts of the rows, and a sum of columns."""
+    if x.dtype != weight.dtype or grad.dtype != x.dtype:
+        return linear_gradients_reference(grad, x, weight, needs_bias)
+    grad_bias = gated_column_sum(grad) if needs_bias else None
+    return torch.bmm(grad, weight), product_of_rows(grad, x), grad_bias
+
+
+def product_of_rows(left: Tensor, right: Tensor) -> Tensor:
+    """Sums over rows of outer products, (K, N, T), (K, N, F) -> (K, T, F), in parts that keep a GPU busy."""
+    num_runs, num_rows, channels = left.shape
+    programs, parts = num_runs * -(-channels // _SIDE) * -(-right.size(2) // _SIDE), 1
+    while programs * parts < _PROGRAMS and num_rows % (2 * parts) == 0 and num_rows // (2 * parts) >= _FEWEST_ROWS:
+        parts *= 2
+    if parts == 1 or not left.is_cuda:
+        return torch.bmm(left.transpose(1, 2), right)
+    left, right = (each.reshape(num_runs * parts, num_rows // parts, -1) for each in (left, right))
+    out: Tensor = torch.bmm(left.transpose(1, 2), right).unflatten(0, (num_runs, parts)).sum(dim=1)
+    return out
+
+
+def finish_reference(out: Tensor, bias: Tensor | None) -> None:
+    """Adds the bias and applies ReLU, in place."""
+    (out if bias is None else out.add_(bias[:, None])).relu_()
+
+
+def gate_reference(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The gradient where ReLU let through, in ``passed`` where that is given, and its sums of columns."""
+    found = torch.where(out > 0, grad, 0)
+    found = found if passed is None else passed.copy_(found)
+    return found, found.sum(dim=1)
+
+
+FORWARD = Backends(
+    automatic="bmm",
+    reference=linear_rows_reference,
+    bmm=linear_rows_bmm,
+    triton="graphprism.ops.kernels.batched_linear:linear_rows",
 )
+BACKWARD = Backends(
+    automatic="bmm",
+    reference=linear_gradients_reference,
+    bmm=linear_gradients_bmm,
+    triton="graphprism.ops.kernels.batched_linear:linear_gradients",
+)
+FINISH = Backends(reference=finish_reference, triton="graphprism.ops.kernels.batched_linear:finish")
+GATE = Backends(reference=gate_reference, triton="graphprism.ops.kernels.batched_linear:gate")
 
 
-def batched_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`torch.nn.functional.linear`; under `torch.vmap` one kernel each way, where every run has weights of its own.
+def batched_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+    """`torch.nn.functional.linear`, then ReLU if asked for; under `torch.vmap` few kernels for all runs.
 
-    Meant for few outputs and few rows, such as a network's head, where kernels take longer to start than to run.
+    There every run has weights of its own. Few outputs of few rows, such as those of a network's head, where kernels
+    take longer to start than to run, are one kernel each way.
 
     Shapes: ``x`` (..., F), ``weight`` (T, F), ``bias`` (T,) -> (..., T)
 
@@ -46,12 +107,13 @@ def batched_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
     tensor([[11.5000]])
     """
     if not only_vmap():
-        return torch.nn.functional.linear(x, weight, bias)
+        out = torch.nn.functional.linear(x, weight, bias)
+        return out.relu() if relu else out
     check_shape("weight", weight, ["T", x.size(-1)])
     if bias is not None:
         check_shape("bias", bias, [weight.size(0)])
-    out: Tensor = for_all_runs(_BatchedLinear, x.reshape(-1, x.size(-1)), weight, bias)
-    return out.view(*x.shape[:-1], weight.size(0))
+    rows: Tensor = for_all_runs(_BatchedLinear, x.reshape(-1, x.size(-1)), weight, bias, relu)
+    return rows.view(*x.shape[:-1], weight.size(0))
 
 
 def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, impl: str | None = None) -> Tensor:
@@ -65,14 +127,14 @@ def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, impl: 
 
 
 def linear_gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, *, impl: str | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+    grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool = True, *, impl: str | None = None
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradients of `linear_rows` in ``x``, ``weight`` and bias; the last comes in the type of ``weight``.
 
     Shapes: ``grad`` (K, B, T) -> (K, B, F), (K, T, F), (K, T)
     """
     backend = BACKWARD.choose(impl, x.device, lambda kernels: kernels.takes_back(x, weight))
-    found: tuple[Tensor, Tensor, Tensor] = backend(grad, x, weight)
+    found: tuple[Tensor, Tensor, Tensor | None] = backend(grad, x, weight, needs_bias)
     return found
 
 
@@ -80,13 +142,20 @@ class _BatchedLinear(torch.autograd.Function):
     """K runs side by side: rows (K, B, F), weights (K, T, F), biases (K, T)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return linear_rows(x, weight, bias)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
+        out = linear_rows(x, weight, None if relu else bias)
+        if relu:
+            FINISH.choose(None, out.device)(out, bias)
+        ctx.save_for_backward(x, weight, out if relu else None)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, out = ctx.saved_tensors
         # gradients of gradients are asked for: those of kernels are not known
-        impl = "reference" if torch.is_grad_enabled() else None
-        grad_x, grad_weight, grad_bias = linear_gradients(grad, *ctx.saved_tensors, impl=impl)
-        return grad_x, grad_weight, grad_bias if ctx.needs_input_grad[2] else None
+        impl, needs_bias = "reference" if torch.is_grad_enabled() else None, ctx.needs_input_grad[2]
+        if out is None:
+            return *linear_gradients(grad, x, weight, needs_bias, impl=impl), None
+        passed, columns = GATE.choose(impl, grad.device)(grad, out)
+        grad_x, grad_weight, _ = linear_gradients(passed, x, weight, False, impl=impl)
+        return grad_x, grad_weight, columns.to(weight.dtype) if needs_bias else None, None

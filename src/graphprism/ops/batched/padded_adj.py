@@ -108,7 +108,7 @@ class PaddedAdj:
         """`None`: entries are the edges."""
         return
 
-    @property
+    @cached_property
     def slot_mask(self) -> Tensor:
         """(N, D) whether a slot holds an edge."""
         return self.weights[..., : self.num_slots] != 0

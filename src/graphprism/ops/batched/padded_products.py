@@ -45,6 +45,12 @@ def aggregate(x: Tensor, adj: PaddedAdj) -> Tensor:
     return out.view(out.size(0), adj.num_relations, x.size(-1))
 
 
+def sum_with_root(x: Tensor, adj: PaddedAdj, eps: Tensor) -> Tensor:
+    """The neighbours of every node in any relation, weighted, and 1 + eps times the node itself: (N, F) -> (N, F)."""
+    out: Tensor = _SumWithRoot.apply(x, eps, adj.numbers, adj.weights, adj.num_relations)  # type: ignore[no-untyped-call]
+    return out
+
+
 def linear(x: Tensor, adj: PaddedAdj, weight: Tensor) -> Tensor:
     """`relational_linear`: (N, F), (R, F, F') -> (N, F')."""
     out: Tensor = _Linear.apply(x, weight, adj.numbers, adj.weights)  # type: ignore[no-untyped-call]
@@ -120,7 +126,7 @@ class _Aggregate(torch.autograd.Function):
         one_run = x.dim() == 2
         x, numbers, weights = (_with_runs(each, one_run) for each in (x, numbers, weights))
         columns = Columns(numbers, weights)
-        sender = columns.sender_pair // num_relations
+        sender = columns.sender_pair if num_relations == 1 else columns.sender_pair // num_relations
         out = slot_split_sum(x, sender, columns.weight, columns.relation, num_relations)
         return out[0] if one_run else out
 
@@ -134,7 +140,8 @@ class _Aggregate(torch.autograd.Function):
         one_run = grad.dim() == 2
         grad, numbers, weights = (_with_runs(each, one_run) for each in (grad, *ctx.saved_tensors))
         columns = Columns(numbers, weights)
-        place = columns.receiver * ctx.num_relations + columns.sent_relation
+        one = ctx.num_relations == 1
+        place = columns.receiver if one else columns.receiver * ctx.num_relations + columns.sent_relation
         by_relation = grad.unflatten(2, (ctx.num_relations, grad.size(2) // ctx.num_relations)).flatten(1, 2)
         out = slot_sum(by_relation, place, columns.sent_weight)
         return out[0] if one_run else out, None, None, None
@@ -142,6 +149,36 @@ class _Aggregate(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
         return _Aggregate.apply(*first_runs(info, in_dims, args)), 0  # type: ignore[no-untyped-call]
+
+
+class _SumWithRoot(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, eps: Tensor, numbers: Tensor, weights: Tensor, num_relations: int) -> Tensor:
+        one_run = x.dim() == 2
+        x, eps, numbers, weights = (_with_runs(each, one_run) for each in (x, eps, numbers, weights))
+        columns = Columns(numbers, weights)
+        sender = columns.sender_pair if num_relations == 1 else columns.sender_pair // num_relations
+        out = slot_sum(x, sender, columns.weight, root=(x, eps))
+        return out[0] if one_run else out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, eps, numbers, weights, _ = inputs
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, eps, numbers, weights)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, *saved = ctx.saved_tensors
+        of_eps = None if x is None else (x * grad).flatten(-2).sum(dim=-1)
+        one_run = grad.dim() == 2
+        grad, eps, numbers, weights = (_with_runs(each, one_run) for each in (grad, *saved))
+        columns = Columns(numbers, weights)
+        out = slot_sum(grad, columns.receiver, columns.sent_weight, root=(grad, eps))
+        return out[0] if one_run else out, of_eps, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Tensor, int]:
+        return _SumWithRoot.apply(*first_runs(info, in_dims, args)), 0  # type: ignore[no-untyped-call]
 
 
 class _Linear(torch.autograd.Function):

@@ -9,10 +9,17 @@ from graphprism.ops.backends import Backends
 
 
 def slot_sum_reference(
-    rows: Tensor, place: Tensor, weight: Tensor, bias: Tensor | None, relu: bool, out: Tensor
+    rows: Tensor,
+    place: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    relu: bool,
+    root: tuple[Tensor, Tensor] | None,
+    out: Tensor,
 ) -> None:
     """The definition: gathers and weighs the row of every slot, then sums; never optimised."""
     total = _entries(rows, place, weight).sum(dim=2)
+    total = total if root is None else total + (1 + root[1].to(rows.dtype))[:, None, None] * root[0]
     total = total if bias is None else total + bias[:, None]
     out.copy_(total.relu() if relu else total)
 
@@ -70,18 +77,20 @@ def slot_sum(
     bias: Tensor | None = None,
     relu: bool = False,
     *,
+    root: tuple[Tensor, Tensor] | None = None,
     out: Tensor | None = None,
     impl: str | None = None,
 ) -> Tensor:
     r"""Computes :math:`\mathbf{y}_{k,i} = \mathbf{b}_k + \sum_d w_{k,i,d} \, \mathbf{x}_{k, p(k,i,d)}`.
 
-    Without autograd. Then ReLU, if asked for. What a slot of weight zero points to does not count, be it NaN. The
-    result goes to ``out`` where that is given.
+    Without autograd. ``root``, rows :math:`\mathbf{z}` (K, N, F) and numbers :math:`\epsilon` (K,), adds
+    :math:`(1 + \epsilon_k) \mathbf{z}_{k,i}`. Then ReLU, if asked for. What a slot of weight zero points to does not
+    count, be it NaN. The result goes to ``out`` where that is given.
 
     Shapes: ``rows`` (K, M, F), ``place`` and ``weight`` (K, N, D), ``bias`` (K, F) -> (K, N, F)
     """
     out = rows.new_empty(*place.shape[:2], rows.size(2)) if out is None else out
-    SLOT_SUM.choose(impl, rows.device)(rows, place, weight, bias, relu, out)
+    SLOT_SUM.choose(impl, rows.device)(rows, place, weight, bias, relu, root, out)
     return out
 
 

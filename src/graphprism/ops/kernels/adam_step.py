@@ -31,7 +31,8 @@ _PIECES = 32
 @triton.jit
 def _read(
     grads, chunk, run,
-    BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
+    BEGINS: tl.constexpr, SIZES: tl.constexpr, STRIDES: tl.constexpr, FIRST: tl.constexpr, WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A chunk of the gradient, zeros beyond its piece; where it begins in a row of weights; what is left of the piece.
 
@@ -44,7 +45,7 @@ def _read(
         if (chunk >= FIRST[piece]) & (chunk < FIRST[piece + 1]):
             skipped = (chunk - FIRST[piece]) * BLOCK
             place = skipped + tl.arange(0, BLOCK)
-            address = grads[piece] + run * SIZES[piece] + place
+            address = grads[piece] + run * STRIDES[piece] + place
             g = tl.load(address, mask=place < SIZES[piece], other=0.0).to(WIDE)
             begin = BEGINS[piece] + skipped
             left = SIZES[piece] - skipped
@@ -90,14 +91,15 @@ def _read_held(
 @triton.jit
 def _squares_kernel(
     grads, held, squares, stride,
-    BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
+    BEGINS: tl.constexpr, SIZES: tl.constexpr, STRIDES: tl.constexpr, FIRST: tl.constexpr, PLAIN: tl.constexpr,
+    BLOCK: tl.constexpr,
     HELD_BEGINS: tl.constexpr, HELD_SIZES: tl.constexpr, HELD_FIRST: tl.constexpr, MATRIX: tl.constexpr,
     LENGTHS: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, HELD_BLOCK: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     chunk, run = tl.program_id(0), tl.program_id(1).to(tl.int64)
     target = squares + run * stride + chunk
     if chunk < PLAIN:
-        g, _, _ = _read(grads, chunk, run, BEGINS, SIZES, FIRST, WIDE, BLOCK)
+        g, _, _ = _read(grads, chunk, run, BEGINS, SIZES, STRIDES, FIRST, WIDE, BLOCK)
         tl.store(target, tl.sum(g * g, axis=0))
     elif len(HELD_SIZES) > 0:
         gs, _, _, _ = _read_held(held, chunk - PLAIN, run, HELD_BEGINS, HELD_SIZES, HELD_FIRST,
@@ -171,13 +173,14 @@ def _adam_kernel(
     weight, grads, held, first, second, used, lr, decay, count, squares, chunks, stride,
     CLIP: tl.constexpr, BETA_1: tl.constexpr, BETA_2: tl.constexpr, EPS: tl.constexpr, CHUNKS: tl.constexpr,
     DECOUPLED: tl.constexpr, HAS_USED: tl.constexpr,
-    BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, PLAIN: tl.constexpr, BLOCK: tl.constexpr,
+    BEGINS: tl.constexpr, SIZES: tl.constexpr, STRIDES: tl.constexpr, FIRST: tl.constexpr, PLAIN: tl.constexpr,
+    BLOCK: tl.constexpr,
     HELD_BEGINS: tl.constexpr, HELD_SIZES: tl.constexpr, HELD_FIRST: tl.constexpr, MATRIX: tl.constexpr,
     LENGTHS: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, HELD_BLOCK: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     chunk, run = tl.program_id(0), tl.program_id(1).to(tl.int64)
     if chunk < PLAIN:
-        g, begin, left = _read(grads, chunk, run, BEGINS, SIZES, FIRST, WIDE, BLOCK)
+        g, begin, left = _read(grads, chunk, run, BEGINS, SIZES, STRIDES, FIRST, WIDE, BLOCK)
         place, offset = run * stride + begin, tl.arange(0, BLOCK)
         if left >= BLOCK:
             _update(weight, first, second, used, lr, decay, count, squares, chunks, (g,), run, place, offset, left,
@@ -227,7 +230,10 @@ def adam_step(
     betas: tuple[float, float], eps: float, decoupled: bool,
 ) -> None:  # fmt: skip
     """One program for a chunk of one piece of one run."""
-    launches = list(_launches([grad.contiguous() for grad in grads], begins, coordinates))
+    # rows of a larger tensor stay where they are; those of coordinates must be next to each other
+    places = zip(grads, coordinates, strict=True)
+    packed = [g if each is None and (g.stride(1) == 1 or g.size(1) == 1) else g.contiguous() for g, each in places]
+    launches = list(_launches(packed, begins, coordinates))
     numbers = [plain.first[-1] + held.first[-1] for plain, held in launches]
     runs, chunks = weight.size(0), sum(numbers)
     squares = weight.new_empty(runs, chunks)
@@ -251,6 +257,7 @@ def _constants(weight: Tensor, plain: _Pieces, held: _Pieces) -> dict[str, Any]:
     return {
         "BEGINS": plain.begins,
         "SIZES": plain.sizes,
+        "STRIDES": tuple(grad.stride(0) for grad in plain.grads),
         "FIRST": plain.first,
         "PLAIN": plain.first[-1],
         "BLOCK": plain.block,

@@ -18,6 +18,10 @@ _ROWS, _MOST_CHANNELS = 8, 256
 _CHANNELS = 32
 # Outputs and rows beyond which products by matrix units are better; more rows in float64 do not fit into registers.
 _MOST_OUTPUTS, _MOST_ROWS, _MOST_WIDE_ROWS = 16, 128, 32
+# Numbers that get their bias and ReLU in one program.
+_FINISHED = 1024
+# Channels and rows that a program of the gate has at once.
+_GATED_CHANNELS, _GATED_ROWS = 8, 1024
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -70,6 +74,44 @@ def _backward_kernel(
     tl.store(grad_x + run * num_rows * channels + place, total.to(grad_x.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def _finish_kernel(
+    out, bias, num_rows, channels, bias_run,
+    HAS_BIAS: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    inside = channel < channels
+    wanted = (row < num_rows)[:, None] & inside[None, :]
+    address = (run * num_rows + row)[:, None] * channels + channel[None, :]
+    found = tl.load(out + address, mask=wanted, other=0.0).to(WIDE)
+    if HAS_BIAS:
+        found += tl.load(bias + run * bias_run + channel, mask=inside, other=0.0).to(WIDE)[None, :]
+    # a comparison, so that NaN stays NaN
+    tl.store(out + address, tl.where(found < 0, 0.0, found).to(out.dtype.element_ty), mask=wanted)
+
+
+@triton.jit
+def _gate_kernel(
+    grad, out, passed, columns, num_rows, channels,
+    WIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    run = tl.program_id(1).to(tl.int64)
+    channel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = channel < channels
+    total = tl.zeros((ROWS, BLOCK), dtype=WIDE)
+    for first in range(0, num_rows, ROWS):
+        row = first + tl.arange(0, ROWS)
+        wanted = (row < num_rows)[:, None] & inside[None, :]
+        address = (run * num_rows + row)[:, None] * channels + channel[None, :]
+        open_ = tl.load(out + address, mask=wanted, other=0.0).to(WIDE) > 0
+        g = tl.where(open_, tl.load(grad + address, mask=wanted, other=0.0), 0.0)
+        tl.store(passed + address, g, mask=wanted)
+        total += g.to(WIDE)
+    tl.store(columns + run * channels + channel, tl.sum(total, axis=0).to(columns.dtype.element_ty), mask=inside)
+
+
 def takes(x: Tensor, weight: Tensor) -> bool:
     """Whether the kernel takes such rows and weights on the way forward."""
     fits = weight.size(1) <= _MOST_OUTPUTS and x.numel() > 0
@@ -96,7 +138,7 @@ def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return out
 
 
-def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool) -> tuple[Tensor, Tensor, Tensor | None]:
     """One program for all rows and a few channels of one run; that of the first channels has the bias as well."""
     grad, x, weight = grad.contiguous(), _packed(x), _packed(weight)
     num_runs, num_rows, channels = x.shape
@@ -106,7 +148,29 @@ def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, T
         grad, x, weight, grad_x, grad_weight, grad_bias, num_rows, channels, x.stride(0), weight.stride(0),
         OUTPUTS=weight.size(1), WIDE=_wide(grad), ROWS=triton.next_power_of_2(num_rows), BLOCK=_CHANNELS, num_warps=4,
     )  # fmt: skip
-    return grad_x, grad_weight, grad_bias
+    return grad_x, grad_weight, grad_bias if needs_bias else None
+
+
+def finish(out: Tensor, bias: Tensor | None) -> None:
+    """One program for a few rows."""
+    given, (num_runs, num_rows, channels) = out if bias is None else _packed(bias), out.shape
+    block = min(_FINISHED // 16, triton.next_power_of_2(channels))
+    _finish_kernel[(triton.cdiv(num_rows, _FINISHED // block), num_runs, triton.cdiv(channels, block))](
+        out, given, num_rows, channels, given.stride(0),
+        HAS_BIAS=bias is not None, WIDE=_wide(out), ROWS=_FINISHED // block, BLOCK=block, num_warps=4,
+    )  # fmt: skip
+
+
+def gate(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """One program for a few channels of one run."""
+    grad, (num_runs, num_rows, channels) = grad.contiguous(), out.shape
+    passed, columns = torch.empty_like(out) if passed is None else passed, out.new_empty(num_runs, channels)
+    block = min(_GATED_CHANNELS, triton.next_power_of_2(channels))
+    _gate_kernel[(triton.cdiv(channels, block), num_runs)](
+        grad, out, passed, columns, num_rows, channels,
+        WIDE=_wide(out), ROWS=min(_GATED_ROWS, max(16, triton.next_power_of_2(num_rows))), BLOCK=block, num_warps=8,
+    )  # fmt: skip
+    return passed, columns
 
 
 def _packed(tensor: Tensor) -> Tensor:
