@@ -200,7 +200,9 @@ def check_networks(dataset: PackedDataset, device: torch.device, compiled: bool 
         expected = losses[f"{OURS} GCN" if "GCN" in name else OURS]
         if name == SHARED:
             loss, expected = loss[:1], expected[:1]
-        if not torch.allclose(loss, expected, rtol=1e-6, atol=0):
+        # a captured optimiser counts its steps in float32: 1 - 0.999 has four digits there
+        rtol = 1e-4 if "CapturedStep" in name else 1e-6
+        if not torch.allclose(loss, expected, rtol=rtol, atol=0):
             raise SystemExit(f"{name} must have the losses of ours, {expected.tolist()}, got {loss.tolist()}")
     print("outputs of all networks agree in float64, at first and after three steps", flush=True)
 
