@@ -239,7 +239,7 @@ def test_interrupted_run_goes_on(data, out):
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130
-    found = re.fullmatch(r"(?:.*\n)*.*: stopped after epoch (\d+); the same command goes on\n", said)
+    found = re.fullmatch(r"(?:.*\n)*.*: stopped after epoch (\d+); the same command resumes\n", said)
     assert found, said
     assert "Traceback" not in said
     assert not (out / "ledger.jsonl").exists()
@@ -261,4 +261,4 @@ def test_interrupted_before_the_first_epoch(out):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130
-    assert said == "stopped before an epoch was finished; the same command begins at the same place\n"
+    assert said == "stopped before an epoch was finished; the same command starts at the same place\n"

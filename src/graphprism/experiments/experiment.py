@@ -142,17 +142,17 @@ class TrainedTable:
     @property
     def help(self) -> str:
         """The title, and that calls continue."""
-        return f"{self.spec.title}; what has run is taken from the ledger, what was cut short goes on."
+        return f"{self.spec.title}; finished runs are read from the ledger, interrupted ones are resumed."
 
     @property
     def options(self) -> tuple[Option, ...]:
         """The fields of `Settings`."""
         return (
-            Option("rows", str | None, None, "Rows to run, between commas; all without it."),
-            Option("columns", str | None, None, "Columns to run, between commas; all without it."),
+            Option("rows", str | None, None, "Rows to run, comma-separated; default: all."),
+            Option("columns", str | None, None, "Columns to run, comma-separated; default: all."),
             Option("seeds", int, self.spec.seeds, "Runs of each configuration."),
-            Option("grid", str, "best", "best: published hyper-parameters; full: all that were tried."),
-            Option("epochs", int | None, None, "In place of the published number, to try things out."),
+            Option("grid", str, "best", "best: published hyper-parameters; full: the whole published grid."),
+            Option("epochs", int | None, None, "Replaces the published number, for quick trials."),
             Option("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
         )
 
@@ -203,7 +203,7 @@ class TrainingJob:
 
         def on_wait(count: int) -> None:
             runs = counted(count, "run")
-            progress.say(f"waiting for {runs} of another process; stop at any time, the same command goes on")
+            progress.say(f"waiting for {runs} of another process; stop at any time, the same command resumes")
 
         trainer = wanted.trainer if self.wrap is None else self.wrap(wanted.trainer)
         table = wanted.run(Listener(on_run, progress.epoch, on_wait), trainer)

@@ -245,7 +245,7 @@ FIGURE_2_CURVES = Measured(
     measure=_measure,
     steps=_steps,
     options=(
-        Option("models", str, ",".join(FIGURE_2.models), "Names between commas."),
+        Option("models", str, ",".join(FIGURE_2.models), "Names, comma-separated."),
         Option("graphs", str | None, None, "zinc, molecules or cora; zinc if its file is there."),
         Option("seeds", int | None, None, "Number of seeds: 50; 10 on cora."),
         Option("layers", int, FIGURE_2.layers, "Number of iterations."),

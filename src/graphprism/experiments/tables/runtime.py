@@ -156,6 +156,6 @@ RUNTIME_TABLE = Measured(
     help="Time the five steps of a layer on a batch of 32 molecules.",
     measure=runtime_table,
     steps=runtime_steps,
-    options=(Option("repeats", int, 100, "How often each step is timed."),),
+    options=(Option("repeats", int, 100, "Number of timings of each step."),),
     noun="row",
 )
