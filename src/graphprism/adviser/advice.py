@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CONFIDENCES = ("high", "medium", "low")
 # Differences over their error from which on a split is advised, and with which confidence.
-_ADVISED, _MEDIUM, _HIGH = 1.5, 2.5, 4.0
+_ADVISED, _MEDIUM, _HIGH = 1.0, 2.5, 4.0
 _HEADER = ("split", "relations", "parameters", "pairs distinguished", "ties", "step", "validation beside plain")
 
 
