@@ -123,7 +123,7 @@ def test_every_option_reaches_the_run(data, out):
     assert Run.from_dict(result.run) == Run(
         **SMALL_RUN, **said, **more, model="mrs-sage", residual=True, lr=0.01, seed=5
     )
-    network = "2 layers, residual, jk max, pe 2, batch norm, relations start apart, dropout 0.1, width 8"
+    network = "2 layers, residual, jk max, pe 2, batch norm, independent start, dropout 0.1, width 8"
     assert f"mrs-sage by core: {network}" in done.stdout
 
 
@@ -163,7 +163,7 @@ def test_several_rates_and_seeds(data, out):
         (["--norm", "nix"], "nix"),
         (["--layers", "0"], "`layers` must be at least 1, got 0"),
         (["--lr", "0"], "`lr` must be above 0"),
-        (["--seeds", "8..0"], "`seeds` must be such as 0, 0..8 or 0,1,5, got '8..0'"),
+        (["--seeds", "8..0"], "`seeds` must be numbers or ranges such as 0, 0..8 or 0,1,5, got '8..0'"),
         (["--engine", "lockstp"], "did you mean lockstep?"),
         (["--engine", "lockstep"], "`engine` must be auto or eager"),
         (["--accelerator", "tpu"], "`accelerator` must be one of auto, cpu, cuda, got 'tpu'"),

@@ -168,7 +168,7 @@ def _shares(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"`shares` must be three numbers between commas, got {text!r}") from None
+        raise ValueError(f"`shares` must be three comma-separated numbers, got {text!r}") from None
 
 
 @app.command()

@@ -51,7 +51,7 @@ class StepProgress:
         self._bar.stop()
 
     def advance(self, title: str) -> None:
-        """A step is done."""
+        """Counts a finished step."""
         self._done += 1
         if self._has_bar:
             self._bar.update(self._task, advance=1, description=escape(title))
@@ -59,7 +59,7 @@ class StepProgress:
             typer.echo(f"{self._done} of {counted(self._total, self._noun)} done", err=True)
 
     def epoch(self, report: EpochReport) -> None:
-        """An epoch of training is done."""
+        """Shows a finished epoch."""
         if self._has_bar:
             left = f"{duration(report.remaining_seconds)} left"
             epoch = f"epoch {report.epoch} of {report.epochs}, loss {report.train_loss:.4f}, {left}"

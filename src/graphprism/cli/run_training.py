@@ -79,10 +79,10 @@ def _model(run: Run, dataset: PackedDataset) -> str:
     pe = f"pe {run.pe}{f' {run.pe_encoder}' if run.pe_encoder else ''}"
     more: dict[str, Any] = {"residual": run.residual, f"jk {run.jk}": run.jk, pe: run.pe, f"{run.norm} norm": run.norm}
     more |= {"feed-forward": run.ffn, run.activation: run.activation != "relu"}
-    more[f"{run.head_layers} maps in the head"] = run.head_layers > 1
+    more[f"{run.head_layers} layers in the head"] = run.head_layers > 1
     if CONVOLUTIONS[run.model].relational:
         more[f"{run.split_layers} layers split"] = run.split_layers != "all"
-        start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
+        start = "independent start" if run.start == "independent" else f"shared start, decay {run.decay:g}"
         more[start] = True
         more["learned split"] = run.learned_split
         more["diagonal deviations"] = run.deviation == "diagonal"
@@ -171,7 +171,7 @@ def parse_numbers(name: str, text: str) -> list[int]:
     for part in _parts(name, text):
         found = _NUMBERS.fullmatch(part)
         if found is None or int(found[2] or found[1]) < int(found[1]):
-            raise ValueError(f"`{name}` must be such as 0, 0..8 or 0,1,5, got {text[:60]!r}")
+            raise ValueError(f"`{name}` must be numbers or ranges such as 0, 0..8 or 0,1,5, got {text[:60]!r}")
         part_of = range(int(found[1]), int(found[2] or found[1]) + 1)
         if len(seeds) + len(part_of) > _MOST_RUNS:
             raise ValueError(f"`{name}` must be at most {_MOST_RUNS:,} numbers, got {text[:60]!r}")
@@ -189,13 +189,13 @@ def _rate(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"`lr` must be numbers between commas, got {text!r}") from None
+        raise ValueError(f"`lr` must be comma-separated numbers, got {text!r}") from None
 
 
 def _parts(name: str, text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise ValueError(f"`{name}` must be one or several between commas, got {text!r}")
+        raise ValueError(f"`{name}` must be one or several values, comma-separated, got {text!r}")
     return list(dict.fromkeys(parts))
 
 
@@ -244,7 +244,7 @@ def placement_of(options: Mapping[str, Any]) -> Placement:
     _check_devices(accelerator, devices)
     alone = devices * nodes == 1
     if engine == "lockstep" and (accelerator == "cpu" or not alone):
-        raise ValueError("`engine` must be auto or eager without one CUDA device for all runs, got 'lockstep'")
+        raise ValueError("`engine` must be auto or eager unless all runs share one CUDA device, got 'lockstep'")
     on_gpu = accelerator in ("auto", "cuda") and torch.cuda.is_available()
     return Placement(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
 

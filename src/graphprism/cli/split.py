@@ -70,7 +70,7 @@ def _sql(
     edges: Path, by: str, out: Path | None, source: str | None, target: str | None, undirected: bool, dialect: str
 ) -> str:
     if undirected:
-        raise ValueError("--undirected must not come with --sql: add the way back to the table")
+        raise ValueError("--undirected must not come with --sql: add the reverse edges to the table")
     from graphprism.streaming import open_edges, split_sql
 
     found = open_edges(edges, source=source, target=target)
