@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-# Written last, so that a set-up which was interrupted is made anew by the next call.
+# Written last: an interrupted set-up is repeated by the next call.
 READY := $(VENV)/.installed
-# A process for each core, eight at most; the tests of a file stay together, since they share fixtures.
+# One process per core, at most eight; tests of a file run in one process, since they share fixtures.
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
@@ -12,18 +12,18 @@ PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --const
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo    set up if needed, then a minute of the main job: collapse, training, one page of results"
-	@echo "make gallery run every script of examples/: a table or a picture each, in outputs/gallery"
-	@echo "make notebooks  make notebooks of them in outputs/notebooks"
+	@echo "make demo    set up if needed, then a one-minute tour: collapse, training, a report"
+	@echo "make gallery run every script of examples/; output in outputs/gallery"
+	@echo "make notebooks  convert examples/ to notebooks in outputs/notebooks"
 	@echo "make test    set up if needed, then run all tests and doctests"
-	@echo "make test-all  the same with the tests that take minutes"
-	@echo "make test-versions  a slice of them with every declared Python, and the lowest declared dependencies"
-	@echo "make check   lint, types and tests: what has to pass before a commit"
+	@echo "make test-all  the same with slow tests"
+	@echo "make test-versions  some tests with every declared Python, and with the lowest declared dependencies"
+	@echo "make check   lint, types and tests; must pass before a commit"
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict, on src"
-	@echo "make format  let ruff rewrite what it can"
-	@echo "make docs    build the documentation into build/docs, which opens from disk"
-	@echo "make browser install Debian's Chromium, in which the tests then look at the report, too"
+	@echo "make format  ruff: fix and format"
+	@echo "make docs    build the documentation into build/docs"
+	@echo "make browser install Debian's Chromium, for the browser tests"
 	@echo "make clean   remove .venv and all caches"
 
 demo: $(READY)
@@ -41,7 +41,7 @@ test: $(READY)
 test-all: $(READY)
 	@GRAPHPRISM_SLOW_TESTS=1 $(RUN) -m pytest $(PARALLEL)
 
-# PYTHONS="3.10 3.13" chooses; environments are kept in .venvs.
+# PYTHONS="3.10 3.13" selects versions; environments are cached in .venvs.
 test-versions: $(READY)
 	@$(RUN) tools/test_versions.py $(PYTHONS)
 
@@ -66,11 +66,11 @@ $(VENV)/.installed-docs: $(READY)
 	@$(PIP) --no-build-isolation --editable '.[docs]'
 	@touch $@
 
-# torch and the build backend come first, at their pinned versions: without build isolation nothing is fetched twice.
+# torch and the build backend first, at pinned versions: without build isolation nothing is downloaded twice.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
 		{ echo "graphprism is set up with Python 3.10 to 3.13, got $$($(PYTHON) --version 2>&1); try make PYTHON=python3.12"; exit 1; }
-	@echo "Setting up $(VENV) with the versions of constraints.txt; the first time takes about a minute, longer if torch is fetched from afar."
+	@echo "Setting up $(VENV) with the versions of constraints.txt; the first time takes about a minute, longer with a slow download of torch."
 	@if test -e $@ && $(RUN) -m pip --version > /dev/null 2>&1; then rm $@; else $(PYTHON) -m venv --clear $(VENV); fi
 	@$(PIP) torch hatchling
 	@$(PIP) --no-build-isolation --editable '.[dev]'

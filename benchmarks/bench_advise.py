@@ -1,10 +1,10 @@
-"""Is the adviser right? Regret of its advice, in deviations over seeds, beside always and never splitting.
+"""Regret of the adviser, in deviations over seeds, against always and never splitting.
 
-For every set the plain model and the splits that the adviser looked at are trained in full with a few seeds. Regret is
-how far the advised model's mean test score is below the better of plain and best split, divided by the deviation over
-seeds (pooled over the models). `always` splits by degree, `never` does not. The threshold that decides is chosen on all
-other sets (leave one out). Sets are ten generated graphs, where the answer is known by construction, and those of
-GRAPHPRISM_DATA that are named.
+For every data set the plain model and the candidate splits of the adviser are trained in full with a few seeds. Regret
+is how far the advised model's mean test score is below the better of plain and best split, divided by the deviation
+over seeds (pooled over the models). `always` splits by degree, `never` does not. The threshold of the decision is also
+chosen on all other sets (leave one out). Data sets are ten generated graphs, whose answer is known by construction, or
+the named ones in GRAPHPRISM_DATA.
 
     python benchmarks/bench_advise.py                       # ten generated graphs
     python benchmarks/bench_advise.py cora citeseer zinc12k # real ones, in full: hours on a CPU, minutes on a GPU
@@ -32,9 +32,9 @@ THRESHOLDS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
 def node_set(name, edge_index, x, y, edge_attr=None):
-    """A graph of nodes with five divisions into folds, 60, 20 and 20 in a hundred.
+    """A graph with node targets and five folds of 60, 20 and 20 %.
 
-    With one of them a test fold of 120 nodes is 3 points off by chance, which no deviation over seeds shows.
+    A single test fold of 120 nodes is 3 points off by chance, which no deviation over seeds shows.
     """
     count, generator = x.size(0), torch.Generator().manual_seed(1)
     place = torch.stack([torch.randperm(count, generator=generator) for _ in range(5)], 1) / count

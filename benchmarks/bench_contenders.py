@@ -1,4 +1,4 @@
-"""All that is compared with the published formulation and with PyG, in one command: a step, Snap-Patents, layers.
+"""Runs all comparisons with the published formulation and with PyG: training step, Snap-Patents, layers.
 
     PYTHONPATH=src python benchmarks/bench_contenders.py --device cuda --data FOLDER --out benchmarks/results/DATE-h200
 
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="beginning of the names of the files")
     options = parser.parse_args()
     failed = []
-    # a process for each: settings of products and memory of one must not reach the next
+    # separate processes, which share neither matmul settings nor memory
     for name, arguments in PARTS[options.device].items():
         words = ["--device", options.device, "--threads", options.threads, "--out", f"{options.out}-{name}.json"]
         if name == "step" and options.data:

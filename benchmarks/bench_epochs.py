@@ -1,4 +1,4 @@
-"""Seconds an epoch of nine runs in lockstep, for the ten models of the ZINC table, and what the table would take.
+"""Seconds per epoch of nine runs in lockstep, for the ten models of the ZINC table, and the projected time of all runs.
 
     PYTHONPATH=src python benchmarks/bench_epochs.py --data FOLDER --out benchmarks/results/DATE-HARDWARE.json
 

@@ -1,9 +1,9 @@
-"""How close `graphprism.training.estimate` comes: eight runs, each estimated and trained in a process of its own.
+"""Accuracy of `graphprism.training.estimate`: eight runs, each estimated and trained in a separate process.
 
     python benchmarks/bench_estimate.py [--cpu-time] [FOLDER OF DATA SETS]
 
 Prints a line of JSON for each run: estimated and measured seconds and peak memory, and their ratios. With `--cpu-time`
-seconds are those of the processor, for a machine that others use, too.
+seconds are CPU time, for a shared machine.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""MRS layers against the published formulation, PyG and the matrix product alone; ratios from one run.
+"""MRS layers against the published formulation, PyG and the matrix product alone; ratios from one process.
 
 python benchmarks/bench_layers.py                                    # this machine's CPU, two threads
 python benchmarks/bench_layers.py --device cuda --out results.json   # a GPU

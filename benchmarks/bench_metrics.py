@@ -54,7 +54,7 @@ def reference_distance(x):
 
 
 def check(x, batch):
-    """The values that are timed are right: on the first graphs, or on the first nodes."""
+    """Compares with the definition, on the first graphs or nodes."""
     parts = [x[:500]] if batch is None else [x[batch == graph] for graph in range(20)]
     number = None if batch is None else int((batch < 20).sum())
     values = rank_one_distance(parts[0])[None] if batch is None else rank_one_distance(x[:number], batch[:number])
@@ -69,7 +69,7 @@ def seconds(function, repeats, device):
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         times.append(time.perf_counter() - start)
-    times = times[1:]  # the first call sets up libraries
+    times = times[1:]  # the first call initialises libraries
     return {"median": statistics.median(times), "min": min(times), "max": max(times)}
 
 

@@ -6,11 +6,10 @@ python benchmarks/bench_sampled_snap.py --device cuda               # sampled on
 python benchmarks/bench_sampled_snap.py --device cuda --graph-on cuda   # graph and features on the GPU, too
 
 Features are a memory-mapped file of float16. Relations are found once on the whole graph and carried by the loader.
-First, on a small graph, a batch with all neighbours and the inference layer by layer have to give the outputs of the
-whole graph. Then some steps are timed, with the parts that a step consists of, and the inference of all nodes. The peak
-of resident memory is that of the process, the graph and mapped features that were touched included. Beside wall times
-stand those of the CPU, which other work on the machine hardly changes. A GPU has finished before a time is read, and
-the peak of its memory stands beside that of the process.
+First, on a small graph, a batch with all neighbours and layer-wise inference must give the outputs of the whole graph.
+Then some steps are timed, with their parts, and the inference of all nodes. Peak resident memory is that of the
+process, including the graph and the pages of mapped features that were read. CPU times, which other processes hardly
+affect, are given beside wall times. On a GPU every time is read after a sync, and its peak memory is given as well.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def make_model(layers: int) -> GNN:
 
 
 def check(file: Path) -> None:
-    """Refuses to time a wrong answer."""
+    """Raises unless results are correct."""
     data, model = make_data(Size("small", 2_000, 12_000, WIDTH, 0.5), file), make_model(2).double().eval()
     with torch.no_grad():
         expected = model(data.x.double(), data.edge_index, data.edge_type)

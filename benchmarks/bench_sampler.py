@@ -5,9 +5,9 @@ python benchmarks/bench_sampler.py --scale 0.05         # a small share of it
 python benchmarks/bench_sampler.py --threads 2 --workers 2
 python benchmarks/bench_sampler.py --device cuda        # ours on the GPU, the loop on the CPU
 
-Nothing is timed before both samplers have been checked: with all neighbours both find the edges that a search of the
-whole graph finds, and with few of them every sampled edge is an edge of the graph, none comes twice, and every node
-that is not a leaf has the number that its degree allows. With one thread times are those of the thread itself.
+Before any timing both samplers are checked: with all neighbours both find the edges of a search of the whole graph;
+with few neighbours every sampled edge is an edge of the graph, none is duplicated, and every node that is not a leaf
+has min(degree, requested) of them. With one thread, times are CPU times of that thread.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def ours(sampler: NeighborSampler, seeds: Tensor) -> SamplerOutput:
 
 
 def check(data: Data) -> None:
-    """Refuses to time a wrong answer."""
+    """Raises unless results are correct."""
     generator = torch.Generator().manual_seed(1)
     seeds = torch.randperm(int(data.num_nodes), generator=generator)[:64]
     reached, edges = seeds, torch.zeros(0, dtype=torch.long)

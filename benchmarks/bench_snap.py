@@ -5,8 +5,8 @@ python benchmarks/bench_snap.py --scale 0.05       # a small share of it, with t
 python benchmarks/bench_snap.py --device cuda      # a GPU, with the published formulation beside ours
 
 An epoch is a training step (forward, backward, Adam) and the scores after it. The network has six layers, 32 channels,
-both directions, jumping knowledge by max and rows of length one: the paper's best on Snap-Patents. On a small graph
-both formulations have to give the same outputs and gradients before anything is timed.
+both directions, jumping knowledge by max and rows of unit norm: the paper's best on Snap-Patents. Before any timing
+both formulations must give the same outputs and gradients on a small graph.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def make_dataset(size: Size) -> PackedDataset:
 
 
 def as_published(data: NodeData) -> NodeData:
-    """The same with the edges as PyTorch's scatter takes them, and nothing prepared."""
+    """The same network on plain `edge_index`, without preparation."""
     adj = data.adj
     assert adj is not None
     assert adj.edge_type is not None
@@ -67,17 +67,17 @@ def as_published(data: NodeData) -> NodeData:
 
 
 def check(device: torch.device) -> None:
-    """Refuses to time a wrong answer: outputs and gradients of both formulations on a small graph."""
+    """Raises unless both formulations give equal outputs and gradients on a small graph."""
     dataset = make_dataset(SMALL)
     data, model = NodeData.prepare(RUN, dataset, device), build_model(RUN, dataset).to(device)
-    with torch.no_grad():  # a common start would hide relations that are mixed up
+    with torch.no_grad():  # a shared start would hide swapped relations
         for parameter in model.parameters():
             parameter.copy_(0.3 * torch.randn(parameter.shape))
     expected = model(data.x, data.adj)
     expected_grad = torch.autograd.grad(expected.square().sum(), model.convs[0].conv_in.lin.weight)[0]
     for share in (False, True):
         theirs = PublishedDirGNN(model, share).to(device)
-        for _ in range(2):  # the second is the one with the cache
+        for _ in range(2):  # the second forward pass uses the cache
             out = theirs(data.x, as_published(data).adj)
         grad = torch.autograd.grad(out.square().sum(), theirs.along[0].lin.weight)[0]
         grad = grad.view(3, -1, grad.size(1)).transpose(1, 2)
@@ -139,7 +139,7 @@ def main() -> None:
             data = as_published(data)
         with restore_torch_state(device):  # as training does: products of float32 in TF32 on a GPU, for all contenders
             found[name] = measure(make(data), device, epochs)
-        if "captured" in name:  # its memory was taken before, when it was captured
+        if "captured" in name:  # its memory was allocated before, during capture
             del found[name]["peak_gb"]
         print(f"{name}: {json.dumps(found[name])}", flush=True)
     ours = found["graphprism"]

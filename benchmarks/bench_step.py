@@ -2,11 +2,10 @@
 
     PYTHONPATH=src python benchmarks/bench_step.py --data FOLDER --out benchmarks/results/DATE-HARDWARE.json
 
-Eight layers, 500,000 parameters, 32 graphs a step: forward, loss, backward, clipping and AdamW, over batches that lie
-ready on the device. ZINC12k, or molecules like it without a folder that holds zinc12k.npz (--data or GRAPHPRISM_DATA).
-Nothing is timed before all networks gave what ours gives with the same weights, at first and after three steps in
-float64, and a step of runs in lockstep was compared with the eager engine's. A shared start has other steps: it is
-compared at first alone.
+Eight layers, 500,000 parameters, 32 graphs a step: forward, loss, backward, clipping and AdamW, over batches preloaded
+on the device. On ZINC12k (--data or GRAPHPRISM_DATA), or on generated molecules if zinc12k.npz is missing. Before any
+timing all networks must give our losses with the same weights in float64, at first and after three steps, and lockstep
+is compared with the eager engine. A shared start has other steps: it is compared at first only.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def main() -> None:
     dataset, name = zinc(args.data)
     print(f"graphs: {name}", flush=True)
     check_networks(dataset, device, args.compiled)
-    torch.set_float32_matmul_precision("high")  # as training does, for all contenders
+    torch.set_float32_matmul_precision("high")  # the setting of training, for all contenders
     contenders = steps(networks(dataset, device, compiled=args.compiled), dataset, device)
     counts = dict.fromkeys(contenders, 1)
     at_once = [int(count) for count in args.runs.split(",") if count]
@@ -256,7 +255,7 @@ def check_lockstep(runs: list[Run], dataset: PackedDataset, device: torch.device
     gap = torch.cat([(network.state_dict()[name].cpu() - ours[name]).flatten() for name in first])
     torch.set_float32_matmul_precision("high")
     share = float(gap.norm() / moved.norm())
-    # TF32 in the fused kernels; Adam's first steps follow signs, which rounding can turn
+    # TF32 in the fused kernels; Adam's first steps depend on signs of gradients, which rounding can flip
     limit = 1.0 if run.precision == "bf16" else 0.3
     words = f"{run.model}, {run.start}, {run.precision}"
     print(f"{words}: after three steps {share:.1e} of the way apart from the eager engine", flush=True)

@@ -4,10 +4,9 @@ python benchmarks/bench_stream.py                                # by degree, 10
 python benchmarks/bench_stream.py --edges 1e7 --by "degree * direction" --by ppr
 python benchmarks/bench_stream.py --edges 1e7 --duckdb --spark   # with SQL, compared row by row; needs java for Spark
 
-Every time is that of a process of its own, start included; the peak is the resident memory that the kernel counted for
-it. An answer counts only if all its rows are right: by degree against counts by numpy, else against the split in memory
-(up to 10^7 edges). Files are written to --folder, some 20 bytes an edge, and removed. For SQL, whose rows have no
-order, edges also have a number.
+Every measurement is a separate process, including its start; the peak is its resident memory as counted by the kernel.
+All rows of a result are checked: by degree against numpy, else against the split in memory (up to 10^7 edges). Files
+are written to --folder, about 20 bytes per edge, and removed. For SQL, whose rows are unordered, edges have an id.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def refuse_wrong(name: str, found: np.ndarray, path: Path, by: str, num_nodes: i
         raise SystemExit(f"{name}: must have {at} rows, got {found.size}")
 
 
-# Starts a process from a small one: the kernel counts the memory of who forks for the child as well.
+# Forks from a small process: the kernel counts the parent's memory for the child as well.
 CLOCK = """
 import json, resource, subprocess, sys, time
 begin = time.perf_counter()

@@ -5,7 +5,7 @@ python benchmarks/bench_training.py --device cuda --out results.json
 python benchmarks/bench_training.py --epochs 20 --ledger FILE.jsonl   # trains both models instead of timing them
 
 Without a folder that holds zinc12k.npz (--data, or GRAPHPRISM_DATA) the graphs are generated molecules of ZINC's sizes.
-Nothing is timed before our networks and PyG's were found equal in float64: outputs, and all weights after three steps.
+Before any timing our networks and PyG's must agree in float64: outputs, and all weights after three steps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from graphprism.training.optim import epoch_order
 from graphprism.training.processes import make_fabric
 
 MODELS = ("gcn", "mrs-gcn")
-# Most of the step, on a CPU, that may go to data.
+# Largest share of a step that batching may take on a CPU.
 DATA_SHARE = 0.10
 
 
@@ -63,12 +63,12 @@ def check(model: str, dataset: PackedDataset, device: torch.device) -> None:
         copy_weights(engine.network, network)
         batch = Batch.from_data_list(list(theirs.loader.dataset)).to(device)
         torch.testing.assert_close(engine.outputs_of("train")[0], network(batch).detach().cpu(), rtol=1e-9, atol=1e-9)
-        # three: the first step of AdamW does not see how long the gradient is, and so not whether it was clipped
+        # three: the first step of AdamW is invariant to the gradient's norm, and would not show wrong clipping
         for epoch in range(3):  # of one batch each
             engine.train_epoch(epoch)
             theirs.step(batch)
         for ours, other in zip(weights_of(engine.network), weights_of(network), strict=True):
-            # AdamW divides by the size of a gradient: where that is near 0 it makes much of rounding
+            # AdamW normalises gradients, which amplifies rounding where they are near 0
             torch.testing.assert_close(ours, other, rtol=1e-6, atol=1e-7)
 
 

@@ -1,4 +1,4 @@
-"""One layer in the ways it is written elsewhere, and in ours: each a function that runs forward and backward once."""
+"""Implementations of one layer, others' and ours: each a function that runs forward and backward once."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def capture(run: Run) -> Run:
 
 
 def check(x: Tensor, adj: RelationalAdj, weight: Tensor, published: Run, all_at_once: Tensor) -> None:
-    """Refuses to time a wrong answer: outputs and gradients against the reference in float64."""
+    """Raises unless outputs and gradients equal the reference in float64."""
     leaves = [leaf.detach().double().requires_grad_() for leaf in (x, weight)]
     exact = relational_linear(leaves[0], adj, leaves[1], impl="reference")
     exact_grads = torch.autograd.grad(exact.square().sum(), leaves)

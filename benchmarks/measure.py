@@ -52,14 +52,14 @@ def clock(device: torch.device) -> float:
 
 
 def wall(device: torch.device) -> float:
-    """Seconds of the wall, after all that was given to a GPU."""
+    """Wall time in seconds, after a host-device sync."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
-    """Memory that one run needs beyond what is there before it."""
+    """Peak memory of one call beyond the memory in use before it."""
     run()
     if device.type == "cuda":
         torch.cuda.synchronize()
@@ -68,7 +68,7 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
         run()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
-    # the kernel keeps the peak of resident memory and sets it back on request
+    # Linux records the peak of resident memory and resets it on request
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
     run()
@@ -110,7 +110,7 @@ def about(device: torch.device) -> dict[str, str | int]:
 
 
 def save(path: Path, results: dict[str, Any]) -> None:
-    """Writes the results whole or not at all."""
+    """Writes the results atomically."""
     write_whole(path, f"{json.dumps(results, indent=1)}\n", "results")
 
 

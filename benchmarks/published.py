@@ -1,8 +1,8 @@
-"""The published formulation: what the authors' networks do in a forward pass, in code of our own.
+"""The published formulation: our implementation of the authors' forward pass.
 
-A network for graphs orders, normalises and splits once in every forward, and its layers share the result. In a network
-for a directed graph every convolution does so in its first forward and keeps the result. A layer multiplies by the
-matrices of all relations at once, gathers the messages of each relation, concatenates and scatters them.
+A network for graphs computes ordering, norm and split once per forward pass, and its layers share the result. In a
+network for a directed graph every convolution does so in its first forward pass and caches the result. A layer
+multiplies by the matrices of all relations at once, gathers the messages of each relation, concatenates and scatters.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PublishedDirGNN(torch.nn.Module):
 
     Args:
         ours: Our network.
-        share: Keep one copy of the split edges for all layers; the authors' code keeps one in every convolution.
+        share: Whether all layers share one copy of the split edges; the authors' code caches one per convolution.
     """
 
     def __init__(self, ours: GNN, share: bool = False) -> None:
@@ -95,7 +95,7 @@ class PublishedDirGNN(torch.nn.Module):
             sizes = layer.conv_in.in_channels, layer.conv_in.out_channels
             along, against = PublishedConv(*sizes), PublishedConv(*sizes)
             along.copy(layer.conv_in)
-            # there an edge that is reversed is compared again, so that up becomes down; ours keeps its relation
+            # the authors compare a reversed edge again, so that up becomes down; ours keeps its relation
             against.copy(layer.conv_out, (1, 0, 2))
             self.along.append(along)
             self.against.append(against)

@@ -1,4 +1,4 @@
-"""GCN and MRS-GCN on molecules as they are written with PyG alone: its loader, its layers, its readout."""
+"""GCN and MRS-GCN on molecules in plain PyG: its loader, layers and readout."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ class PygTrainer:
         return [batch.to(self.device) for batch in self.loader]
 
     def train_epoch(self) -> float:
-        """One epoch with loading; gives the mean loss of its steps, as any training loop wants it."""
+        """One epoch with loading; returns the mean loss of its steps, as a training loop does."""
         return self._mean([self.step(batch.to(self.device)) for batch in self.loader])
 
     def train_loaded(self) -> float:
-        """One epoch over batches that are on the device already."""
+        """One epoch over batches preloaded on the device."""
         return self._mean([self.step(batch) for batch in self.loaded])
 
     def step(self, batch: Batch) -> Tensor:

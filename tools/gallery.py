@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
-# The order in which a newcomer reads them.
+# In the order of the index.
 NAMES = (
     "convert_a_pyg_model",
     "see_collapse",
@@ -72,7 +72,7 @@ def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all without it")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; default: all")
     parser.add_argument("--index", action="store_true", help="write examples/README.md instead")
     chosen = parser.parse_args()
     if chosen.index:

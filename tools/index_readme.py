@@ -1,4 +1,4 @@
-"""The README as a package index shows it: without the picture, with names of files in place of links to them."""
+"""The README for a package index: without the picture, relative links replaced by file names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 def index_readme(text: str) -> str:
-    """Leaves links to the web and within the page as they are."""
+    """Replaces relative links; links to the web and within the page stay."""
     text = re.sub(r"^!\[[^\]]*\]\((?!https:)[^)]*\)\n+", "", text, flags=re.MULTILINE)
     return re.sub(r"\[([^\]]+)\]\((?!https:|#)([^)]+)\)", r"\1 (`\2`)", text)
 

@@ -1,4 +1,4 @@
-"""Makes notebooks of the gallery's scripts: ``python tools/notebooks.py [FOLDER]``, by default outputs/notebooks.
+"""Converts the gallery's scripts to notebooks: ``python tools/notebooks.py [FOLDER]``, by default outputs/notebooks.
 
 A line ``# %%`` begins a cell; comments right after it are its text. The docstring is the first text. A script that
 starts itself again as other processes (it reads ``__file__``) is written to a file by its notebook and run from there.
@@ -15,7 +15,7 @@ from typing import Any
 from gallery import EXAMPLES, NAMES, ROOT
 
 FOLDER = ROOT / "outputs" / "notebooks"
-# What inserts a picture below the last cell: scripts save theirs and print the path.
+# Shows the picture below the last cell: scripts save it and print its path.
 SHOW = "from IPython.display import SVG\n\nSVG(filename=str(path))"
 
 
@@ -44,7 +44,7 @@ def notebook(source: str, name: str) -> dict[str, Any]:
 
 
 def _cells(block: str) -> list[tuple[str, str]]:
-    """Text and code of what stands between two marks."""
+    """Text and code between two cell marks."""
     lines = block.strip("\n").splitlines()
     count = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
     text = "\n".join(line.removeprefix("#").strip() for line in lines[:count])

@@ -1,8 +1,8 @@
-"""Runs a slice of the tests with other versions of Python and of the dependencies: ``python tools/test_versions.py``.
+"""Runs some tests with other versions of Python and the dependencies: ``python tools/test_versions.py``.
 
-Each environment is a folder of its own below ``.venvs``. The oldest Python gets the lowest version of everything that
-pyproject.toml allows, the others get the versions of constraints.txt. A Python that is not here is left out and named.
-Builds of torch for GPUs, which is what the package index has for Linux, take 3 GB and 7 GB of disk each.
+Each environment is a folder in ``.venvs``. The oldest Python gets the lowest versions that pyproject.toml allows, the
+others get those of constraints.txt. A Python that is not installed is skipped with a message. The CUDA builds of torch,
+the default of the package index on Linux, take 3 GB to download and 7 GB of disk per environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PYTHONS = sorted(re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"])), key=lambda name: int(name[2:]))
-# All doctests, and tests of what depends on versions: layers and compilation, files of torch, the command line.
+# All doctests, and tests that depend on versions: layers and compilation, files of torch, the command line.
 SLICE = (
     "src",
     "tests/cli/test_figure.py",
@@ -47,7 +47,7 @@ NOT_INSTALLED = {"hatchling", "mypy", "ruff", "graphprism"}
 
 
 def find_python(version: str) -> str | None:
-    """An interpreter that runs, on the path or among those of pyenv."""
+    """A working interpreter on the path or in pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     candidates = [shutil.which(f"python{version}"), *sorted(map(str, pyenv.glob(f"versions/{version}.*/bin/python")))]
     for found in filter(None, candidates):
@@ -57,7 +57,7 @@ def find_python(version: str) -> str | None:
 
 
 def requirements(lowest: bool) -> list[str]:
-    """What the tests need, at the lowest version that is allowed, or as constraints.txt says."""
+    """Requirements of the tests, at the lowest allowed versions or at those of constraints.txt."""
     extras = PROJECT["optional-dependencies"]
     texts = [*PROJECT["dependencies"], *extras["demo"], *extras["experiments"], *extras["dev"]]
     pairs = [re.fullmatch(r"([\w-]+)(?:\[\w+\])?(?:>=([\d.]+))?.*", text).groups() for text in texts]
@@ -66,7 +66,7 @@ def requirements(lowest: bool) -> list[str]:
 
 
 def set_up(folder: Path, python: str, lowest: bool) -> None:
-    """Makes the environment, unless one with the same packages is there."""
+    """Creates the environment unless one with the same packages exists."""
     wanted = requirements(lowest)
     fixed = [] if lowest else ["--constraint", str(ROOT / "constraints.txt")]
     text = "\n".join(wanted) + ("" if lowest else (ROOT / "constraints.txt").read_text("utf-8"))
@@ -82,7 +82,7 @@ def set_up(folder: Path, python: str, lowest: bool) -> None:
 
 def run_slice(folder: Path, lowest: bool) -> tuple[int, str]:
     """Exit code and last line of pytest."""
-    # old packages warn of what newer ones will change
+    # old packages issue deprecation warnings
     warnings = ["-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning"] if lowest else []
     command = [folder / "bin" / "python", "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *warnings, *SLICE]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -103,7 +103,7 @@ def versions_in(folder: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pythons", nargs="*", default=PYTHONS, metavar="VERSION", help=f"of {', '.join(PYTHONS)}")
-    parser.add_argument("--folder", type=Path, default=ROOT / ".venvs", help="where the environments are made")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".venvs", help="folder of the environments")
     options = parser.parse_args()
     failed = False
     for version in options.pythons:

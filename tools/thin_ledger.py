@@ -1,8 +1,8 @@
-"""Joins ledgers and keeps of every finished run what tables and pictures show: a hundred epochs at six digits.
+"""Merges ledgers and thins histories of finished runs to about a hundred epochs at six digits.
 
     python tools/thin_ledger.py LEDGER... -o THIN
 
-Later lines of a run replace earlier ones, as in a ledger. Nothing is written where a score would change.
+Later lines of a run replace earlier ones, as in a ledger. Writes nothing if a score would change.
 """
 
 from __future__ import annotations

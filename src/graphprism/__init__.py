@@ -124,7 +124,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a package, or a name of one, at its first use: ``import graphprism`` alone does not wait for torch."""
+    """Imports packages lazily, at first use, so that ``import graphprism`` does not import torch."""
     if name in _PACKAGES:
         return import_module(f"graphprism.{name}")
     if name not in _NAMES:

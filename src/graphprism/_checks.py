@@ -1,4 +1,4 @@
-"""Checks on tensors that come from outside, with one message format: what must hold, and what came."""
+"""Checks of arguments, with one message format: what must hold, and what came."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-# Types that can be computed with: not those of eight bits, which torch only stores.
+# Dtypes with arithmetic: torch only stores the 8-bit ones.
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -62,13 +62,13 @@ def check_same_device(name: str, tensor: Tensor, other_name: str, other: Tensor)
 def check_range(name: str, tensor: Tensor, stop: int | None) -> None:
     """Raises `ValueError` unless every entry is in ``[0, stop)``, or not negative if ``stop`` is `None`.
 
-    Looks at the values: keep it out of hot paths.
+    Reads the values, which is a host-device sync on a GPU: keep it out of hot paths.
     """
     check_ranges({name: (tensor, stop)})
 
 
 def check_ranges(wanted: Mapping[str, tuple[Tensor, int | None]]) -> None:
-    """`check_range` for several tensors of one device, which is waited for once."""
+    """`check_range` for several tensors of one device, with one host-device sync."""
     filled = {name: (tensor, stop) for name, (tensor, stop) in wanted.items() if tensor.numel() > 0}
     if not filled:
         return
@@ -80,7 +80,7 @@ def check_ranges(wanted: Mapping[str, tuple[Tensor, int | None]]) -> None:
 
 
 def check_no_nan(name: str, tensor: Tensor) -> None:
-    """Raises `ValueError` if a floating-point tensor holds NaN. Looks at the values: keep it out of hot paths."""
+    """Raises `ValueError` if a floating-point tensor holds NaN. Reads the values: keep it out of hot paths."""
     if tensor.is_floating_point() and bool(tensor.isnan().any()):
         count = int(tensor.isnan().sum())
         raise ValueError(f"`{name}` must not hold NaN, got {count} NaN among {tensor.numel()} values")
@@ -89,10 +89,9 @@ def check_no_nan(name: str, tensor: Tensor) -> None:
 def guard_ranges(wanted: Mapping[str, tuple[Tensor, int]]) -> None:
     """`check_ranges` for a hot path: the same error on the CPU; on a CUDA device an assertion, without a sync.
 
-    The assertion is a kernel in the current stream, also in a stream that is captured. If it fails, the CUDA context
-    ends before any later kernel of the stream starts, so that nothing is read or written at a number out of range; the
-    error shows at the next sync. Compiled code has no values to look at: the operations that it consists of check
-    their own indices.
+    The assertion is a kernel in the current stream, also during capture. If it fails, the CUDA context is lost before
+    any later kernel of the stream starts, so that nothing is read or written out of range; the error is raised at the
+    next sync. A no-op under `torch.compile` and on the meta device; compiled operations check their own indices.
     """
     if torch.compiler.is_compiling():
         return
@@ -104,7 +103,7 @@ def guard_ranges(wanted: Mapping[str, tuple[Tensor, int]]) -> None:
         return
     for name, (tensor, stop) in filled.items():
         low, high = torch.aminmax(tensor)
-        # a number that the type cannot hold is below no entry of that type
+        # a bound beyond the range of the dtype cannot be compared in it, and holds for every entry
         holds = low >= 0 if stop > torch.iinfo(tensor.dtype).max else (low >= 0) & (high < stop)
         torch._assert_async(holds, f"`{name}` must hold numbers in [0, {stop})")
 
@@ -117,7 +116,7 @@ def check_channels(name: str, tensor: Tensor, channels: int) -> None:
 
 
 def check_dtype(name: str, tensor: Tensor, dtype: torch.dtype, owner: str) -> None:
-    """Raises `TypeError` unless ``tensor`` has the type of ``owner``; autocast makes both equal by itself."""
+    """Raises `TypeError` unless ``tensor`` has the dtype of ``owner``; autocast casts both."""
     if tensor.dtype != dtype and (tensor.is_meta or not torch.is_autocast_enabled(tensor.device.type)):
         raise TypeError(f"`{name}` must be {dtype} as {owner}, got {tensor.dtype}")
 
@@ -173,8 +172,8 @@ def check_share(name: str, value: object, *, below_one: bool = False) -> None:
 
 
 def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
-    """Raises `ValueError` unless ``value`` is one of ``allowed``, also where it has no hash."""
-    # a tuple: a dictionary would ask a list for its hash
+    """Raises `ValueError` unless ``value``, which may be unhashable, is one of ``allowed``."""
+    # a tuple: `in` on a mapping raises for an unhashable value
     if not any(type(value) is type(each) and value == each for each in tuple(allowed)):
         raise ValueError(f"`{name}` must be one of {list(allowed)}, got {value!r}")
 

@@ -1,4 +1,4 @@
-"""Packages that only some functions and commands need, and the extra of pyproject.toml that installs each."""
+"""Optional packages, and the extra of pyproject.toml that installs each."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class MissingExtraError(ImportError):
 
 @contextmanager
 def needs_extra(what: str) -> Iterator[None]:
-    """Surrounds imports of optional packages: where one is missing, an error says how to install it.
+    """Wraps imports of optional packages: a missing one raises an error with the command that installs it.
 
     Args:
         what: The subject of the sentence, such as ``"a picture"``.
 
     Raises:
-        MissingExtraError: A package of `EXTRAS` is missing. Other errors pass as they are.
+        MissingExtraError: A package of `EXTRAS` is missing. Other errors pass unchanged.
 
     >>> with needs_extra("a picture"):
     ...     raise ModuleNotFoundError(name="matplotlib.figure")

@@ -1,4 +1,4 @@
-"""Files shared by several processes: atomic writes, locks, claims and checksums, one of each."""
+"""Files shared by several processes: atomic writes, locks, claims and checksums."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_whole(path: Path, content: bytes | str, what: str = "checkpoints") -> 
         what: What is written, for the message of an error.
 
     Raises:
-        OSError: It cannot be written; one sentence names the folder.
+        OSError: It cannot be written; the message names the folder.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -44,7 +44,7 @@ def write_whole(path: Path, content: bytes | str, what: str = "checkpoints") -> 
 
 @contextmanager
 def whole_file(path: Path, what: str = "checkpoints") -> Iterator[IO[bytes]]:
-    """A binary file to write to that becomes ``path`` at the end, as `write_whole` does; for content made in parts."""
+    """Like `write_whole` for content made in parts: yields a binary file that replaces ``path`` on exit."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(path)
@@ -61,21 +61,21 @@ def whole_file(path: Path, what: str = "checkpoints") -> Iterator[IO[bytes]]:
 
 
 def not_writable(folder: Path, error: OSError, what: str = "checkpoints") -> OSError:
-    """The error in one sentence that names the folder and what to do."""
+    """An `OSError` whose message names the folder and what to do."""
     why = error.strerror or str(error)
     found = OSError(f"{folder}: cannot write {what} there ({why}); make room or name a folder that can be written")
-    found.errno = error.errno  # set afterwards: given to OSError, it would become part of the sentence
+    found.errno = error.errno  # set afterwards: passed to OSError, it would become part of the message
     return found
 
 
-# What a file may unpack to, whatever its size, and how many times its size if that is more: text and numbers shrink to
-# a third or a tenth, a gigabyte of zeros to a thousandth.
+# Limits of the unpacked size, in bytes and as a multiple of the file's size; the larger one applies. Text and numbers
+# compress to a third or a tenth, a gigabyte of zeros to a thousandth.
 _UNPACKED_BYTES = 256 << 20
 _UNPACKED_TIMES = 100
 
 
 def check_unpacked(unpacked: int, packed: int) -> None:
-    """Raises `ValueError` where a compressed file of ``packed`` bytes unpacks to more than any data does.
+    """Raises `ValueError` for a compression bomb: ``packed`` bytes that unpack to more than real data does.
 
     >>> check_unpacked(1 << 40, 1 << 20)
     Traceback (most recent call last):
@@ -88,7 +88,7 @@ def check_unpacked(unpacked: int, packed: int) -> None:
 
 
 class Gunzip(io.RawIOBase):
-    """The unpacked bytes of a gzip file; reading raises `ValueError` where there are more than `check_unpacked` allows.
+    """The unpacked bytes of a gzip file; reading raises `ValueError` beyond the limit of `check_unpacked`.
 
     Args:
         file: The compressed file, at its beginning.
@@ -100,14 +100,15 @@ class Gunzip(io.RawIOBase):
         claimed = int.from_bytes(file.read(4), "little")
         file.seek(0)
         self._file = gzip.GzipFile(fileobj=file)
-        # A file that claims too much, which one that was cut off does by chance, is unpacked before anyone parses it.
+        # The last four bytes claim the unpacked size; in a truncated file they are arbitrary. A claim beyond the limit
+        # is checked by unpacking once, before any parser sees the content.
         if claimed > max(_UNPACKED_BYTES, _UNPACKED_TIMES * self._packed):
             while self.read(1 << 20):
                 pass
             self._file.rewind()
 
     def readable(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -117,12 +118,12 @@ class Gunzip(io.RawIOBase):
         return count
 
     def tell(self) -> int:
-        """Bytes that were read, unpacked."""
+        """Number of unpacked bytes read so far."""
         return self._file.tell()
 
 
 def check_regular(path: Path) -> None:
-    """Raises `ValueError` where ``path`` is there and is no file: reading a pipe may wait for ever, a device never end.
+    """Raises `ValueError` if ``path`` exists but is no regular file: a read from a pipe can block for ever.
 
     >>> check_regular(Path("/dev/null"))
     Traceback (most recent call last):
@@ -181,12 +182,12 @@ def claim(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def _temporary(path: Path) -> Iterator[IO[bytes]]:
-    """A new file beside ``path``, locked while it is open so that others know its writer to be alive."""
+    """A new file beside ``path``; it is locked while open, which marks its writer as alive."""
     while True:
         beside = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
         try:
             with beside.open("xb") as file:
-                # Another writer may take it for stale and remove it between creation and lock.
+                # Between creation and lock another writer may consider it stale and remove it.
                 if try_lock(file) and _is_still(beside, file.fileno()):
                     yield file
                     return
@@ -198,19 +199,19 @@ def _temporary(path: Path) -> Iterator[IO[bytes]]:
 def _remove_stale(path: Path) -> None:
     """Removes temporary files of ``path`` that no living writer has locked."""
     for stale in path.parent.glob(f".{_escaped(path.name)}.*.tmp"):
-        # Removed or renamed meanwhile, not ours to remove, or locked: all of them are left alone.
+        # Errors are ignored: the file was removed or renamed meanwhile, belongs to another user, or is locked.
         with contextlib.suppress(OSError), stale.open("r+b") as file:
             if _lock(file, wait=False):
                 stale.unlink()
 
 
 def _escaped(name: str) -> str:
-    """A name as a pattern of `Path.glob` that matches it alone."""
+    """Escapes a name for `Path.glob`."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes a new name in ``folder`` durable; a no-op on systems that do not let a folder be opened."""
+    """Syncs the entries of ``folder`` to disk; a no-op on systems that cannot open a folder."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -220,7 +221,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether ``path`` still names the open file: the holder before removes it when it releases its claim."""
+    """Whether ``path`` still names the open file: the previous holder removes it when releasing its claim."""
     try:
         found, held = path.stat(), os.fstat(descriptor)
     except FileNotFoundError:
@@ -230,15 +231,15 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 _fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 _msvcrt: Any = import_module("msvcrt") if find_spec("msvcrt") else None
-# File systems without locks, such as some on a network.
+# File systems without locks, such as some network file systems.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
-# Windows locks bytes against reading and writing: one that no file reaches.
+# Locks of Windows are mandatory and cover bytes: lock one beyond the end of any file.
 _LOCKED_BYTE = 1 << 40
 _POLL_SECONDS = 0.02
 
 
 def _lock(file: IO[bytes], wait: bool) -> bool:
-    """Locks a file; False where the system has no locks, so that two processes may do the same work twice.
+    """Locks a file; False on a system without locks, where two processes may duplicate work.
 
     Raises:
         BlockingIOError: Another process holds it, and ``wait`` is False.

@@ -1,4 +1,4 @@
-"""Numbers, durations, scores and tables as text, one form of each; nothing is rounded into a larger claim."""
+"""Numbers, durations, scores and tables as text; rounding never overstates a result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MINUS = "−"
 
 
 def fixed(value: float | None, digits: int) -> str:
-    """With a given number of digits after the point; empty for None.
+    """A number with ``digits`` decimals; empty for None.
 
     >>> fixed(-0.1234, 2), fixed(498200, 0), fixed(None, 3)
     ('−0.12', '498,200', '')
@@ -130,7 +130,7 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def rich_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Table:
-    """The same for a terminal with colours."""
+    """The same as a renderable of `rich`."""
     with needs_extra("a coloured table"):
         from rich.markup import escape
         from rich.table import Table

@@ -1,4 +1,4 @@
-"""Data sets that are known by name, where each comes from and where it lies. Needs no torch."""
+"""Data sets known by name: their sources, tasks and location. Needs no torch."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from typing import Any
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """How to get a data set and what it is for.
+    """Source and task of a data set.
 
     Attributes:
-        loader: Class of `torch_geometric.datasets`, which fetches its raw files; `from_pyg` must know how to read
-            them. Empty for a set that is made here or from raw files.
+        loader: Class of `torch_geometric.datasets` that downloads its raw files, which `from_pyg` then reads. Empty
+            for a set that is generated or comes from raw files.
         arguments: Arguments of the loader besides ``root`` and, for a set of graphs, ``split``.
         task: See `graphprism.datasets.PackedDataset`.
         metric: See `graphprism.datasets.PackedDataset`.
         node_types: See `graphprism.datasets.PackedDataset`.
         edge_types: See `graphprism.datasets.PackedDataset`.
-        source: Where it comes from, in words.
+        source: Description of its origin.
         level: See `graphprism.datasets.PackedDataset`.
         directed: See `graphprism.datasets.PackedDataset`.
         num_classes: See `graphprism.datasets.PackedDataset`.
-        readout: How the paper makes one row of the rows of a graph: ``"sum"`` or ``"mean"``.
-        files: Raw files that `graphprism.datasets.from_raw` reads, where it is the way to get the set.
-        address: Where those files are published; of a set without loader and raw files, which only a packed file gives,
-            where its graphs are.
+        readout: Readout of the paper's networks: ``"sum"`` or ``"mean"``.
+        files: Raw files that `graphprism.datasets.from_raw` reads; empty for other sets.
+        address: URL of those files or, for a set that is only read from a packed file, of its graphs.
     """
 
     loader: str
@@ -56,7 +55,7 @@ def _nodes(
     address: str = "",
     **arguments: str,
 ) -> KnownDataset:
-    """A graph whose nodes have classes."""
+    """A graph with classes of nodes."""
     return KnownDataset(
         loader,
         arguments,
@@ -169,7 +168,7 @@ def named_folder(root: str | Path | None = None) -> Path | None:
 
 
 def find_name(name: str, folder: Path) -> str:
-    """The name as `DATASETS` or a packed file of ``folder`` spells it, whatever its case; itself where it is unknown.
+    """Finds the spelling of a name in `DATASETS` or among packed files, ignoring case; unknown names are unchanged.
 
     >>> find_name("Cora", Path("nowhere")), find_name("my own", Path("nowhere"))
     ('cora', 'my own')

@@ -15,13 +15,13 @@ from graphprism.results import RunResult, check_type, latest
 
 
 class Ledger:
-    """A file of results that only grows: one `RunResult` in JSON per line, as ``pandas.read_json(lines=True)`` reads.
+    """An append-only file of results: one `RunResult` as JSON per line, readable by ``pandas.read_json(lines=True)``.
 
-    Many processes may append at once. A line that a killed writer left unfinished is closed by the next one and is
-    skipped when reading.
+    Several processes may append concurrently. A line left incomplete by a killed writer is terminated by the next
+    writer and skipped by readers.
 
     Args:
-        path: The file; it and its folders are made by the first `append`.
+        path: The file; the first `append` creates it and its folders.
         fresh: Whether to ignore all results that are in the file now.
 
     >>> Ledger("no/such/file.jsonl").read()
@@ -34,15 +34,15 @@ class Ledger:
             self._ignored = max((number for number, _ in self._lines()), default=0)
 
     def append(self, result: RunResult) -> None:
-        """Adds a line that is on the disk when this returns; where that fails, the file stays as it was.
+        """Appends a line and syncs it to disk; if that fails, the file is left unchanged.
 
         Raises:
-            OSError: The file cannot be written, in one sentence.
+            OSError: The file cannot be written.
         """
         line = result.to_json().encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Opened for appending and unbuffered: the line goes out in one write, behind whatever others have written.
+            # Append mode, unbuffered: the line is one write, after the lines of other processes.
             with self.path.open("ab+", buffering=0) as file:
                 lock(file)
                 _append(file, line)
@@ -55,11 +55,11 @@ class Ledger:
         return [result for number, line in self._lines() if (result := self._parse(number, line)) is not None]
 
     def latest(self) -> dict[str, RunResult]:
-        """The newest result of every run by its key; a finished one before one that diverged."""
+        """The newest result of every run by its key; finished results take precedence over diverged ones."""
         return latest(self.read())
 
     def find(self, key: str) -> RunResult | None:
-        """The newest result of a run as in `latest`, parsing only lines that hold its key; None where there is none."""
+        """The newest result of a run as in `latest`, parsing only lines that contain its key; None without a result."""
         marked = ((number, line) for number, line in self._lines() if key.encode() in line)
         return latest(result for number, line in marked if (result := self._parse(number, line))).get(key)
 
@@ -87,7 +87,7 @@ class Ledger:
         return result
 
 
-# Fields of `graphprism.training.Run` by their type, for reading without torch; a test holds the two together.
+# Types of the fields of `graphprism.training.Run`, repeated here to avoid importing torch; a test compares the two.
 _NAMES = (
     *("dataset", "model", "split", "split_layers", "node_encoder", "activation", "head", "head_activation"),
     *("optimizer", "schedule", "precision", "start", "deviation", "options"),
@@ -108,13 +108,13 @@ RUN_TYPES: Mapping[str, Any] = {
 
 
 def _check_run(run: Mapping[str, Any]) -> None:
-    """Checks the types of the fields in `RUN_TYPES`; a run of another version may have fewer, and others."""
+    """Checks the types of the fields in `RUN_TYPES`; runs of other versions may lack some or have others."""
     for name, value in run.items():
         check_type(f"run.{name}", value, RUN_TYPES.get(name, Any))
 
 
 def is_node_run_0_1(run: Mapping[str, Any]) -> bool:
-    """Whether a run, as a line of a ledger holds it, is one on nodes of version 0.1, with a key by another rule."""
+    """Whether a run, as stored in a ledger, is a node run of version 0.1, whose key was computed differently."""
     return "fold" in run and "batch_size" not in run
 
 
@@ -124,7 +124,7 @@ def _append(file: IO[bytes], line: bytes) -> None:
         line = b"\n" + line
     try:
         left = memoryview(line)
-        while left:  # one write, unless the disk takes only a part
+        while left:  # one write, unless it was partial
             left = left[file.write(left) :]
         os.fsync(file.fileno())
     except OSError:

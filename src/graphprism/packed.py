@@ -1,6 +1,6 @@
-"""The packed form of graphs: arrays of one graph or of many in one .npz file, opened and checked.
+"""The packed format: arrays of one graph or of many in one .npz file, opened and checked.
 
-A problem is a `ValueError` that does not name the file; who reads the file adds its name.
+Errors are `ValueError`s that do not name the file; the caller adds its name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 
 _MOST_NODES = 1 << 48
-# Nodes that a file without features may have beside the ends of its edges: they cost it no bytes, and memory later.
+# Isolated nodes that a file without features may declare: they take no bytes in the file, but memory later.
 _SPARE_NODES = 10_000_000
-# What numpy and zipfile were seen to raise on changed bytes; a wrong size in a header asks for too much memory.
+# Errors that numpy and zipfile raise on corrupt files; a wrong size in a header ends in a MemoryError.
 _DAMAGE = (
     ValueError,
     OSError,
@@ -42,10 +42,10 @@ _DAMAGE = (
 
 
 def open_arrays(path: Path, keys: Iterable[str]) -> Arrays:
-    """Those of ``keys`` that the file holds, read in full; nothing in the file is executed."""
+    """Reads those of ``keys`` that the file holds, in full, without executing anything in it."""
     check_regular(path)
     try:
-        # Opened here: numpy leaves a file open that it finds to be no archive.
+        # Opened here: numpy leaks the handle of a file that is no archive.
         with path.open("rb") as raw:
             if not zipfile.is_zipfile(raw):  # numpy would also read a single array
                 raise ValueError("it is no zip archive")
@@ -69,9 +69,9 @@ def _read_arrays(raw: IO[bytes], keys: Iterable[str], size: int) -> Arrays:
 
 
 def graph_sizes(arrays: Arrays) -> tuple[Array, Array]:
-    """Checks ``edge_index`` (2, E) and the sizes; gives nodes and edges of each graph, (G,) and (G,).
+    """Checks ``edge_index`` (2, E) and the sizes; returns the numbers of nodes and edges of each graph, (G,) and (G,).
 
-    Without ``num_nodes`` there is one graph, as large as ``x`` has rows.
+    Without ``num_nodes`` there is one graph, with one node per row of ``x``.
     """
     edge_index = arrays.get("edge_index")
     if edge_index is None or edge_index.ndim != 2 or len(edge_index) != 2 or edge_index.dtype.kind not in "iu":
@@ -83,7 +83,7 @@ def graph_sizes(arrays: Arrays) -> tuple[Array, Array]:
 
 
 def check_rows(key: str, array: Array, rows: int) -> None:
-    """Raises unless ``array`` holds numbers of at most 8 bytes in so many rows."""
+    """Raises unless ``array`` holds numbers of at most 8 bytes in ``rows`` rows."""
     if array.ndim == 0 or len(array) != rows or array.dtype.kind not in "biuf":
         raise ValueError(f"`{key}` must hold numbers in {rows} rows, got shape {list(array.shape)}")
     if array.dtype.itemsize > 8:
@@ -91,7 +91,7 @@ def check_rows(key: str, array: Array, rows: int) -> None:
 
 
 def check_booleans(name: str, array: Array) -> None:
-    """Raises unless the booleans of an array are bytes 0 and 1; numpy and torch count on it when they size memory."""
+    """Raises unless booleans are stored as bytes 0 and 1, which numpy and torch rely on when they allocate memory."""
     if array.dtype.kind == "b" and array.size and int(array.view(np.uint8).max()) > 1:
         raise ValueError(f"{name} must hold booleans stored as 0 or 1, got {int(array.view(np.uint8).max())}")
 
@@ -105,7 +105,7 @@ def _sizes(arrays: Arrays, num_edges: int) -> tuple[Array, Array]:
     if nodes.size == 0 or nodes.ndim != 1 or nodes.shape != edges.shape or not whole:
         raise ValueError("must hold `x`, or whole numbers `num_nodes` and `num_edges` of the same shape [G]")
     nodes, edges = nodes.astype(np.int64), edges.astype(np.int64)
-    # Sums of sizes that are too large would wrap around, and could come out right.
+    # Sums of huge sizes overflow, and could then agree by accident.
     if nodes.min() < 0 or nodes.max() > _MOST_NODES // nodes.size:
         raise ValueError(f"`num_nodes` must be whole numbers that fit into memory, got {nodes.min()} to {nodes.max()}")
     if "x" not in arrays and nodes.sum() > 2 * num_edges + _SPARE_NODES:

@@ -1,10 +1,10 @@
-"""How runs are trained unless told otherwise, as plain values by the names of `Run`; loads no torch."""
+"""Default hyper-parameters of runs, by data set and field of `Run`. Needs no torch."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# The defaults of `graphprism.training.Run`: the paper's protocol on ZINC. A test holds the two together.
+# The defaults of `graphprism.training.Run`: the paper's protocol on ZINC. A test compares the two.
 PROTOCOL: dict[str, Any] = {
     "split": "degree",
     "layers": 8,
@@ -30,8 +30,8 @@ PROTOCOL: dict[str, Any] = {
     "epochs": 400,
     "precision": "float32",
 }
-# Defaults of one data set that differ from the protocol. `molecules` is for trying things out: both models end within a
-# minute on two cores. Relations start apart where they do in the paper, and on molecules like the paper's.
+# Defaults of single data sets that differ from the protocol. `molecules` is for first trials: both models finish within
+# a minute on two cores. Relations start independently where they do in the paper, and on the generated molecules.
 DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
     "molecules": {
         "layers": 6,
@@ -48,8 +48,8 @@ DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-# Data sets with targets of nodes: the whole graph at once, early stopping by validation. Undirected graphs take the
-# usual recipe of citation graphs, directed ones that of Dir-GNN on Chameleon.
+# Data sets with node targets: full batch, early stopping by validation. Undirected graphs use the usual recipe for
+# citation graphs, directed ones that of Dir-GNN on Chameleon.
 NODE_PROTOCOL: dict[str, Any] = {
     "layers": 2,
     "width": 64,
@@ -101,11 +101,11 @@ def protocol(name: str, level: str, directed: bool, scaled: bool = False) -> dic
     found = dict(DIRECTED_PROTOCOL if directed else NODE_PROTOCOL)
     if level == "link":  # weight decay pulls all inner products to 0: AUROC 0.76 instead of 0.93 on Cora
         found["weight_decay"] = 0.0
-    if scaled:  # features with a mean of 0, whose sum says nothing
+    if scaled:  # standardised features: a row has no meaningful sum
         found["row_normalise"] = False
     return found
 
 
 def plain_model(level: str, directed: bool) -> str:
-    """The plain model that is trained unless another is named."""
+    """The default model without a split."""
     return "dir-gcn" if level != "graph" and directed else "gcn"

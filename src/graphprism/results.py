@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-# What a user may ask for: the kind of device, and the engine that trains.
+# Values of the options ``accelerator`` and ``engine``.
 ACCELERATORS = ("auto", "cpu", "cuda")
 ENGINES = ("auto", "eager", "lockstep")
 
@@ -22,8 +22,8 @@ class Score:
 
     Attributes:
         mean: The mean.
-        deviation: Standard deviation with ``ddof=1``; None where there is one run or none was published.
-        count: Number of runs behind it, where known.
+        deviation: Standard deviation with ``ddof=1``; None for a single run, or if none was published.
+        count: Number of runs, where known.
     """
 
     mean: float
@@ -32,7 +32,7 @@ class Score:
 
     @classmethod
     def of(cls, values: list[float]) -> Score | None:
-        """The score of these runs; None of no runs.
+        """Mean and deviation of the values; None for an empty list.
 
         >>> Score.of([1.0, 2.0, 3.0])
         Score(mean=2.0, deviation=1.0, count=3)
@@ -41,7 +41,7 @@ class Score:
             return None
         try:
             mean, deviation = _mean_and_deviation(values)
-        except OverflowError:  # of runs that diverged: squares, or the sum, leave the range of floats
+        except OverflowError:  # runs that diverged: squares, or the sum, overflow
             scale = max(map(abs, values))
             mean, deviation = (scale * each for each in _mean_and_deviation([value / scale for value in values]))
         return cls(mean, None if len(values) == 1 else deviation, len(values))
@@ -64,21 +64,21 @@ class RunResult:
         status: ``"finished"``, ``"diverged"`` where the loss was not a finite number, or ``"stopped"`` early by
             ``on_epoch``.
         metric: Name of the scores, such as ``"mae"``.
-        larger_is_better: Of the scores.
+        larger_is_better: Whether larger scores are better.
         history: One list per column with one number per epoch: ``lr``, ``train_loss``, ``train``, ``val``, ``test``
-            (scores) and ``seconds``. A number that was not taken is None.
-        best_epoch: Epoch of the best validation score, counted from 1; None where there is none.
-        parameters: Number of parameters that are trained.
+            (scores) and ``seconds``; None where it was not measured.
+        best_epoch: Epoch of the best validation score, counted from 1; None without a validation score.
+        parameters: Number of trainable parameters.
         width: Channels of a hidden layer.
         step_ms: Median time of a training step, in milliseconds; of a run that shared the device, its share.
         seconds: Time of the run; of a run that shared the device, its share.
-        engine: What ran it: one of `ENGINES` but ``"auto"``.
-        hardware: What it ran on: ``device``, ``name``, ``count``, ``runs_at_once``.
+        engine: Engine that trained it: one of `ENGINES` except ``"auto"``.
+        hardware: ``device``, ``name``, ``count`` and ``runs_at_once``.
         versions: Versions of the packages that can affect results.
-        commit: Commit of the source, where known; ends in ``+`` where it was changed since.
+        commit: Commit of the source, where known; ends in ``+`` if there were uncommitted changes.
         data: SHA-256 fingerprint of the data set; None where it is unknown.
         finished_at: ISO time in UTC.
-        extra: Anything else worth keeping, such as the scores of a look-up without parameters.
+        extra: Further numbers, such as the scores of the look-up baseline.
     """
 
     key: str
@@ -114,8 +114,8 @@ class RunResult:
         """One line; numbers that are not finite become null.
 
         Args:
-            thin: whether to keep about a hundred epochs, with the best and those of the best training, at six digits:
-                as much as tables and pictures show. Read back, the other epochs are None.
+            thin: whether to keep only about a hundred epochs, among them those of the best validation, training score
+                and loss, at six digits: enough for tables and plots. Read back, the other epochs are None.
         """
         values = asdict(self)
         if thin:
@@ -124,7 +124,7 @@ class RunResult:
 
     @classmethod
     def from_json(cls, line: str) -> RunResult:
-        """Reads `to_json` back; columns of a later version are left out.
+        """Reads `to_json` back; unknown fields of later versions are ignored.
 
         Raises:
             ValueError: It is no JSON, or a field is missing or not of its type.
@@ -144,12 +144,12 @@ class RunResult:
 # Epochs that a thinned history keeps at most, beside the chosen few: every k-th, k a power of two, so that runs of
 # different lengths have epochs in common.
 _KEPT_EPOCHS = 128
-# Far more than anyone trains: a line of a ledger cannot make a reader fill the memory.
+# Far more than anyone trains; bounds the memory that a line of a ledger can claim.
 _MOST_EPOCHS = 1_000_000
 
 
 def _thinned(result: RunResult) -> dict[str, list[Any]]:
-    """The columns at few epochs, and these epochs as column ``epoch``, counted from 1; the last is always there."""
+    """The columns at a subset of epochs, which always has the last; column ``epoch`` holds them, counted from 1."""
     columns = {name: values for name, values in result.history.items() if values}
     last = max(map(len, columns.values()), default=0)
     step = 1
@@ -174,7 +174,7 @@ def _at(values: list[float | None], epoch: int) -> float | None:
 
 
 def _spread(history: dict[str, Any]) -> dict[str, Any]:
-    """A history that `_thinned` made, with None at the epochs that it left out."""
+    """Inverse of `_thinned`, with None at the dropped epochs."""
     columns = dict(history)
     epochs = columns.pop("epoch")
     if not isinstance(epochs, list) or not all(isinstance(each, int) and 1 <= each <= _MOST_EPOCHS for each in epochs):
@@ -189,7 +189,7 @@ def _spread(history: dict[str, Any]) -> dict[str, Any]:
 
 
 def latest(results: Iterable[RunResult]) -> dict[str, RunResult]:
-    """The newest result of every run by its key, given the oldest first; a finished one before one that diverged."""
+    """The newest result by key, from results in order of age; finished results take precedence over diverged ones."""
     found: dict[str, RunResult] = {}
     for result in results:
         before = found.get(result.key)
@@ -199,18 +199,18 @@ def latest(results: Iterable[RunResult]) -> dict[str, RunResult]:
 
 
 class CellStatus(str, Enum):
-    """Where the number of a cell comes from, or why there is none of ours."""
+    """Origin of our number in a cell, or why there is none."""
 
-    MEASURED = "measured"  # by the published protocol
-    OTHER_PROTOCOL = "other-protocol"  # the gap says nothing about the published number
-    QUOTED = "quoted"  # never run here
+    MEASURED = "measured"  # with the published protocol
+    OTHER_PROTOCOL = "other-protocol"  # not comparable with the published number
+    QUOTED = "quoted"  # published only, never run here
     NOT_RUN = "not-run"
     NO_DATA = "no-data"
     DIVERGED = "diverged"  # all of its runs
 
     @property
     def label(self) -> str:
-        """For the notes below a table; empty where there is nothing to say."""
+        """Text for the notes below a table; may be empty."""
         return _STATUS_LABELS[self]
 
     @classmethod
@@ -252,9 +252,9 @@ class Cell:
         ours: Our score; None where nothing has run.
         paper: The published score, quoted; None where there is none.
         seconds: Time of all runs behind ours.
-        note: What to know about it beside its status.
-        runs: Keys of the runs behind it.
-        status: Where its number comes from; a cell without ours is not run unless it says why.
+        note: Remark beside its status.
+        runs: Keys of its runs.
+        status: Origin of our number; ``NOT_RUN`` by default for a cell without one.
     """
 
     row: str
@@ -283,12 +283,12 @@ class TableResult:
     Attributes:
         name: What `graphprism reproduce` calls it.
         title: In words.
-        source: Where the published numbers stand.
+        source: Citation of the published numbers.
         rows: Names of rows, in order.
         columns: Names of columns, in order.
         cells: Those that exist, in any order.
         unit: Such as ``"MAE"``.
-        larger_is_better: Of the scores; None where neither is (numbers of parameters).
+        larger_is_better: Whether larger scores are better; None where neither is (numbers of parameters).
         digits: How many digits after the point to show.
         notes: Sentences below the table.
     """
@@ -305,7 +305,7 @@ class TableResult:
     notes: tuple[str, ...] = ()
 
     def cell(self, row: str, column: str) -> Cell | None:
-        """The cell at a place; None where the table has none."""
+        """The cell of a row and column; None where the table has none."""
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
     def to_json(self) -> str:
@@ -314,7 +314,7 @@ class TableResult:
 
     @classmethod
     def from_json(cls, text: str) -> TableResult:
-        """Reads `to_json` back; tables from before `CellStatus` as well.
+        """Reads `to_json` back, also tables written before `CellStatus` existed.
 
         Raises:
             ValueError: It is no JSON, or a field is missing or not of its type.
@@ -349,7 +349,7 @@ def _tuple(value: Any) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """The same with None in place of NaN and infinity."""
+    """Replaces NaN and infinity by None, recursively."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -357,30 +357,30 @@ def finite(value: Any) -> Any:
     return [finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-# Deeper than any result; Python ends at about a thousand.
+# Deeper than any result, far below Python's recursion limit.
 _DEEPEST = 20
-# Whole numbers from here on have no float.
+# Integers from about here on overflow a float.
 _LARGEST = 1 << 1000
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text.
+    """Parses JSON from an untrusted file.
 
     Raises:
-        ValueError: It is none, is nested too deeply, or holds text that has no UTF-8.
+        ValueError: It is not JSON, is nested too deeply, or holds text that UTF-8 cannot encode.
     """
     try:
         value = json.loads(text)
     except RecursionError:
         raise ValueError(f"JSON must be nested at most {_DEEPEST} deep") from None
     _check_plain(value, _DEEPEST)
-    if "\\u" in text:  # half a surrogate pair
+    if "\\u" in text:  # raises for a lone surrogate
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
 def _check_plain(value: Any, left: int) -> None:
-    """Looks at the entries of long lists only by their types: most of a ledger are lists of floats."""
+    """Checks depth and integers; lists of floats, most of a ledger, are checked by the set of their types."""
     if left < 0:
         raise ValueError(f"JSON must be nested at most {_DEEPEST} deep")
     if type(value) is int and abs(value) >= _LARGEST:
@@ -437,7 +437,7 @@ _Data = TypeVar("_Data", bound="RunResult | TableResult | Cell | Score")
 
 
 def _checked(cls: type[_Data], values: Mapping[str, Any]) -> _Data:
-    """An object of a data class; fields it does not know are left out."""
+    """An object of a data class; unknown fields are ignored."""
     kinds = field_types(cast("Any", cls))
     known = {name: value for name, value in values.items() if name in kinds}
     for name, value in known.items():

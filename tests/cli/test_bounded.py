@@ -24,7 +24,9 @@ def test_parse_numbers_refuses_more_than_can_be_run(text):
 
 @pytest.mark.parametrize("text", ["9" * 19, "0.." + "9" * 5000, "9" * 5000])
 def test_parse_numbers_refuses_numbers_beyond_64_bits(text):
-    with pytest.raises(ValueError, match=r"^`seeds` must be such as 0, 0\.\.8 or 0,1,5, got '[09.]{1,60}'$"):
+    with pytest.raises(
+        ValueError, match=r"^`seeds` must be numbers or ranges such as 0, 0\.\.8 or 0,1,5, got '[09.]{1,60}'$"
+    ):
         parse_numbers("seeds", text)
 
 

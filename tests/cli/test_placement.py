@@ -31,7 +31,10 @@ def test_gpu_leaves_the_choice_to_the_engine():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"engine": "lockstep", "accelerator": "auto", "nodes": 2}, "`engine` must be auto or eager without one CUDA"),
+        (
+            {"engine": "lockstep", "accelerator": "auto", "nodes": 2},
+            "`engine` must be auto or eager unless all runs share one CUDA",
+        ),
         ({"accelerator": "cuda", "devices": torch.cuda.device_count() + 2}, "are asked for"),
         ({"accelerator": "cuda", "devices": torch.cuda.device_count() + 1}, "`accelerator` must be auto or cpu"),
     ],

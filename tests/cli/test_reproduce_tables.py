@@ -263,7 +263,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(warm_python, data, tmp_path):
     _, errors = process.communicate()
     assert process.returncode == 130, errors
     lines = errors.strip().splitlines()
-    assert lines[-1] == "stopped; the same command goes on"
+    assert lines[-1] == "stopped; the same command resumes"
     skipped = f"warning: {tmp_path / 'ledger.jsonl'}, line 1: skipped, it does not hold a whole result"
     assert sum(line.startswith(skipped) for line in lines) == 1
     assert not (tmp_path / "tables").exists()

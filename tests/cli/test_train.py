@@ -121,7 +121,7 @@ def test_every_option_reaches_the_run(data, out):
     assert Run.from_dict(result.run) == Run(
         **SMALL_RUN, **said, **more, model="mrs-sage", residual=True, lr=0.01, seed=5
     )
-    network = "2 layers, residual, jk max, pe 2, batch norm, relations start apart, dropout 0.1, width 8"
+    network = "2 layers, residual, jk max, pe 2, batch norm, independent start, dropout 0.1, width 8"
     assert f"mrs-sage by core: {network}" in done.stdout
 
 
@@ -161,7 +161,7 @@ def test_several_rates_and_seeds(data, out):
         (["--norm", "nix"], "nix"),
         (["--layers", "0"], "`layers` must be at least 1, got 0"),
         (["--lr", "0"], "`lr` must be above 0"),
-        (["--seeds", "8..0"], "`seeds` must be such as 0, 0..8 or 0,1,5, got '8..0'"),
+        (["--seeds", "8..0"], "`seeds` must be numbers or ranges such as 0, 0..8 or 0,1,5, got '8..0'"),
         (["--engine", "lockstp"], "did you mean lockstep?"),
         (["--engine", "lockstep"], "`engine` must be auto or eager"),
         (["--accelerator", "tpu"], "`accelerator` must be one of auto, cpu, cuda, got 'tpu'"),
@@ -223,7 +223,7 @@ def test_interrupted_run_goes_on(warm_python, data, out):
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130
-    found = re.fullmatch(r"(?:.*\n)*.*: stopped after epoch (\d+); the same command goes on\n", said)
+    found = re.fullmatch(r"(?:.*\n)*.*: stopped after epoch (\d+); the same command resumes\n", said)
     assert found, said
     assert "Traceback" not in said
     assert not (out / "ledger.jsonl").exists()
@@ -243,4 +243,4 @@ def test_interrupted_before_the_first_epoch(warm_python, tmp_path, out):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130
-    assert said == "stopped before an epoch was finished; the same command begins at the same place\n"
+    assert said == "stopped before an epoch was finished; the same command starts at the same place\n"

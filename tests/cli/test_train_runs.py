@@ -89,9 +89,9 @@ def test_wrong_seeds(text):
     [
         ({"model": "mrs-gnc"}, "got 'mrs-gnc'; did you mean mrs-gcn?"),
         ({"model": "GCN"}, "did you mean gcn?"),
-        ({"model": "gcn,"}, "`model` must be one or several between commas"),
+        ({"model": "gcn,"}, "`model` must be one or several values, comma-separated"),
         ({"model": "xyz"}, "pyg-rgcn, got 'xyz'"),
-        ({"lr": "fast"}, "`lr` must be numbers between commas, got 'fast'"),
+        ({"lr": "fast"}, "`lr` must be comma-separated numbers, got 'fast'"),
         ({"lr": "0.1,-1"}, "`lr` must be above 0"),
         ({"layers": 0}, "`layers` must be at least 1"),
         ({"precision": "int8"}, "`precision` must be one of"),

@@ -10,9 +10,9 @@ from graphprism._extras import MissingExtraError, needs_extra
 
 
 def main() -> None:
-    """Runs ``graphprism``; where a package is missing, an error names it."""
+    """Runs ``graphprism``; an error names a missing package."""
     with exit_on_missing_extra("the command line"):
-        # Commands print with rich and load it when they are called, which is too late to say that it is missing.
+        # Commands import rich lazily, too late for this error.
         import rich  # noqa: F401
 
         from graphprism.cli.app import app
@@ -22,7 +22,7 @@ def main() -> None:
 
 @contextmanager
 def exit_on_missing_extra(what: str = "this command") -> Iterator[None]:
-    """Prints the package that is missing and the command that installs it; exit code 2."""
+    """Prints the missing package and the command that installs it; exit code 2."""
     try:
         with needs_extra(what):
             yield

@@ -22,19 +22,19 @@ def advise(
         str, typer.Argument(metavar="DATASET", help="A name that `graphprism data list` shows, or FILE.npz.")
     ],
     split: Annotated[
-        list[str] | None, typer.Option(help="A split to try; once for each. Without it those that the data suggests.")
+        list[str] | None, typer.Option(help="A split to try; may be repeated. Default: those that suit the data.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The plain model, such as gcn or sage.")] = None,
     layers: Annotated[int | None, typer.Option(help="Number of convolutions.")] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="What the trial may take; 0 runs none.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0, help="Time limit of the trial in seconds; 0 skips it.")] = 60.0,
     accelerator: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Data = None,
 ) -> None:
-    """Say which split to train with, or none: certificate, cost and a short paired trial.
+    """Recommend a split to train with, or none: certificate, cost and a short paired trial.
 
-    The plain model and the splits are trained with the same seeds, on a part of the data where it is large. Ends in one
-    recommendation with its evidence and its confidence, and in what was not tested.
+    The plain model and the splits are trained with the same seeds, on a subset of the data if it is large. Prints one
+    recommendation with its evidence and confidence, and lists what was not tested.
     """
     with exit_on_user_error():
         dataset, found = train_data(dataset, data)
@@ -49,7 +49,7 @@ def advise(
 
 
 def _command(run: Run) -> str:
-    """The line for the shell that trains a run and its plain partner."""
+    """The shell command that trains a run and its plain partner."""
     convolution = CONVOLUTIONS[run.model]
     models = f"{convolution.partner},{run.model}" if convolution.relational else run.model
     options = ["--dataset", run.dataset, "--model", models, "--layers", str(run.layers)]

@@ -11,20 +11,20 @@ from graphprism import __version__
 
 
 class LazyGroup(TyperGroup):
-    """Takes a registered function for one that imports and returns the command: a function, or a `typer.Typer`.
+    """Loads commands lazily: a registered function imports and returns the command, a function or a `typer.Typer`.
 
-    Lists of commands, ``--version`` and misspelt names so do not wait for torch. The docstring of a registered function
-    is shown in the list, and has to be the first sentence of the command's own.
+    Thus the list of commands, ``--version`` and misspelt names do not import torch. The list shows the docstring of the
+    registered function, which must be the first sentence of the command's own.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command itself, loaded."""
+        """Resolves and loads the command."""
         name, listed, rest = super().resolve_command(ctx, args)
         return name, None if listed is None or listed.callback is None else load(listed.name, listed.callback()), rest
 
 
 def load(name: str | None, found: Any) -> Any:
-    """The command of a function or of an application, as it is below a group."""
+    """The command of a function or of a `typer.Typer`, as a member of a group."""
     parent = typer.Typer(callback=lambda: None)
     if isinstance(found, typer.Typer):
         parent.add_typer(found, name=name)
@@ -38,7 +38,7 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Split the edges of a graph into relations and keep deep graph networks from collapsing to one signal.",
     no_args_is_help=True,
-    # Names of commands, and with them of tables and figures, are the same in any case.
+    # Names of commands, tables and figures are case-insensitive.
     context_settings={"token_normalize_func": str.lower},
     pretty_exceptions_enable=False,
 )
@@ -53,7 +53,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options before the command; typer prints the help of `app` instead of this line."""
@@ -61,7 +61,7 @@ def options(
 
 @app.command()
 def inspect() -> Any:
-    """Say which splits distinguish the nodes of a graph or a dataset, and what is proven about them."""
+    """Show which splits distinguish the nodes of a graph or a data set, with certificates."""
     from graphprism.cli.inspect import inspect
 
     return inspect
@@ -69,7 +69,7 @@ def inspect() -> Any:
 
 @app.command()
 def advise() -> Any:
-    """Say which split to train with, or none: certificate, cost and a short paired trial."""
+    """Recommend a split to train with, or none: certificate, cost and a short paired trial."""
     from graphprism.cli.advise import advise
 
     return advise
@@ -77,7 +77,7 @@ def advise() -> Any:
 
 @app.command()
 def split() -> Any:
-    """Split the edges of a file that does not fit into memory into relations."""
+    """Split the edges of a file into relations, also if they do not fit into memory."""
     from graphprism.cli.split import split
 
     return split
@@ -93,7 +93,7 @@ def train() -> Any:
 
 @app.command()
 def estimate() -> Any:
-    """Say how much memory and time runs will take, by timing a few of their steps."""
+    """Estimate the memory and time of runs by timing a few of their steps."""
     from graphprism.cli.estimate import estimate
 
     return estimate
@@ -101,7 +101,7 @@ def estimate() -> Any:
 
 @app.command()
 def tune() -> Any:
-    """Search for good settings with Optuna: trials that fall behind on validation are stopped early."""
+    """Search hyper-parameters with Optuna; trials with poor validation scores are stopped early."""
     from graphprism.cli.tune import tune
 
     return tune
@@ -109,7 +109,7 @@ def tune() -> Any:
 
 @app.command()
 def predict() -> Any:
-    """Predict new graphs, nodes or links with a trained run, and write a CSV file."""
+    """Predict new graphs, nodes or links with a trained model, and write a CSV file."""
     from graphprism.cli.predict import predict
 
     return predict
@@ -133,7 +133,7 @@ def figure() -> Any:
 
 @app.command()
 def data() -> Any:
-    """Find, fetch, pack and check data sets."""
+    """List, download, import, pack and verify data sets."""
     from graphprism.cli.data import app
 
     return app
@@ -141,7 +141,7 @@ def data() -> Any:
 
 @app.command()
 def report() -> Any:
-    """Make one HTML page of all results: tables beside the paper's, loss curves and every run."""
+    """Write one HTML page of all results: tables beside the paper's, loss curves and every run."""
     from graphprism.cli.report import report
 
     return report
@@ -149,7 +149,7 @@ def report() -> Any:
 
 @app.command()
 def play() -> Any:
-    """Write a page to play with: signals on a graph through up to 128 layers, with and without a split."""
+    """Write an interactive page: signals on a graph through up to 128 layers, with and without a split."""
     from graphprism.cli.play import play
 
     return play
@@ -157,7 +157,7 @@ def play() -> Any:
 
 @app.command()
 def doctor() -> Any:
-    """Print versions, devices, which backends run here and why others do not."""
+    """Print versions, devices and backends, and why a backend is not available."""
     from graphprism.cli.doctor import doctor
 
     return doctor

@@ -16,12 +16,12 @@ from graphprism.known import DATASETS, KnownDataset, data_folder, find_name
 if TYPE_CHECKING:
     from graphprism.datasets import PackedDataset
 
-app = typer.Typer(help="Find, fetch, pack and check data sets.", no_args_is_help=True)
+app = typer.Typer(help="List, download, import, pack and verify data sets.", no_args_is_help=True)
 
 
 @app.command(name="list")
 def list_datasets(data: Data = None) -> None:
-    """List the data sets that are known by name or lie in the folder of data sets."""
+    """List the data sets that are known by name or packed in the data folder."""
     folder = data_folder(data)
     table = Table("name", "level", "task", "metric", "packed", "source", title=f"Data sets in or for {folder}")
     files = {path.stem: path for path in sorted(folder.glob("*.npz"))}
@@ -43,7 +43,7 @@ def pack(
     ],
     data: Data = None,
 ) -> None:
-    """Write a data set to NAME.npz in the folder of data sets; fetched by PyG, or read from its raw files there."""
+    """Pack a data set into NAME.npz in the data folder, from PyG's download or from raw files in that folder."""
     with exit_on_user_error():
         from graphprism.datasets import load
         from graphprism.datasets.load import packed_path
@@ -73,49 +73,54 @@ def import_files(
         ),
     ],
     target: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="What to predict: a column, or several between commas.")
+        str | None, typer.Option(metavar="COLUMNS", help="Target column, or several, comma-separated.")
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(metavar="regression|binary|multiclass|multilabel|link", show_default="what the target is"),
+        typer.Option(metavar="regression|binary|multiclass|multilabel|link", show_default="inferred from the target"),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(help="mae, rmse, auroc, ap, accuracy, f1, hits@50, ...", show_default="the usual one")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What to call the set.", show_default="as PATH")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="that of PATH")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE.npz", help="Where to.", show_default="folder of data sets"),
+        typer.Option(
+            "--out", "-o", metavar="FILE.npz", help="File to write.", show_default="NAME.npz in the data folder"
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is there and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Describe the data and write nothing.")] = False,
     nodes: Annotated[str | None, _column("File of nodes.", _FILES)] = None,
     edges: Annotated[str | None, _column("File of edges.", _FILES)] = None,
     graphs: Annotated[str | None, _column("File of graphs.", _FILES)] = None,
     id: Annotated[str | None, _column("Id of a node.")] = None,
-    source: Annotated[str | None, _column("Where an edge begins.")] = None,
-    destination: Annotated[str | None, _column("Where an edge ends.")] = None,
+    source: Annotated[str | None, _column("Source node of an edge.")] = None,
+    destination: Annotated[str | None, _column("Destination node of an edge.")] = None,
     graph: Annotated[str | None, _column("Graph of a node.")] = None,
     graph_id: Annotated[str | None, _column("Id of a graph.")] = None,
-    drop: Annotated[str, typer.Option(metavar="NAMES", help="No features.", rich_help_panel=_COLUMNS)] = "",
+    drop: Annotated[str, typer.Option(metavar="NAMES", help="Columns to ignore.", rich_help_panel=_COLUMNS)] = "",
     category: Annotated[
-        str, typer.Option(metavar="NAMES", help="Categories, although they are numbers.", rich_help_panel=_COLUMNS)
+        str, typer.Option(metavar="NAMES", help="Numeric columns to treat as categories.", rich_help_panel=_COLUMNS)
     ] = "",
     directed: Annotated[
         bool | None,
-        typer.Option("--directed/--undirected", help="Edges go one way, or both.", rich_help_panel=_COLUMNS),
+        typer.Option("--directed/--undirected", help="Whether edges are directed.", rich_help_panel=_COLUMNS),
     ] = None,
     scale_target: Annotated[
-        bool, typer.Option("--scale-target", help="Train on (target - mean) / deviation.", rich_help_panel=_COLUMNS)
+        bool, typer.Option("--scale-target", help="Standardise the target for training.", rich_help_panel=_COLUMNS)
     ] = False,
     fold: Annotated[str | None, _column("train, valid, test, or numbers from 0.", _FOLDS)] = None,
     shares: Annotated[
-        str, typer.Option(metavar="NUMBERS", help="Of folds that are drawn.", rich_help_panel=_FOLDS)
+        str,
+        typer.Option(
+            metavar="NUMBERS", help="Shares of training, validation and test for drawn folds.", rich_help_panel=_FOLDS
+        ),
     ] = "0.8,0.1,0.1",
-    folds: Annotated[int, typer.Option(min=1, help="Divisions of nodes to draw.", rich_help_panel=_FOLDS)] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of folds that are drawn.", rich_help_panel=_FOLDS)] = 0,
+    folds: Annotated[int, typer.Option(min=1, help="Number of folds of nodes to draw.", rich_help_panel=_FOLDS)] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of drawn folds.", rich_help_panel=_FOLDS)] = 0,
     data: Data = None,
 ) -> None:
-    """Read your own graphs, say what was understood, and pack them for `graphprism train --dataset NAME`."""
+    """Import your own graphs: describe them, and pack them for `graphprism train --dataset NAME`."""
     columns = {
         "id": id,
         "source": source,
@@ -163,17 +168,17 @@ def _shares(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"`shares` must be three numbers between commas, got {text!r}") from None
+        raise ValueError(f"`shares` must be three comma-separated numbers, got {text!r}") from None
 
 
 @app.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME | FILE.npz]...", help="All files of the folder without it.")
+        list[str] | None, typer.Argument(metavar="[NAME | FILE.npz]...", help="Default: all files of the data folder.")
     ] = None,
     data: Data = None,
 ) -> None:
-    """Read packed files in full and check sizes, ranges and checksums; exit code 1 if one of them is not whole."""
+    """Check sizes, ranges and checksums of packed files; exit code 1 if one is damaged."""
     folder = data_folder(data)
     paths = [Path(name) if name.endswith(".npz") else folder / f"{find_name(name, folder)}.npz" for name in names or []]
     paths = paths or sorted(folder.glob("*.npz"))
@@ -199,7 +204,7 @@ def _verify(path: Path) -> bool:
 
 
 def _way(known: KnownDataset) -> str:
-    """Source of a data set that is not packed yet."""
+    """How a data set that is not packed yet gets there."""
     if known.loader or known.files:
         return "on first use" if known.loader else "from raw files"
     return "as a packed file" if known.address else "not needed"

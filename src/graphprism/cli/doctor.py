@@ -19,7 +19,7 @@ from graphprism.known import DATA_VARIABLE, data_folder
 
 
 def doctor() -> None:
-    """Print versions, devices, which backends run here and why others do not."""
+    """Print versions, devices and backends, and why a backend is not available."""
     console = Console()
     console.print(_versions(), _devices(), _backends())
     folder = data_folder()
@@ -88,7 +88,7 @@ def _all_backends() -> Iterator[tuple[str, Any]]:
     from graphprism.ops.backends import Backends
     from graphprism.ops.batched import pair_products, slot_sum, step
 
-    # those that a user meets, then those of runs in lockstep
+    # public ops, then those of lockstep training
     for module in (csr, linear_csr, entries, relu_normalize, slot_sum, pair_products, step):
         name = module.__name__.rpartition(".")[2].replace("_", " ")
         for key, value in vars(module).items():

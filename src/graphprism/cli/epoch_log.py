@@ -1,4 +1,4 @@
-"""Numbers of every epoch for other programs: CSV files, or TensorBoard."""
+"""Logs every epoch to CSV files or TensorBoard."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _COLUMNS = ("epoch", "lr", "train_loss", "train", "val", "test", "seconds")
 
 
 class EpochLog:
-    """Is called with an `EpochReport` after each epoch and writes it to ``folder``, by the key of its run.
+    """Callback that writes the `EpochReport` of each epoch to ``folder``, in a file by the key of its run.
 
-    A run that goes on from a checkpoint continues its file: lines of epochs that are run again are replaced.
+    A resumed run continues its file; epochs that are repeated replace their lines.
 
     Args:
-        kind: ``"csv"``, a file ``KEY.csv`` each; ``"tensorboard"``, a folder ``KEY`` of event files each.
-        folder: Where to.
+        kind: ``"csv"``, a file ``KEY.csv`` per run; ``"tensorboard"``, a folder ``KEY`` of event files per run.
+        folder: Folder of the logs.
     """
 
     def __init__(self, kind: str, folder: Path) -> None:
@@ -49,7 +49,7 @@ class EpochLog:
             self._writers[key].flush()
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes the TensorBoard writers."""
         for writer in self._writers.values():
             if writer is not None:
                 writer.close()

@@ -37,9 +37,9 @@ def estimate(
     out: option.Out = Path("outputs"),
     accelerator: option.Accelerator = "auto",
 ) -> None:
-    """Say how much memory and time runs will take, by timing a few of their steps.
+    """Estimate the memory and time of runs by timing a few of their steps.
 
-    Takes the options and the run files of `graphprism train`. Exit code 1 if a run does not fit.
+    Takes the options and run files of `graphprism train`. Exit code 1 if a run does not fit into memory.
     """
     from graphprism.cli.train import options_of
 
@@ -58,7 +58,7 @@ def _print(options: dict[str, object]) -> bool:
 
     name, dataset = train_data(str(options["dataset"]), options["data"])  # type: ignore[arg-type]
     runs = train_runs({**options, "dataset": name}, dataset)
-    # runs that differ in seed, fold or rate take the same
+    # seed, fold and learning rate do not affect the cost
     alike: dict[str, list[int]] = {}
     for number, run in enumerate(runs):
         alike.setdefault(run.model, []).append(number)

@@ -14,14 +14,14 @@ app = typer.Typer(help="Draw a figure of the theory.", no_args_is_help=True)
 
 @app.callback()
 def figure() -> None:
-    """A group, so that there can be more figures than one."""
+    """Makes `app` a group although it has one command."""
 
 
 @app.command()
 def split(
     graph: GraphName,
     split: Annotated[str, typer.Option(help="The split, such as degree or degree, ppr * direction.")] = "degree",
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .png or .svg.")] = Path("split.png"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write: .png or .svg.")] = Path("split.png"),
     undirected: Undirected = False,
     labels: Labels = False,
     data: Data = None,

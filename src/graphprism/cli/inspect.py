@@ -20,18 +20,18 @@ def inspect(
     graph: GraphName,
     split: Annotated[
         str | None,
-        typer.Option(help="A split, such as degree or degree, ppr * direction; all orderings without it."),
+        typer.Option(help="A split, such as degree or degree, ppr * direction. Default: compare all orderings."),
     ] = None,
     layer: Annotated[
         str | None,
-        typer.Option(help="The layer that will run, such as mrs-gcn; without it messages are summed as they are."),
+        typer.Option(help="The layer to certify, such as mrs-gcn. Default: a plain sum of messages."),
     ] = None,
     undirected: Undirected = False,
     labels: Labels = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Data = None,
 ) -> None:
-    """Say which splits distinguish the nodes of a graph or a dataset, and what is proven about them."""
+    """Show which splits distinguish the nodes of a graph or a data set, with certificates."""
     with exit_on_user_error():
         from graphprism.analysis import certify, inspect_graph
         from graphprism.experiments.find_graph import find_graph
@@ -47,7 +47,7 @@ def inspect(
         Console().print(result)
 
 
-# Enough for the two matrices of each relation of a directed layer; a layer of fewer channels has a smaller rank.
+# Enough for two matrices per relation (directed layers): fewer channels would limit the rank.
 _CHANNELS = 64
 
 

@@ -1,6 +1,6 @@
-"""The experiments of ``graphprism reproduce`` as data, so that help and completion do not wait for torch.
+"""The experiments of ``graphprism reproduce`` as data, so that help and completion do not import torch.
 
-`graphprism.experiments.TABLES` is what runs; a test compares the two, names, sentences and options alike.
+`graphprism.experiments.TABLES` holds the experiments; a test compares names, help and options of the two.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class ListedOption(NamedTuple):
 
 @dataclass(frozen=True)
 class ListedExperiment:
-    """An `Experiment` that is loaded when it is prepared."""
+    """An `Experiment` that is imported lazily, by `prepare`."""
 
     name: str
     help: str
     options: tuple[ListedOption, ...] = ()
 
     def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> Job:
-        """As the experiment does."""
+        """See `graphprism.experiments.Experiment.prepare`."""
         from graphprism.experiments import TABLES
 
         (found,) = (each for each in TABLES if each.name == self.name)
@@ -42,13 +42,13 @@ class ListedExperiment:
 def _trained(name: str, title: str, seeds: int = 3) -> ListedExperiment:
     return ListedExperiment(
         name,
-        f"{title}; what has run is taken from the ledger, what was cut short goes on.",
+        f"{title}; finished runs are read from the ledger, interrupted ones are resumed.",
         (
-            ListedOption("rows", str | None, None, "Rows to run, between commas; all without it."),
-            ListedOption("columns", str | None, None, "Columns to run, between commas; all without it."),
+            ListedOption("rows", str | None, None, "Rows to run, comma-separated; default: all."),
+            ListedOption("columns", str | None, None, "Columns to run, comma-separated; default: all."),
             ListedOption("seeds", int, seeds, "Runs of each configuration."),
-            ListedOption("grid", str, "best", "best: published hyper-parameters; full: all that were tried."),
-            ListedOption("epochs", int | None, None, "In place of the published number, to try things out."),
+            ListedOption("grid", str, "best", "best: published hyper-parameters; full: the whole published grid."),
+            ListedOption("epochs", int | None, None, "Replaces the published number, for quick trials."),
             ListedOption("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
         ),
     )
@@ -59,7 +59,7 @@ LISTED: tuple[ListedExperiment, ...] = (
         "figure-2",
         "Follow the rank-one distance through 128 layers with fresh random weights, with and without a split.",
         (
-            ListedOption("models", str, "gcn,mrs-gcn,sage,mrs-sage", "Names between commas."),
+            ListedOption("models", str, "gcn,mrs-gcn,sage,mrs-sage", "Names, comma-separated."),
             ListedOption("graphs", str | None, None, "zinc, molecules or cora; zinc if its file is there."),
             ListedOption("seeds", int | None, None, "Number of seeds: 50; 10 on cora."),
             ListedOption("layers", int, 128, "Number of iterations."),
@@ -71,7 +71,7 @@ LISTED: tuple[ListedExperiment, ...] = (
     ListedExperiment(
         "runtime",
         "Time the five steps of a layer on a batch of 32 molecules.",
-        (ListedOption("repeats", int, 100, "How often each step is timed."),),
+        (ListedOption("repeats", int, 100, "Number of timings of each step."),),
     ),
     ListedExperiment(
         "memory",

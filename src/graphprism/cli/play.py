@@ -19,9 +19,9 @@ def play(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path("play.html"),
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser, where there is one.")] = True,
 ) -> None:
-    """Write a page to play with: signals on a graph through up to 128 layers, with and without a split.
+    """Write an interactive page: signals on a graph through up to 128 layers, with and without a split.
 
-    One file that needs no network. Its link keeps all settings and can be shared with the file.
+    One file that works offline. Its URL holds all settings and can be shared with the file.
     """
     with exit_on_user_error():
         if out.is_dir():
@@ -32,6 +32,6 @@ def play(
 
 
 def _has_display() -> bool:
-    """Whether a browser has a window to open; without one Python would start a browser of text in this terminal."""
+    """Whether there is a display; without one Python would start a text browser in this terminal."""
     windows = sys.platform in ("win32", "cygwin", "darwin")
     return windows or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -18,28 +18,33 @@ def predict(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="Folder of results, of which the best run by validation is taken; or of one run; best.pt.",
+            help="Folder of results (the best run by validation is used), folder of one run, or best.pt.",
         ),
     ],
     input: Annotated[
-        str, typer.Option("--input", "-i", metavar="PATH", help="New graphs: files as those of `data import`, or .npz.")
+        str,
+        typer.Option(
+            "--input", "-i", metavar="PATH", help="New graphs: files as for `graphprism data import`, or .npz."
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.csv", help="Gets a row for each prediction.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE.csv", help="File to write, one row per prediction.")
+    ],
     graph: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="The graph that new nodes belong to; without it the input is whole."),
+        typer.Option(metavar="PATH", help="The graph that new nodes belong to. Default: the input is complete."),
     ] = None,
     pairs: Annotated[
-        str | None, typer.Option(metavar="FILE.csv", help="Pairs of ids whose links are predicted; links only.")
+        str | None, typer.Option(metavar="FILE.csv", help="Pairs of ids to predict; for link models.")
     ] = None,
     nodes: Annotated[str | None, typer.Option(metavar="NAME", help="File of nodes.", show_default="guessed")] = None,
     edges: Annotated[str | None, typer.Option(metavar="NAME", help="File of edges.", show_default="guessed")] = None,
     graphs: Annotated[str | None, typer.Option(metavar="NAME", help="File of graphs.", show_default="guessed")] = None,
     accelerator: Annotated[str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.")] = "auto",
 ) -> None:
-    """Predict new graphs, nodes or links with a trained run, and write a CSV file.
+    """Predict new graphs, nodes or links with a trained model, and write a CSV file.
 
-    Columns, categories, scales and the split of edges are those of training; they come with the run.
+    Columns, categories, scales and the split of edges are those of training, which the run stores.
     """
     with exit_on_user_error():
         from graphprism.training import load
@@ -54,7 +59,7 @@ def predict(
 
 
 def _chosen(path: Path) -> Path:
-    """The folder of the run with the best validation score, where a folder of results has several."""
+    """The run with the best validation score, if ``path`` is a folder of results; else ``path``."""
     from graphprism.experiments import Ledger
 
     ledger = path / "ledger.jsonl"
@@ -74,7 +79,7 @@ def _chosen(path: Path) -> Path:
 
 
 def _balance(classes: list[tuple[str, ...]] | None) -> list[tuple[str, int]]:
-    """How often each class was predicted, most often first; nothing for numbers and labels."""
+    """Number of predictions of each class, most frequent first; empty for regression and multi-label tasks."""
     if not classes or len(classes[0]) != 1:
         return []
     return Counter(each[0] for each in classes).most_common(10)

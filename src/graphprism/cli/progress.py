@@ -15,7 +15,7 @@ from graphprism.training import EpochReport
 
 
 def is_due(done: int, total: int, lines: int) -> bool:
-    """Whether to print a line now, so that there are at most ``lines`` of them, evenly, and one at the end.
+    """Whether to print a line now, such that at most ``lines`` are printed, evenly spaced and one at the end.
 
     >>> [done for done in range(1, 11) if is_due(done, 10, 4)]
     [3, 5, 8, 10]
@@ -23,16 +23,16 @@ def is_due(done: int, total: int, lines: int) -> bool:
     return done * lines // total > (done - 1) * lines // total
 
 
-# Lines in a file or a pipe, where a bar cannot move.
+# Number of lines if stderr is no terminal.
 _LINES = 4
 
 
 class StepProgress:
-    """Shows on stderr how many steps are done: a bar with the latest epoch on a terminal, else a few lines.
+    """Shows finished steps on stderr: a bar with the latest epoch on a terminal, else a few lines.
 
     Args:
         total: Number of steps.
-        noun: What a step is.
+        noun: Name of a step.
     """
 
     def __init__(self, total: int, noun: str = "run") -> None:
@@ -51,7 +51,7 @@ class StepProgress:
         self._bar.stop()
 
     def advance(self, title: str) -> None:
-        """A step is done."""
+        """Counts a finished step."""
         self._done += 1
         if self._has_bar:
             self._bar.update(self._task, advance=1, description=escape(title))
@@ -59,26 +59,26 @@ class StepProgress:
             typer.echo(f"{self._done} of {counted(self._total, self._noun)} done", err=True)
 
     def epoch(self, report: EpochReport) -> None:
-        """An epoch of training is done."""
+        """Shows a finished epoch."""
         if self._has_bar:
             left = f"{duration(report.remaining_seconds)} left"
             epoch = f"epoch {report.epoch} of {report.epochs}, loss {report.train_loss:.4f}, {left}"
             self._bar.update(self._task, description=escape(f"{report.run.title}: {epoch}"))
 
     def say(self, line: str) -> None:
-        """Prints a line that stays."""
+        """Prints a permanent line."""
         typer.echo(line, err=True)
 
 
-# Lines of one run in a file or a pipe, where a bar cannot move.
+# Number of lines of one run if stderr is no terminal.
 _LINE_SECONDS = 8
 
 
 class EpochProgress:
-    """Is called with an `EpochReport` after each epoch: a bar on a terminal, else a few lines, both on stderr.
+    """Callback that shows the `EpochReport` of each epoch on stderr: a bar on a terminal, else a few lines.
 
     Args:
-        quiet: Whether to show nothing, as in all processes but one.
+        quiet: Whether to show nothing, as on all ranks but 0.
 
     Attributes:
         last: The last report; None before the first epoch.
@@ -111,7 +111,7 @@ class EpochProgress:
             self.say(epoch_line(report))
 
     def say(self, line: str) -> None:
-        """Prints a line that stays, above the bar where there is one."""
+        """Prints a permanent line, above the bar if there is one."""
         if self.has_bar:
             self._bar.print(line, highlight=False, markup=False, soft_wrap=True)
         elif not self._quiet:

@@ -20,18 +20,18 @@ from graphprism.results import Cell, RunResult, TableResult
 
 
 def read_tables(folder: Path) -> list[TableResult]:
-    """All tables of a folder by name; a file that is no table is an error that names it."""
+    """All tables of a folder, sorted by name; raises for a file that is no table."""
     return [_table(path) for path in sorted(folder.glob("*.json"))]
 
 
 def read_figures(folder: Path) -> dict[str, str]:
-    """SVG texts by title: ``figure-2/figure-2.svg`` and its like, with the settings from the JSON beside it."""
+    """SVG texts of ``figure-*/figure-*.svg`` by title, with the settings from the JSON file beside each."""
     paths = [path for path in sorted(folder.glob("figure-*/figure-*.svg")) if path.is_file()]
     return {_title(path): path.read_text("utf-8", errors="replace") for path in paths if path.stem == path.parent.name}
 
 
 def tables_of(runs: Sequence[RunResult], tables: Sequence[TableResult]) -> list[TableResult]:
-    """Tables with a cell that these runs alone are behind, without our numbers of cells that other runs are behind."""
+    """Tables restricted to these runs: drops our numbers in cells with other runs, and tables without any left."""
     keys = {run.key for run in runs}
 
     def own(cell: Cell) -> Cell:
@@ -67,35 +67,37 @@ TABLES = Path("outputs/tables")
 
 def report(
     ledger: Annotated[
-        Path, typer.Option(metavar="FILE", help="Results of runs, one a line; shows what belongs to them.")
+        Path, typer.Option(metavar="FILE", help="Results of runs, one per line; restricts the page to them.")
     ] = LEDGER,
     tables: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Tables, NAME.json; figures are looked for beside it.")
+        Path, typer.Option(metavar="FOLDER", help="Folder of tables, NAME.json, and beside it the figures.")
     ] = TABLES,
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE|FOLDER", help="The page to write; a folder of results gets its own report.html."),
+        typer.Option(
+            metavar="FILE|FOLDER", help="The page to write, or a folder of results, which gets a report.html."
+        ),
     ] = Path("outputs/report.html"),
     paper: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Instead, every cell of the paper's tables as Markdown, --out FILE.md, from the ledgers *.jsonl and "
-            "tables *.json of a folder.",
+            help="Write all cells of the paper's tables as Markdown to --out FILE.md instead, from the ledgers *.jsonl "
+            "and tables *.json in this folder.",
         ),
     ] = None,
 ) -> None:
-    """Make one HTML page of all results: tables beside the paper's, loss curves and every run."""
+    """Write one HTML page of all results: tables beside the paper's, loss curves and every run."""
     if paper is not None:
         with exit_on_user_error():
             _write_paper(paper, out)
         return
     asked_for = {ledger, tables} - {LEDGER, TABLES}
-    # A ledger that is named alone brings the tables of its own runs, and figures, which have none, stay away.
+    # With --ledger alone, show only tables of its runs, and no figures, which have no runs.
     alone = ledger in asked_for and tables not in asked_for
     if alone and not out.is_dir():
         tables = ledger.parent / TABLES.name
-    if out.is_dir():  # what other commands were given as --out
+    if out.is_dir():  # the --out of other commands
         ledger, tables = (path if path in asked_for else out / path.name for path in (ledger, tables))
         out = out / "report.html"
     with exit_on_user_error():
@@ -113,7 +115,7 @@ def report(
 
 
 def paper_text(folder: Path, out: Path) -> str:
-    """The page of Markdown that belongs at ``out``."""
+    """The text of the Markdown page ``out``."""
     from graphprism.experiments.stored import stored_tables
 
     tables, absent = stored_tables(folder)
@@ -130,7 +132,7 @@ def _write_paper(folder: Path, out: Path) -> None:
 
 
 def _read_runs(ledger: Path) -> list[RunResult]:
-    """All valid lines; a warning on stderr for each of the others."""
+    """All valid lines; the others are reported on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         runs = Ledger(ledger).read()

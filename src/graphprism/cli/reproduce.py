@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from graphprism.cli.listed_experiments import ListedExperiment
     from graphprism.experiments import Experiment
 
-# Columns in a file or a pipe, where the width of a terminal is not known; six columns of numbers fit.
+# Text width if stdout is no terminal; six columns of numbers fit.
 _WIDTH = 100
-# What a shell reports of a command that Ctrl-C has ended.
+# Exit code of a command ended by Ctrl-C.
 _INTERRUPTED = 130
-# Beside the options of the experiment.
+# Options of all experiments.
 _SHARED = {
     "data": (Data, None),
     "out": (
-        Annotated[Path, typer.Option(metavar="FOLDER", help="Where the ledger, checkpoints, tables and figures are.")],
+        Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the ledger, checkpoints, tables and figures.")],
         Path("outputs"),
     ),
-    "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Say what would run, and stop.")], False),
-    "resume": (Annotated[bool, typer.Option("--resume", help="Go on where a call was stopped: always done.")], True),
+    "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Print what would run, and exit.")], False),
+    "resume": (Annotated[bool, typer.Option("--resume", help="Resume an interrupted call; always on.")], True),
 }
 
 app = typer.Typer(help="Compute a figure or table of the paper.", no_args_is_help=True)
@@ -39,13 +39,13 @@ app = typer.Typer(help="Compute a figure or table of the paper.", no_args_is_hel
 
 @app.callback()
 def reproduce() -> None:
-    """A group, also where there is one experiment."""
+    """Makes `app` a group."""
 
 
 def run_experiment(
     experiment: Experiment | ListedExperiment, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool
 ) -> None:
-    """Runs an experiment, prints its result and where its files are; or prints what would run."""
+    """Runs an experiment and prints its result and its files; with ``dry_run`` prints the plan only."""
     with exit_on_interrupt(), exit_on_user_error(), plain_warnings():
         from graphprism.cli.progress import StepProgress
 
@@ -61,24 +61,24 @@ def run_experiment(
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """Ends with a sentence and the exit code of an interrupted command after Ctrl-C."""
+    """Turns Ctrl-C into a message and the exit code of an interrupted command."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on", err=True)
+        typer.echo("stopped; the same command resumes", err=True)
         raise typer.Exit(_INTERRUPTED) from None
 
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Shows warnings as a sentence each, without the line of source that gave them."""
+    """Prints warnings without the source line that issued them."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
         yield
 
 
 def command_of(experiment: Experiment | ListedExperiment) -> Callable[..., None]:
-    """The command of an experiment: a function whose signature holds its options, as typer reads them."""
+    """The command of an experiment: a function with its options as signature, which typer reads."""
 
     def command(**values: Any) -> None:
         options = {option.name: values[option.name] for option in experiment.options}

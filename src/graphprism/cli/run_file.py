@@ -1,4 +1,4 @@
-"""Run files: the options of ``graphprism train`` as TOML, read and written."""
+"""Run files: reads and writes the options of ``graphprism train`` as TOML."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from graphprism._files import write_whole
 from graphprism.cli.arguments import suggest
 from graphprism.training import Run
 
-# Options with one or several values: written as lists, taken as text between commas.
+# Options with several values: lists in the file, comma-separated on the command line.
 _SEVERAL = ("model", "lr", "seeds", "folds")
 _PATHS = ("data", "out")
-# How a file says that a field has no value, which TOML has no word for.
+# Stands for None, which TOML lacks.
 NONE = "none"
 
 
@@ -27,11 +27,11 @@ def read_run_file(path: Path, options: Sequence[str]) -> dict[str, Any]:
 
     Args:
         path: The file.
-        options: Names of options; fields of a `Run` are known beside them.
+        options: Names of options that are accepted beside the fields of `Run`.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no TOML, or has a name that is not known; one sentence.
+        ValueError: It is not TOML, or has an unknown name.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file")
@@ -71,7 +71,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def write_run_file(path: Path, runs: Sequence[Run]) -> None:
-    """Writes all settings of a grid of runs, also those that are defaults today."""
+    """Writes all settings of a grid of runs, including defaults, which may change later."""
     settings: dict[str, Any] = {
         name: value for name, value in runs[0].to_dict().items() if name not in (*_SEVERAL, "seed", "fold")
     }
@@ -94,9 +94,9 @@ def _toml(value: Any) -> str:
     if isinstance(value, float):
         text = repr(value)
         return text if "." in text or "n" in text else text.replace("e", ".0e")
-    return json.dumps(value, ensure_ascii=False)  # strings, whole numbers and booleans are written alike
+    return json.dumps(value, ensure_ascii=False)  # TOML writes strings, integers and booleans as JSON does
 
 
 def merged_options(given: Mapping[str, Any], defaults: set[str], from_file: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the command line, with those of a file in the place of defaults."""
+    """Options of the command line, with defaults replaced by those of a file."""
     return {**given, **{name: value for name, value in from_file.items() if name not in given or name in defaults}}

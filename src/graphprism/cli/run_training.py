@@ -1,4 +1,4 @@
-"""``graphprism train``: from its options to runs, training and output."""
+"""``graphprism train``: turns options into runs, trains them and prints the results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from graphprism.training.train import why_not_lockstep
 
 
 def train_data(name: str, root: Path | None) -> tuple[str, PackedDataset]:
-    """The data set of this name, whatever its case, and its one spelling, which the keys of runs have.
+    """The canonical name of a data set, which keys of runs contain, and the data set; ignores case.
 
     Raises:
         ValueError: There is no such name.
@@ -50,7 +50,7 @@ def train_data(name: str, root: Path | None) -> tuple[str, PackedDataset]:
 
 
 def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
-    """Lines that name the data, each model with its width and parameters, and how they are trained."""
+    """Lines that describe the data, each model with its width and parameters, and the training."""
     for run in runs:
         Task.of(dataset, run).check(run)
         if dataset.level != "graph":
@@ -79,10 +79,10 @@ def _model(run: Run, dataset: PackedDataset) -> str:
     pe = f"pe {run.pe}{f' {run.pe_encoder}' if run.pe_encoder else ''}"
     more: dict[str, Any] = {"residual": run.residual, f"jk {run.jk}": run.jk, pe: run.pe, f"{run.norm} norm": run.norm}
     more |= {"feed-forward": run.ffn, run.activation: run.activation != "relu"}
-    more[f"{run.head_layers} maps in the head"] = run.head_layers > 1
+    more[f"{run.head_layers} layers in the head"] = run.head_layers > 1
     if CONVOLUTIONS[run.model].relational:
         more[f"{run.split_layers} layers split"] = run.split_layers != "all"
-        start = "relations start apart" if run.start == "independent" else f"shared start, decay {run.decay:g}"
+        start = "independent start" if run.start == "independent" else f"shared start, decay {run.decay:g}"
         more[start] = True
         more["learned split"] = run.learned_split
         more["diagonal deviations"] = run.deviation == "diagonal"
@@ -108,11 +108,11 @@ def _training(runs: Sequence[Run]) -> str:
 
 
 _NUMBERS = re.compile(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?")
-# More would take years; each is an object in memory before the first one starts.
+# More would take years, and all are created in memory before the first one starts.
 _MOST_RUNS = 100_000
-# Fields that a run file, or an option, can set to none.
+# Fields that may be None.
 _MAY_BE_NONE = {each.name for each in fields(Run) if "None" in str(each.type)}
-# Options with one or several values, and the fields of a run that they become.
+# Options with several values, and the fields of `Run` that they set.
 _SEVERAL = ("model", "lr", "seeds", "folds", "seed", "fold")
 
 
@@ -120,12 +120,12 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     """One run for each model, learning rate, fold and seed, in this order.
 
     Args:
-        options: Values by the names of `Run`, with None where nothing was given; ``model``, ``lr``, ``folds`` and
-            ``seeds`` are strings of one or several. Names that a run does not have are left out.
-        dataset: Its level decides the protocol.
+        options: Values by field of `Run`, None for defaults; ``model``, ``lr``, ``folds`` and ``seeds`` are
+            comma-separated strings. Other names are ignored.
+        dataset: Its level determines the default protocol.
 
     Raises:
-        ValueError: A name or a number is not one.
+        ValueError: A model is unknown, or a number is malformed.
 
     >>> from graphprism.datasets import molecules
     >>> options = {"model": "gcn", "lr": "1e-3,1e-4", "seeds": "0..1", "folds": "0", "layers": 4}
@@ -162,7 +162,7 @@ def _default_models(dataset: PackedDataset) -> str:
 
 
 def parse_numbers(name: str, text: str) -> list[int]:
-    """Numbers between commas, each alone or a range with both ends.
+    """Parses comma-separated numbers and inclusive ranges.
 
     >>> parse_numbers("seeds", "0..2,7")
     [0, 1, 2, 7]
@@ -171,7 +171,7 @@ def parse_numbers(name: str, text: str) -> list[int]:
     for part in _parts(name, text):
         found = _NUMBERS.fullmatch(part)
         if found is None or int(found[2] or found[1]) < int(found[1]):
-            raise ValueError(f"`{name}` must be such as 0, 0..8 or 0,1,5, got {text[:60]!r}")
+            raise ValueError(f"`{name}` must be numbers or ranges such as 0, 0..8 or 0,1,5, got {text[:60]!r}")
         part_of = range(int(found[1]), int(found[2] or found[1]) + 1)
         if len(seeds) + len(part_of) > _MOST_RUNS:
             raise ValueError(f"`{name}` must be at most {_MOST_RUNS:,} numbers, got {text[:60]!r}")
@@ -189,17 +189,17 @@ def _rate(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"`lr` must be numbers between commas, got {text!r}") from None
+        raise ValueError(f"`lr` must be comma-separated numbers, got {text!r}") from None
 
 
 def _parts(name: str, text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise ValueError(f"`{name}` must be one or several between commas, got {text!r}")
+        raise ValueError(f"`{name}` must be one or several values, comma-separated, got {text!r}")
     return list(dict.fromkeys(parts))
 
 
-# Set above 0 in all processes but the first, by torchrun, by SLURM and by Lightning.
+# Set by torchrun, SLURM and Lightning; all are 0 or unset on rank 0.
 _RANKS = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
 
 
@@ -211,7 +211,7 @@ class Placement:
         accelerator: One of `ACCELERATORS`.
         devices: Devices of a machine that share a run.
         nodes: Machines that share a run.
-        engine: ``"eager"`` where lockstep is not possible, else the engine asked for.
+        engine: ``"eager"`` where lockstep is not possible, else the requested engine.
     """
 
     accelerator: str
@@ -221,12 +221,12 @@ class Placement:
 
     @property
     def processes(self) -> int:
-        """How many share a run."""
+        """Number of processes per run."""
         return self.devices * self.nodes
 
     @property
     def is_rank0(self) -> bool:
-        """Whether this process prints and writes."""
+        """Whether this is rank 0, which prints and writes."""
         return self.processes == 1 or all(int(os.environ.get(name) or 0) == 0 for name in _RANKS)
 
 
@@ -234,7 +234,7 @@ def placement_of(options: Mapping[str, Any]) -> Placement:
     """Reads ``accelerator``, ``devices``, ``nodes`` and ``engine``.
 
     Raises:
-        ValueError: This machine does not have it, or the choices exclude each other.
+        ValueError: A device is not available, or the choices exclude each other.
     """
     accelerator, engine, devices, nodes = (options[name] for name in ("accelerator", "engine", "devices", "nodes"))
     accelerator = "cuda" if accelerator == "gpu" else accelerator
@@ -244,7 +244,7 @@ def placement_of(options: Mapping[str, Any]) -> Placement:
     _check_devices(accelerator, devices)
     alone = devices * nodes == 1
     if engine == "lockstep" and (accelerator == "cpu" or not alone):
-        raise ValueError("`engine` must be auto or eager without one CUDA device for all runs, got 'lockstep'")
+        raise ValueError("`engine` must be auto or eager unless all runs share one CUDA device, got 'lockstep'")
     on_gpu = accelerator in ("auto", "cuda") and torch.cuda.is_available()
     return Placement(accelerator, devices, nodes, engine if (on_gpu and alone) or engine == "lockstep" else "eager")
 
@@ -265,16 +265,16 @@ def train_all(
     fresh: bool = False,
     log: EpochLog | None = None,
 ) -> list[RunResult]:
-    """Trains the runs that the ledger does not have, and returns the results of all.
+    """Trains the runs that the ledger lacks, and returns the results of all.
 
     Args:
         runs: All on ``dataset``.
-        dataset: What they train on.
-        out: Folder of the ledger and of the checkpoints.
-        placement: The devices and the engine.
+        dataset: The data set.
+        out: Folder of the ledger and the checkpoints.
+        placement: Devices and engine.
         progress: Shows epochs, and runs that are in the ledger.
         fresh: Whether to ignore results and checkpoints of earlier calls.
-        log: Gets every epoch as well.
+        log: Called with every epoch as well.
     """
     ledger = Ledger(out / "ledger.jsonl", fresh=fresh)
     if fresh and placement.is_rank0:
@@ -313,7 +313,7 @@ def _train_shared(
     ledger: Ledger,
     on_epoch: Callable[[EpochReport], None],
 ) -> RunResult:
-    """One run on several devices: all processes come here, so that no claim can choose one of them."""
+    """Trains one run on several devices. Without a claim: all processes must take part."""
     devices: dict[str, Any] = {
         "accelerator": placement.accelerator,
         "devices": placement.devices,
@@ -333,12 +333,12 @@ def _found_message(result: RunResult, ledger: Ledger) -> str:
 
 
 def run_training(options: Mapping[str, Any]) -> None:
-    """Says what will run, trains it and prints the results; exit code 130 where it was stopped, 1 where one diverged.
+    """Prints the plan, trains and prints the results; exit code 130 if it was interrupted, 1 if a run diverged.
 
     Raises:
-        ValueError: An option is wrong.
-        OSError: The data set is not there, or the results cannot be written.
-        KeyboardInterrupt: It was stopped before an epoch was finished.
+        ValueError: An option is invalid.
+        OSError: The data set is missing, or the results cannot be written.
+        KeyboardInterrupt: It was interrupted during the first epoch.
     """
     placement, out = placement_of(options), Path(options["out"])
     progress = EpochProgress(quiet=not placement.is_rank0)
@@ -360,7 +360,7 @@ def run_training(options: Mapping[str, Any]) -> None:
     except KeyboardInterrupt:
         if progress.last is None:
             raise
-        progress.say(f"{progress.last.run.title}: stopped after epoch {progress.last.epoch}; the same command goes on")
+        progress.say(f"{progress.last.run.title}: stopped after epoch {progress.last.epoch}; the same command resumes")
         raise typer.Exit(130) from None
     if placement.is_rank0:
         _print(results, out)

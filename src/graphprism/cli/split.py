@@ -24,24 +24,24 @@ def split(
         Path, typer.Argument(metavar="EDGES", help="Parquet, a folder of it, CSV (gz), .npy (2, E) or packed .npz.")
     ],
     by: Annotated[
-        str, typer.Option(help="degree, ppr, direction or attr(COLUMN); a comma decides ties, * multiplies.")
+        str, typer.Option(help="degree, ppr, direction or attr(COLUMN); A, B: B breaks ties of A; A * B: product.")
     ] = "degree",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The Parquet file to write.")] = None,
-    source: Annotated[str | None, typer.Option(help="Column of the nodes that edges leave; guessed.")] = None,
-    target: Annotated[str | None, typer.Option(help="Column of the nodes that edges enter; guessed.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="Number of nodes, if more than the largest id and one.")] = None,
+    source: Annotated[str | None, typer.Option(help="Column of source nodes. Default: guessed.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column of destination nodes. Default: guessed.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes, if larger than the largest id + 1.")] = None,
     undirected: Undirected = False,
     sparse_ids: Annotated[
-        bool, typer.Option("--sparse-ids", help="Ids are any 64-bit integers, not numbers from 0; slower.")
+        bool, typer.Option("--sparse-ids", help="Ids are arbitrary 64-bit integers instead of 0..N-1; slower.")
     ] = False,
     sql: Annotated[
-        str | None, typer.Option(metavar="duckdb|spark", help="Print the split as SQL instead of running it.")
+        str | None, typer.Option(metavar="duckdb|spark", help="Print the split as a SQL query instead of running it.")
     ] = None,
 ) -> None:
-    """Split the edges of a file that does not fit into memory into relations.
+    """Split the edges of a file into relations, also if they do not fit into memory.
 
-    The edges are read twice (for ppr 17 times, for direction three times); memory holds one value per node. The same
-    command goes on where a killed one stopped.
+    The edges are read twice (ppr: 17 times, direction: three times); memory holds one value per node. After a kill the
+    same command resumes.
     """
     with exit_on_user_error():
         if sql is not None:
@@ -70,7 +70,7 @@ def _sql(
     edges: Path, by: str, out: Path | None, source: str | None, target: str | None, undirected: bool, dialect: str
 ) -> str:
     if undirected:
-        raise ValueError("--undirected must not come with --sql: add the way back to the table")
+        raise ValueError("--undirected must not come with --sql: add the reverse edges to the table")
     from graphprism.streaming import open_edges, split_sql
 
     found = open_edges(edges, source=source, target=target)
@@ -95,7 +95,7 @@ def _print(found: TypedEdges) -> None:
 
 
 class EdgeProgress:
-    """Shows on stderr the pass that runs and how many edges it has read: a bar on a terminal, else a line per pass."""
+    """Shows the current pass and its edges on stderr: a bar on a terminal, else a line per pass."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""``graphprism train``; what needs torch is imported when the options are known to be well-formed."""
+"""``graphprism train``; torch is imported after the options are parsed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphprism.cli.arguments import Data, exit_on_user_error
 
 
 def train(
-    context: typer.Context,  # holds all of the options below by name, which `train_runs` turns into runs
+    context: typer.Context,  # holds all options below by name; `train_runs` turns them into runs
     file: option.RunFile = None,
     dataset: option.Dataset = "molecules",
     model: option.Models = None,
@@ -67,8 +67,8 @@ def train(
 ) -> None:
     """Train models on graphs or on the nodes of one graph, and compare each MRS model with its plain partner.
 
-    Without options: gcn and mrs-gcn on generated molecules, about a minute. Results are added to FOLDER/ledger.jsonl.
-    A run that was stopped goes on, a finished one is read from the ledger. Exit code 1 if a run diverged.
+    Without options: gcn and mrs-gcn on generated molecules, about a minute. Appends results to FOLDER/ledger.jsonl.
+    Interrupted runs are resumed, finished ones are read from the ledger. Exit code 1 if a run diverged.
     """
     try:
         from graphprism.cli.run_training import run_training
@@ -76,12 +76,12 @@ def train(
         with exit_on_user_error():
             run_training(options_of(context))
     except KeyboardInterrupt:
-        typer.echo("stopped before an epoch was finished; the same command begins at the same place", err=True)
+        typer.echo("stopped before an epoch was finished; the same command starts at the same place", err=True)
         raise typer.Exit(130) from None
 
 
 def options_of(context: typer.Context) -> dict[str, Any]:
-    """All options by name; a run file comes before defaults, and what was typed before the file."""
+    """All options by name; precedence: command line, run file, defaults."""
     options = dict(context.params)
     file = options.pop("file", None)
     if file is None:

@@ -1,4 +1,4 @@
-"""The options of ``graphprism train``; loads no torch, so that help and errors come at once."""
+"""The options of ``graphprism train``; does not import torch, so that help and errors are immediate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphprism.cli.arguments import complete_dataset
 from graphprism.protocols import DATASET_DEFAULTS, NODE_PROTOCOL, PROTOCOL
 from graphprism.results import ACCELERATORS, ENGINES
 
-# The names of `graphprism.nn.models.CONVOLUTIONS`; a test holds the two together.
+# The names of `graphprism.nn.models.CONVOLUTIONS`; a test compares the two.
 MODELS = (
     *(f"{form}{layer}" for layer in ("gcn", "sage", "gat", "gin", "gated-gcn") for form in ("", "mrs-")),
     "mrs-gated-gcn-9",
@@ -26,7 +26,7 @@ MODELS = (
 
 
 def shown_default(name: str) -> str:
-    """The default of an option in words, for its help.
+    """Text of an option's default, for its help.
 
     >>> shown_default("layers")
     '8; 6 on molecules; 2 on nodes'
@@ -48,16 +48,16 @@ def _training(name: str, help: str, metavar: str | None = None) -> Any:
 
 
 def _setting(name: str, help: str, metavar: str | None, panel: str) -> Any:
-    """An option that is None where it is not given, because its default depends on the data set."""
+    """An option whose value is None by default, because its default depends on the data set."""
     default = shown_default(name) if name in PROTOCOL else False
     return typer.Option(help=help, metavar=metavar, show_default=default, rich_help_panel=panel)
 
 
-_WHERE = "Where and how it runs"
+_WHERE = "Execution"
 
 
 def complete_models(incomplete: str) -> list[str]:
-    """Names of models that the last one begins, after those before it, for the shell.
+    """Shell completion of the last name in a comma-separated list of models.
 
     >>> complete_models("gcn,mrs-sa")
     ['gcn,mrs-sage']
@@ -79,7 +79,7 @@ Models = Annotated[
     typer.Option(
         metavar="NAMES",
         autocompletion=complete_models,
-        help="Between commas: gcn, sage, gat, gin, gated-gcn, gcne, gine, each as mrs-NAME; dir-gcn, dir-sage, "
+        help="Comma-separated: gcn, sage, gat, gin, gated-gcn, gcne, gine, each as mrs-NAME; dir-gcn, dir-sage, "
         "dir-gat, each as mrs-NAME, for directed graphs; mlp.",
         show_default="gcn,mrs-gcn; dir-gcn,mrs-dir-gcn on directed graphs",
     ),
@@ -89,140 +89,153 @@ Split = Annotated[
     str | None,
     _network(
         "split",
-        "How MRS models split edges: degree; degree, ppr (PageRank decides ties); degree * attr(edge_attr) (product); "
-        "one for each layer between semicolons.",
+        "Split of MRS models: degree; degree, ppr (PageRank breaks ties); degree * attr(edge_attr) (product); "
+        "one per layer, separated by semicolons.",
         "SPLIT",
     ),
 ]
 Layers = Annotated[int | None, _network("layers", "Number of convolutions.")]
-Width = Annotated[int | None, _network("width", "Channels of a layer; without it the most that --budget allows.")]
-Budget = Annotated[int | None, _network("budget", "Parameters at most, which makes models comparable.")]
-Residual = Annotated[bool, typer.Option("--residual", help="A layer adds its input.", rich_help_panel="Network")]
-Jk = Annotated[str | None, _network("jk", "Read out all layers; without it the last one.", "cat|max|lstm")]
-Pe = Annotated[int | None, _network("pe", "Number of Laplacian positional features.")]
+Width = Annotated[int | None, _network("width", "Channels of a layer. Default: the most that --budget allows.")]
+Budget = Annotated[int | None, _network("budget", "Maximum number of parameters, to make models comparable.")]
+Residual = Annotated[bool, typer.Option("--residual", help="Residual connections.", rich_help_panel="Network")]
+Jk = Annotated[
+    str | None, _network("jk", "Jumping knowledge over all layers. Default: last layer only.", "cat|max|lstm")
+]
+Pe = Annotated[int | None, _network("pe", "Number of Laplacian positional encodings.")]
 PeEncoder = Annotated[
     str | None,
-    _network("pe_encoder", "Encode positions: Laplacian pairs as a set, or random walks (RWSE).", "deepset|walk"),
+    _network(
+        "pe_encoder", "Positional encoder: DeepSet of Laplacian eigenpairs, or random walks (RWSE).", "deepset|walk"
+    ),
 ]
-WalkSteps = Annotated[int | None, _network("walk_steps", "Longest random walk of --pe-encoder walk.")]
+WalkSteps = Annotated[int | None, _network("walk_steps", "Number of steps of --pe-encoder walk.")]
 EdgeWalks = Annotated[
-    bool, typer.Option("--edge-walks", help="Random walks as features of edges, too.", rich_help_panel="Network")
+    bool, typer.Option("--edge-walks", help="Random walks as edge features, too.", rich_help_panel="Network")
 ]
-Ffn = Annotated[bool, typer.Option("--ffn", help="A layer ends in a feed-forward block.", rich_help_panel="Network")]
-Activation = Annotated[str | None, _network("activation", "Of the layers.", "relu|gelu")]
+Ffn = Annotated[
+    bool, typer.Option("--ffn", help="Feed-forward block after each convolution.", rich_help_panel="Network")
+]
+Activation = Annotated[str | None, _network("activation", "Activation of the layers.", "relu|gelu")]
 EdgeDropout = Annotated[
-    bool, typer.Option("--edge-dropout", help="Dropout of the states of edges, too.", rich_help_panel="Network")
+    bool, typer.Option("--edge-dropout", help="Dropout of edge states, too.", rich_help_panel="Network")
 ]
 SplitLayers = Annotated[
-    str | None, _network("split_layers", "Which layers of MRS models split: a half or all.", "all|early|late")
+    str | None,
+    _network("split_layers", "Layers of MRS models with a split: all, or the first or last half.", "all|early|late"),
 ]
-HeadLayers = Annotated[int | None, _network("head_layers", "Linear maps after the readout.")]
-Head = Annotated[str | None, _network("head", "Widths of several of them.", "halving|constant")]
-HeadActivation = Annotated[str | None, _network("head_activation", "Between them.", "relu|gelu")]
-Norm = Annotated[str | None, _network("norm", "A PyG normalisation before ReLU: batch, layer, ...; none without it.")]
-Dropout = Annotated[float | None, _network("dropout", "Share of channels dropped in training.")]
-Start = Annotated[
-    str | None, _network("start", "How relations of MRS models begin: as one, or apart.", "shared|independent")
+HeadLayers = Annotated[int | None, _network("head_layers", "Linear layers of the head.")]
+Head = Annotated[str | None, _network("head", "Widths of the head's hidden layers.", "halving|constant")]
+HeadActivation = Annotated[str | None, _network("head_activation", "Activation of the head.", "relu|gelu")]
+Norm = Annotated[
+    str | None, _network("norm", "PyG normalisation before the activation: batch, layer, ... Default: none.")
 ]
+Dropout = Annotated[float | None, _network("dropout", "Dropout probability of channels.")]
+Start = Annotated[str | None, _network("start", "Initial weights of relations in MRS models.", "shared|independent")]
 Decay = Annotated[
     float | None,
-    _network("decay", "How much stronger a shared start holds what sets relations apart; 0 frees them."),
+    _network("decay", "How strongly relations with a shared start are held together; 0: not at all."),
 ]
 Deviation = Annotated[
     str | None,
-    _network("deviation", "What sets relations apart: matrices, or a factor for each channel.", "full|diagonal"),
+    _network(
+        "deviation",
+        "Difference between relations with a shared start: a matrix, or a factor per channel.",
+        "full|diagonal",
+    ),
 ]
 
 LearnedSplit = Annotated[
     bool,
     typer.Option(
-        "--learned-split", help="Scores of relations are trained, from --split (MRS models).", rich_help_panel="Network"
+        "--learned-split", help="Learn the relations, initialised by --split (MRS models).", rich_help_panel="Network"
     ),
 ]
 
 Alpha = Annotated[
-    float | None, typer.Option(help="Share of the nodes that a node points to (dir-).", rich_help_panel="Network")
+    float | None,
+    typer.Option(help="Weight of out-neighbours against in-neighbours (dir- models).", rich_help_panel="Network"),
 ]
 
-Optimizer = Annotated[str | None, _training("optimizer", "What takes the steps.", "adamw|adam")]
-Lr = Annotated[str | None, _training("lr", "Largest learning rate; a run for each of several.", "NUMBERS")]
-WeightDecay = Annotated[float | None, _training("weight_decay", "Of the optimiser.")]
-Clip = Annotated[float | None, _training("clip", "Largest norm of the gradient; 0 does not clip.")]
-Schedule = Annotated[str | None, _training("schedule", "Of the learning rate.", "cosine|constant")]
-Warmup = Annotated[int | None, _training("warmup", "Epochs in which the learning rate grows from 0.")]
-BatchSize = Annotated[int | None, _training("batch_size", "Graphs in a batch, or nodes or pairs with --neighbors.")]
+Optimizer = Annotated[str | None, _training("optimizer", "Optimiser.", "adamw|adam")]
+Lr = Annotated[str | None, _training("lr", "Peak learning rate; one run for each value.", "NUMBERS")]
+WeightDecay = Annotated[float | None, _training("weight_decay", "Weight decay of the optimiser.")]
+Clip = Annotated[float | None, _training("clip", "Gradient clipping by norm; 0: none.")]
+Schedule = Annotated[str | None, _training("schedule", "Schedule of the learning rate.", "cosine|constant")]
+Warmup = Annotated[int | None, _training("warmup", "Epochs of linear warm-up.")]
+BatchSize = Annotated[int | None, _training("batch_size", "Graphs per batch; nodes or pairs with --neighbors.")]
 Neighbors = Annotated[
     int | None,
     typer.Option(
         min=-1,
-        help="Neighbours sampled of every node in each layer, -1 for all, in batches of --batch-size nodes or pairs.",
-        show_default="the whole graph at once",
+        help="Sampled neighbours per node and layer, -1 for all, in batches of --batch-size nodes or pairs.",
+        show_default="full batch",
         rich_help_panel="Training",
     ),
 ]
-Epochs = Annotated[int | None, _training("epochs", "Passes over the training set, at most.")]
+Epochs = Annotated[int | None, _training("epochs", "Maximum number of epochs.")]
 Patience = Annotated[
     int | None,
     typer.Option(
-        help="Stop after so many epochs without a better validation score.",
+        help="Early stopping: epochs without a better validation score.",
         show_default="never; 200 on nodes",
         rich_help_panel="Training",
     ),
 ]
 Folds = Annotated[
     str,
-    typer.Option(metavar="NUMBERS", help="A run for each official fold: 0, or 0..9.", rich_help_panel="Training"),
+    typer.Option(metavar="NUMBERS", help="Official folds, one run each: 0, or 0..9.", rich_help_panel="Training"),
 ]
 Metric = Annotated[
     str | None,
     typer.Option(
-        help="What validation compares: mae, rmse, auroc, ap, accuracy, f1, hits@50.",
-        show_default="of the data set",
+        help="Metric of the scores: mae, rmse, auroc, ap, accuracy, f1, hits@50.",
+        show_default="that of the data set",
         rich_help_panel="Training",
     ),
 ]
 ClassWeights = Annotated[
     str | None,
-    typer.Option(metavar="balanced", help="Rare classes count as much as others.", rich_help_panel="Training"),
+    typer.Option(metavar="balanced", help="Weight classes by inverse frequency.", rich_help_panel="Training"),
 ]
-Precision = Annotated[str | None, _training("precision", "Of the numbers.", "float32|bf16|float64")]
+Precision = Annotated[str | None, _training("precision", "Floating-point precision.", "float32|bf16|float64")]
 Seeds = Annotated[
     str,
     typer.Option(
         metavar="NUMBERS",
-        help="A run for each: 0, or 0..8 (both ends are in it), or 0,1,5.",
+        help="Seeds, one run each: 0, 0..8 (inclusive), or 0,1,5.",
         rich_help_panel="Training",
     ),
 ]
 
 RunFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[RUN.toml]", help="A file with options, as --save writes it; options here come before it."),
+    typer.Argument(
+        metavar="[RUN.toml]", help="Run file with options, written by --save; options given here take precedence."
+    ),
 ]
 Log = Annotated[
     str | None,
-    typer.Option(metavar="csv|tensorboard", help="Every epoch, in FOLDER/logs.", rich_help_panel=_WHERE),
+    typer.Option(metavar="csv|tensorboard", help="Log every epoch to FOLDER/logs.", rich_help_panel=_WHERE),
 ]
 Save = Annotated[
     Path | None, typer.Option(metavar="RUN.toml", help="Write all settings to a run file.", rich_help_panel=_WHERE)
 ]
 
 Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Gets ledger.jsonl and the checkpoints.", rich_help_panel=_WHERE)
+    Path, typer.Option(metavar="FOLDER", help="Folder of ledger.jsonl and the checkpoints.", rich_help_panel=_WHERE)
 ]
-Accelerator = Annotated[
-    str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.", rich_help_panel=_WHERE)
-]
-Devices = Annotated[int, typer.Option(min=1, help="Devices of a machine that share a run.", rich_help_panel=_WHERE)]
+Accelerator = Annotated[str, typer.Option(metavar="|".join(ACCELERATORS), help="Device.", rich_help_panel=_WHERE)]
+Devices = Annotated[int, typer.Option(min=1, help="Devices per machine that share a run.", rich_help_panel=_WHERE)]
 Nodes = Annotated[int, typer.Option(min=1, help="Machines that share a run.", rich_help_panel=_WHERE)]
 Engine = Annotated[
     str,
     typer.Option(
         metavar="|".join(ENGINES),
-        help="Steps by Python, or captured on a GPU and all runs at once; auto captures where it can.",
+        help="eager: one run after another; lockstep: many runs at once, captured steps on a GPU; auto: as fits.",
         rich_help_panel=_WHERE,
     ),
 ]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Forget checkpoints and finished runs: begin anew.", rich_help_panel=_WHERE)
+    bool,
+    typer.Option("--fresh", help="Ignore results and delete checkpoints of earlier calls.", rich_help_panel=_WHERE),
 ]

@@ -13,7 +13,7 @@ from graphprism.results import RunResult, Score
 
 
 def train_table(results: Sequence[RunResult]) -> Table:
-    """One row for each model and learning rate: parameters, scores as a mean over seeds, time of all of them.
+    """One row per model and learning rate: parameters, mean scores over seeds, total time.
 
     ``train`` is the smallest training loss; ``val`` and ``test`` are scores at the epoch of best validation.
     """
@@ -31,7 +31,7 @@ def train_table(results: Sequence[RunResult]) -> Table:
 
 
 def by_setting(results: Sequence[RunResult]) -> list[list[RunResult]]:
-    """The results that differ in nothing but fold and seed, together."""
+    """Groups results that differ only in fold and seed."""
 
     def setting(result: RunResult) -> tuple[str, float]:
         return result.run["model"], result.run["lr"]
@@ -40,7 +40,7 @@ def by_setting(results: Sequence[RunResult]) -> list[list[RunResult]]:
 
 
 def mean_at_best(group: Sequence[RunResult], column: str) -> Score | None:
-    """The score of a column at the epoch of best validation; None where a run diverged or none was taken."""
+    """Mean score of a column at the epoch of best validation; None if a run diverged or has no score."""
     values = [result.at_best(column) for result in group if result.status == "finished"]
     return Score.of([each for each in values if each is not None]) if len(values) == len(group) else None
 
@@ -56,7 +56,7 @@ def _scores(group: Sequence[RunResult]) -> list[str]:
 def _score(score: Score | None) -> str:
     if score is None:
         return "none"
-    # With a deviation beside it a fourth digit says nothing, and the table would not fit into 80 columns.
+    # Beside a deviation a fourth digit is noise, and the table would exceed 80 columns.
     return score_text(score.mean, score.deviation, digits=4 if score.deviation is None else 3)
 
 
@@ -67,12 +67,12 @@ def _seeds(results: Sequence[RunResult]) -> str:
     return f"mean and deviation of {' and '.join(parts)}" if parts else f"seed {seeds[0]}"
 
 
-# Widths are whole numbers, so that two models of one budget differ by a few parameters in a hundred.
+# Widths are integers, so that models of one budget differ by a few percent of the parameters.
 _EQUAL = 0.03
 
 
 def compare_partners(results: Sequence[RunResult]) -> list[str]:
-    """A sentence for each MRS model whose plain partner is there, too, each at its best learning rate by validation."""
+    """A sentence per MRS model with results of its plain partner, each at its best learning rate by validation."""
     best: dict[str, list[RunResult]] = {}
     for group in by_setting(results):
         model, validation = group[0].run["model"], mean_at_best(group, "val")

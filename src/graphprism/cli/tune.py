@@ -18,16 +18,16 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUES",
-            help="A range (lr=1e-4..1e-2) or values (jk=none|cat); may be given several times.",
+            help="A range (lr=1e-4..1e-2) or values (jk=none|cat); may be repeated.",
             show_default="lr, layers, dropout, residual",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="How many, those of earlier calls included.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials, including those of earlier calls.")] = 20,
     group: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Trials at once, which differ in lr and weight_decay.",
+            help="Trials trained at once; they differ only in lr and weight_decay.",
             show_default="8 on a GPU, else 1",
         ),
     ] = None,
@@ -41,15 +41,15 @@ def tune(
     patience: option.Patience = None,
     metric: option.Metric = None,
     class_weights: option.ClassWeights = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the search and of the runs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search and of the runs.")] = 0,
     data: Data = None,
     out: option.Out = Path("outputs"),
     accelerator: option.Accelerator = "auto",
 ) -> None:
-    """Search for good settings with Optuna: trials that fall behind on validation are stopped early.
+    """Search hyper-parameters with Optuna; trials with poor validation scores are stopped early.
 
-    The same command goes on where it was stopped. The best settings are written to FOLDER/best.toml, for `graphprism
-    train FOLDER/best.toml --seeds 0..4`; the test score is never looked at for a choice.
+    The same command resumes an interrupted search. The best settings are written to FOLDER/best.toml, for `graphprism
+    train FOLDER/best.toml --seeds 0..4`; test scores are never used for a choice.
     """
     from graphprism.cli.train import options_of
 
@@ -58,7 +58,7 @@ def tune(
         _run(options)
 
 
-# What varies where nothing is asked for.
+# Default search space.
 _SPACE = ("lr=1e-4..1e-2", "layers=2..8", "dropout=0.0|0.2|0.5", "residual=false|true")
 _MOST_SHOWN = 5
 
@@ -120,5 +120,5 @@ def _run(options: dict[str, Any]) -> None:
 
 
 def _quiet(progress: Any) -> Any:
-    """The bar of a terminal; no line for each epoch elsewhere."""
+    """Progress bar on a terminal; no lines per epoch elsewhere."""
     return progress if progress.has_bar else lambda report: None

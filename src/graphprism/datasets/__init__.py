@@ -1,4 +1,4 @@
-"""Data sets by name, with their official splits, task and metric, in a packed form that is read safely and at once."""
+"""Data sets by name, with official folds, task and metric, in a packed format that is safe and fast to read."""
 
 from graphprism.datasets.describe import describe
 from graphprism.datasets.from_data import from_data

@@ -1,4 +1,4 @@
-"""Tables and a preprocessing that was fitted become graphs: those of a data set, or new ones to predict."""
+"""Turns tables into graphs by a fitted preprocessing: for a data set, or for prediction."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class AssembledGraph:
-    """Graphs without targets, and the ids of what has them.
+    """Graphs without targets, and the ids of their nodes or graphs.
 
     Attributes:
         dataset: The graphs.
         ids: Ids of the nodes, or of the graphs at graph level, in their order.
-        id_column: What the file calls them.
+        id_column: Name of the column of ids.
     """
 
     dataset: PackedDataset
@@ -40,12 +40,12 @@ def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[s
 
     Args:
         tables: The tables.
-        pre: What to do.
-        name: What to call the set.
-        notices: Gets sentences about edges and ids.
+        pre: The fitted preprocessing.
+        name: Name of the data set.
+        notices: Sentences about edges and ids are appended to it.
 
     Raises:
-        ValueError: A column is missing, an id is there twice, or an edge ends at none of the nodes; one sentence.
+        ValueError: A column is missing, an id is duplicated, or an edge ends at an unknown node.
     """
     notices = [] if notices is None else notices
     nodes, edges, names = tables.nodes, tables.edges, pre.names
@@ -79,7 +79,7 @@ def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[s
         level=pre.level,
         task="regression",
         metric="mae",
-        # of graphs with targets, whole numbers would be types
+        # at graph level, integers would be types
         x=torch.from_numpy(x) if pre.level == "graph" else small_whole(torch.from_numpy(x)),
         edge_index=torch.from_numpy(edge_index),
         edge_attr=None if edge_attr is None else torch.from_numpy(edge_attr),
@@ -95,7 +95,7 @@ def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[s
 
 
 def _numbers_of(wanted: Array, known: Array, table: Columns, column: str) -> Array:
-    """The place of each text among those that are known."""
+    """Index of each text among the known ones."""
     place = _places(known, table.path, column)
     for row, text in enumerate(wanted):
         if text not in place:
@@ -148,7 +148,7 @@ def _ends(
 def _tidy(
     edge_index: Array, owner: Array, attr: Array | None, pre: Preprocessing, notices: list[str]
 ) -> tuple[Array, Array, Array | None]:
-    """Edges sorted by graph, each once with its attributes, and both ways where they have no direction."""
+    """Edges sorted by graph, without duplicates (same ends and attributes); undirected edges in both directions."""
     count = edge_index.shape[1]
     once = _first_of_each(owner, edge_index, attr)
     if once.size < count:
@@ -168,7 +168,7 @@ def _tidy(
 
 
 def _first_of_each(owner: Array, edge_index: Array, attr: Array | None) -> Array:
-    """Where each different edge stands for the first time, sorted by graph, ends and attributes."""
+    """Index of the first occurrence of each distinct edge, sorted by graph, ends and attributes."""
     columns = [owner, *edge_index, *([] if attr is None else attr.T)]
     places: Array = np.unique(
         np.stack([np.asarray(each, np.float64) for each in columns], 1), axis=0, return_index=True

@@ -1,4 +1,4 @@
-"""What a data set holds, in a few lines, and what in it can mislead a score."""
+"""Summary of a data set in a few lines, with warnings about leaks between folds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphprism.datasets.leak_audit import leak_audit
 from graphprism.datasets.packed_dataset import MASKS, SPLITS, PackedDataset
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing
 
-# A look-up that is so much better than the majority, as a share, is worth a sentence.
+# Difference in accuracy between look-up and majority class above which a warning is given.
 _LEAK = 0.05
 _MOST_CLASSES_SHOWN = 10
 
@@ -130,7 +130,7 @@ def _edges(dataset: PackedDataset) -> str:
 
 
 def _leak_by_neighbours(dataset: PackedDataset) -> str:
-    """A sentence where test nodes can be looked up by their neighbours."""
+    """A warning if test nodes can be looked up by their neighbours."""
     if dataset.level != "node" or dataset.task not in ("binary", "multiclass") or len(dataset) != 1:
         return ""
     classes = replace(dataset, task="multiclass", y=dataset.y.view(-1).long(), num_classes=dataset.num_classes or 2)
@@ -145,7 +145,7 @@ def _leak_by_neighbours(dataset: PackedDataset) -> str:
 
 
 def _leak_by_copies(dataset: PackedDataset) -> str:
-    """A sentence where test graphs are in training, too."""
+    """A warning if test graphs are also training graphs."""
     if dataset.level != "graph":
         return ""
     prints = _fingerprints(dataset)
@@ -158,7 +158,7 @@ def _leak_by_copies(dataset: PackedDataset) -> str:
 
 
 def _fingerprints(dataset: PackedDataset) -> list[bytes]:
-    """A hash of the numbers of each graph; nodes in another order give another one."""
+    """A hash of each graph's arrays; it depends on the order of the nodes."""
     x, edges = dataset.x.numpy(), np.ascontiguousarray(dataset.edge_index.numpy().T)
     attr = None if dataset.edge_attr is None else dataset.edge_attr.numpy()
     nodes, links = dataset.node_ptr.tolist(), dataset.edge_ptr.tolist()

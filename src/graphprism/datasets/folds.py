@@ -1,4 +1,4 @@
-"""Folds of rows for training, validation and test: drawn with a seed, stratified, or read from a column."""
+"""Folds of rows for training, validation and test: stratified and drawn with a seed, or read from a column."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {
     **dict.fromkeys(("test", "testing", "te", "holdout"), TEST),
 }
 SHARES = (0.8, 0.1, 0.1)
-# Targets that are numbers are divided into so many groups of equal size.
+# Numeric targets are stratified into so many quantiles.
 _QUANTILES = 10
 
 
@@ -32,8 +32,7 @@ def draw_folds(strata: Array, shares: Sequence[float] = SHARES, seed: int = 0) -
     """A fold for every row, (R,) -> (R,): 0 training, 1 validation, 2 test, each stratum divided by the shares.
 
     The same seed gives the same folds on every machine. Fractions of rows are carried from one stratum to the next, so
-    that the sizes of the folds are the shares of all rows, to one row; of a stratum that is there at all one row is in
-    training.
+    that fold sizes differ from the shares by at most one row. Every stratum has at least one training row.
 
     >>> folds = draw_folds(np.array([0] * 50 + [1] * 10), (0.6, 0.2, 0.2))
     >>> [np.bincount(folds[rows], minlength=3).tolist() for rows in (slice(50), slice(50, 60))]
@@ -56,7 +55,7 @@ def draw_folds(strata: Array, shares: Sequence[float] = SHARES, seed: int = 0) -
 
 
 def strata_of(y: Array, task: str) -> Array:
-    """Groups of rows whose shares folds should keep: classes, combinations of labels, or quantiles of numbers.
+    """Strata of rows: classes, combinations of labels, or quantiles of numbers.
 
     Shapes: ``y`` (R,) or (R, T) -> (R,)
     """
@@ -67,16 +66,15 @@ def strata_of(y: Array, task: str) -> Array:
         return found
     codes = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
     counts = np.bincount(codes)
-    codes[counts[codes] < 3] = codes.max() + 1  # too few to be divided: together
+    codes[counts[codes] < 3] = codes.max() + 1  # strata too small to divide are merged
     return codes
 
 
 def parse_folds(column: Array) -> Array | None:
-    """Folds of a column, (R,) -> (R, S), with -1 where it says nothing; None where these are no folds.
+    """Parses a column of folds, (R,) -> (R, S), with -1 for empty cells; None if its values are no folds.
 
-    Names of folds (train, valid, dev, test, ...) and the numbers 0, 1 and 2 are one division. Numbers 0 to K - 1 with K
-    above 3 are folds of cross-validation: in division k the rows of fold k are the test, those of the next one
-    validation.
+    Names of folds (train, valid, dev, test, ...) and the numbers 0, 1 and 2 give one column, S = 1. Numbers 0 to K - 1
+    with K above 3 are K-fold cross-validation, S = K: in column k fold k is the test set and the next fold validation.
 
     >>> parse_folds(np.array(["train", "dev", "TEST", None], dtype=object)).T.tolist()
     [[0, 1, 2, -1]]

@@ -1,4 +1,4 @@
-"""A data set of graphs that are in memory: PyG's `Data`, a list of them, or one of PyG's data sets."""
+"""Data sets from graphs in memory: PyG's `Data`, a list of them, or one of PyG's data sets."""
 
 from __future__ import annotations
 
@@ -37,24 +37,25 @@ def from_data(
     folds: int = 1,
     seed: int = 0,
 ) -> PackedDataset:
-    """Makes a data set of one graph with targets of its nodes, of graphs with a target each, or of one graph's links.
+    """Makes a data set from PyG graphs: one graph with node targets, graphs with one target each, or links of a graph.
 
     Folds are those of ``train_mask``, ``val_mask`` and ``test_mask`` where the graph has them, else drawn with a seed
-    and stratified. Whole numbers in ``x`` and ``edge_attr`` of graphs with targets are types. A target that is NaN is
-    missing: such a node is in no fold, such a graph is left out.
+    and stratified. At graph level, integers in ``x`` and ``edge_attr`` are types. A target that is NaN is missing: such
+    a node is in no fold, such a graph is left out.
 
     Args:
         data: One graph whose ``y`` has a row for every node; or several with one row each, also a data set of PyG.
-        task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``; without it ``y`` says.
-        name: What to call the set.
-        metric: A name of `graphprism.training.METRICS`; without it the usual one of the task.
-        directed: Whether edges go one way; without it, whether one lacks its way back.
-        shares: Of training, validation and test where folds are drawn.
-        folds: How many divisions of nodes to draw, each with the next seed.
-        seed: Of the folds.
+        task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``; inferred from ``y`` by
+            default.
+        name: Name of the data set.
+        metric: A name of `graphprism.training.METRICS`; by default the usual one of the task.
+        directed: Whether edges are directed; by default, whether an edge lacks its reverse edge.
+        shares: Shares of training, validation and test for drawn folds.
+        folds: Number of folds of nodes to draw, each with the next seed.
+        seed: Seed of the folds.
 
     Raises:
-        ValueError: The targets do not fit the task; one sentence.
+        ValueError: The targets do not fit the task.
 
     >>> graph = Data(x=torch.rand(30, 4), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.arange(30) % 3)
     >>> from_data(graph)
@@ -91,7 +92,7 @@ def with_target(whole: PackedDataset, target: EncodedTarget, metric: str | None,
 
 
 def with_links(whole: PackedDataset, metric: str | None, shares: Sequence[float], seed: int) -> PackedDataset:
-    """The edges of one graph as targets: those of validation and test are taken out of the graph."""
+    """Makes the edges of one graph targets; validation and test edges are removed from the graph."""
     edges = whole.edge_index.numpy()
     links = divide_links(edges, whole.x.size(0), whole.directed, shares, seed)
     kept = torch.from_numpy(links.kept)
@@ -110,12 +111,12 @@ def with_links(whole: PackedDataset, metric: str | None, shares: Sequence[float]
 
 
 def node_masks(folds: np.ndarray[Any, Any]) -> dict[str, Tensor]:
-    """Masks (N, S) of folds (N, S), with -1 for a node that is in none."""
+    """Converts folds (N, S), -1 for a node in none, to three masks (N, S)."""
     return {key: torch.from_numpy(folds == fold) for fold, key in enumerate(MASKS)}
 
 
 def drawn_folds(target: EncodedTarget, shares: Sequence[float], folds: int, seed: int) -> np.ndarray[Any, Any]:
-    """Folds that are drawn, (R, S); rows without a target are in none, -1."""
+    """Draws folds, (R, S); rows without a target get -1."""
     found = np.full((target.known.size, folds), -1)
     strata = strata_of(target.y[target.known], target.task)
     for column in range(folds):
@@ -165,7 +166,7 @@ def _target_columns(targets: Sequence[Any], graphs: Sequence[Data]) -> list[np.n
 
 
 def pack_inputs(name: str, graphs: Sequence[Data], level: str, directed: bool | None) -> PackedDataset:
-    """Graphs one after another, without targets."""
+    """Concatenates graphs, without targets."""
     sizes = torch.tensor([graph.num_nodes for graph in graphs])
     edges = torch.tensor([graph.num_edges for graph in graphs])
     edge_index = torch.cat([graph.edge_index.cpu().long() for graph in graphs], 1)
@@ -196,7 +197,7 @@ def _input(parts: Sequence[Any], sizes: Tensor, level: str) -> tuple[Tensor | No
     """Features or types of all graphs in one tensor, and the number of types of each column."""
     if any(part is None for part in parts):
         return None, ()
-    # PyG gives a single type per row as one number
+    # PyG stores a single type per row as a vector
     whole = torch.cat([_rows(part.detach().cpu(), int(size)) for part, size in zip(parts, sizes, strict=True)])
     if whole.is_floating_point() or whole.dtype == torch.bool or level != "graph":
         return whole.float() if whole.dtype != torch.float64 else whole, ()
@@ -206,7 +207,7 @@ def _input(parts: Sequence[Any], sizes: Tensor, level: str) -> tuple[Tensor | No
 
 
 def _rows(part: Tensor, count: int) -> Tensor:
-    """One row for each node or edge, of which there may be none."""
+    """One row per node or edge; there may be zero rows."""
     return part.reshape(count, -1) if count else part.reshape(0, part.size(1) if part.dim() == 2 else 1)
 
 
@@ -223,15 +224,15 @@ _DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
 
 def from_pyg_class(text: str, folder: Path, **options: Any) -> PackedDataset:
-    """Makes a data set of a class of `torch_geometric.datasets`, such as ``pyg:TUDataset(NCI1)``.
+    """Makes a data set from a class of `torch_geometric.datasets`, such as ``pyg:TUDataset(NCI1)``.
 
-    The arguments are plain values, and nothing in them is executed: words stand for themselves, so that quotes may be
-    left out. PyG downloads what is missing to ``folder / "pyg"``, and reads its own files in its own way.
+    The arguments are literals, which are parsed and never executed; quotes around words are optional. PyG downloads
+    missing files to ``folder / "pyg"`` and reads them itself.
 
     Args:
         text: The class with its arguments, after ``pyg:``.
         folder: Folder of data sets.
-        options: As of `from_data`.
+        options: Arguments of `from_data`.
 
     Raises:
         ValueError: It is no such call, or there is no such class.
@@ -258,7 +259,7 @@ def from_pyg_class(text: str, folder: Path, **options: Any) -> PackedDataset:
 
 
 def parse_call(text: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """The name and the plain arguments of a call; a bare word is text.
+    """Parses a call with literal arguments; a bare word is a string.
 
     >>> parse_call("Planetoid(Cora, split='public')")
     ('Planetoid', ['Cora'], {'split': 'public'})

@@ -1,4 +1,4 @@
-"""A data set of files that people have: a folder of CSV or Parquet tables, GraphML, arrays, a class of PyG."""
+"""Data sets from users' files: a folder of CSV or Parquet tables, GraphML, arrays, or a data set of PyG."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ from graphprism.packed import open_arrays
 
 Array = npt.NDArray[Any]
 
-# A column of text with more values than these is a name or a description, and no feature.
+# A text column with more distinct values than this is a name or a description, not a feature.
 _MOST_CATEGORIES = 1000
-# Share of different values in a column of ids, and of the ends of edges that it holds, where some are wrong.
+# A faulty column of ids must have at least this share of distinct values, and hold this share of the ends of edges.
 _MOSTLY = 0.9
-# Whole numbers on edges with at most so many values are types.
+# Integers on edges with at most so many distinct values are types.
 _MOST_EDGE_TYPES = 50
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What cannot be guessed from the names of files and columns; None or nothing guesses.
+    """Options of `from_files`; those that are None or empty are guessed from the names of files and columns.
 
     Attributes:
         target: Columns of the target, of the nodes or of the graphs.
         task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``.
         metric: A name of `graphprism.training.METRICS`.
         files: Files of ``nodes``, ``edges`` and ``graphs`` in the folder.
-        columns: Columns by their part: ``id``, ``graph``, ``source``, ``destination``, ``graph_id`` and ``fold``.
-        drop: Columns that are no features.
-        categories: Columns of numbers that are categories.
-        directed: Whether edges go one way. Else the file says, and a table of edges is taken both ways.
-        scale_target: Whether to train on a target minus its mean, divided by its deviation.
-        shares: Of training, validation and test where folds are drawn.
-        folds: How many divisions of nodes to draw.
-        seed: Of the folds.
+        columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``graph_id`` and ``fold``.
+        drop: Columns to ignore.
+        categories: Numeric columns to treat as categories.
+        directed: Whether edges are directed. By default as the file declares; tables of edges are undirected.
+        scale_target: Whether to standardise a numeric target for training.
+        shares: Shares of training, validation and test for drawn folds.
+        folds: Number of folds of nodes to draw.
+        seed: Seed of the folds.
     """
 
     target: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class ImportOptions:
     seed: int = 0
 
     def column(self, part: str) -> str | None:
-        """The column that was named for a part."""
+        """The column that the user named for a role."""
         return (self.columns or {}).get(part)
 
 
@@ -97,16 +97,16 @@ def from_files(
         path: A folder with tables of edges and of nodes (CSV or Parquet), and of graphs where graphs have targets; a
             GraphML file; an ``.npz`` file, packed or with arrays ``edge_index``, ``x`` and ``y``; or a data set of PyG
             such as ``pyg:TUDataset(NCI1)``.
-        target: The column of the target, or several; not needed for ``task="link"`` and where ``y`` is there.
-        name: What to call the set; without it the name of the folder or file.
-        root: Folder of data sets, where PyG keeps its own.
+        target: The target column, or several; not needed for ``task="link"`` or if there is an array ``y``.
+        name: Name of the data set; by default that of the folder or file.
+        root: Folder of data sets, where PyG stores its downloads.
         options: See `ImportOptions`.
 
     Returns:
-        The set; ``preprocessing["notices"]`` says in sentences what was left out, filled in or drawn.
+        The data set; ``preprocessing["notices"]`` lists what was left out, imputed or drawn.
 
     Raises:
-        ValueError: The files do not hold such a graph; one sentence says what must hold and what came.
+        ValueError: The files do not hold such a graph.
         OSError: They cannot be read.
 
     >>> import tempfile
@@ -142,7 +142,7 @@ def _from_pyg(text: str, name: str | None, folder: Path, options: ImportOptions)
 
 
 def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
-    """A packed file as it is; plain arrays as one graph."""
+    """Reads a packed file, or plain arrays as one graph."""
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file")
     try:
@@ -161,7 +161,7 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
 
 
 def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> PackedDataset:
-    """Finds out which column is what, fits the preprocessing, and packs; see `from_files`."""
+    """Guesses the roles of columns, fits the preprocessing, and packs; see `from_files`."""
     notices: list[str] = []
     level = "link" if options.task == "link" else "graph" if tables.graphs is not None else "node"
     names = _part_columns(tables, level, options, notices)
@@ -169,7 +169,7 @@ def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> Packe
     target, folds = _targets(tables, holder, level, names, options, notices)
     if level == "graph" and target is not None and not target.known.all():
         notices.append(f"{counted(int((~target.known).sum()), 'graph')} without a target left out.")
-    # with several divisions into folds every row is in training somewhere: features are fitted to all of them
+    # with several folds every row is a training row in one of them: fit features to all rows
     train: Array = np.all(folds == 0, 1) if folds.shape[1] == 1 else np.all(folds >= 0, 1)
     pre = _fit(tables, level, names, target, train, options, notices)
     if target is not None and target.task == "regression" and options.scale_target:
@@ -179,7 +179,7 @@ def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> Packe
 
 
 def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notices: list[str]) -> dict[str, str]:
-    """Columns by their part, empty where a table has none."""
+    """Columns by role; empty where a table has none."""
     nodes, edges, graphs = tables.nodes, tables.edges, tables.graphs
     besides = (*options.target, *filter(None, [options.column("fold")]))
     found = {"id": "", "graph": "", "edge_graph": "", "graph_id": "", "fold": ""}
@@ -210,10 +210,10 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
 
 
 def _id_column(tables: GraphTables, names: Mapping[str, str], besides: Sequence[str]) -> str:
-    """The column of nodes that holds the ends of all edges; else one with the name of an id, or with most of the ends.
+    """The column of nodes that holds all ends of edges; else one named like an id, or one with most of the ends.
 
-    The last is for tables with a fault, such as an edge that ends nowhere or an id that is there twice: the sentence
-    about it then names the row.
+    The last case is for faulty tables, such as an edge to an unknown node or a duplicate id: the error about it can
+    then name the row.
     """
     nodes, edges = tables.nodes, tables.edges
     if nodes is None:
@@ -245,7 +245,7 @@ def _targets(
     options: ImportOptions,
     notices: list[str],
 ) -> tuple[EncodedTarget | None, Array]:
-    """The targets of nodes or graphs and their folds, (R, S), of a column or drawn; -1 for a row that is in none."""
+    """Targets of nodes or graphs and their folds (R, S), from a column or drawn; -1 for a row in no fold."""
     shares = " / ".join(f"{share:g}" for share in options.shares)
     if level == "link":
         notices.append(f"Folds of edges are drawn {shares} with seed {options.seed}.")
@@ -283,7 +283,7 @@ def _fit(
     options: ImportOptions,
     notices: list[str],
 ) -> Preprocessing:
-    """Fits features to the rows of training."""
+    """Fits features to the training rows."""
     nodes, edges = tables.nodes, tables.edges
     parts = {name for name in names.values() if name} | {*options.target, *options.drop}
     there = {*edges, *(nodes or ()), *(tables.graphs or ())}
@@ -344,7 +344,7 @@ def _count_missing(column: Array) -> int:
 
 
 def _edge_codes(table: Columns, names: Sequence[str], options: ImportOptions, notices: list[str]) -> list[ColumnCode]:
-    """Categories where there are any; a network takes types of edges, and numbers only beside none of them."""
+    """Codes of edge columns: if there are categories, numeric columns are dropped: networks take types of edges."""
     rows = np.ones(len(table.rows), dtype=bool)
     chosen = [
         name for name in names if table[name].dtype.kind in "ib" and np.unique(table[name]).size <= _MOST_EDGE_TYPES
@@ -376,14 +376,14 @@ def _with_folds(
         return with_links(graph, options.metric, options.shares, options.seed)
     if graph.level == "node":
         return with_target(graph, target, options.metric, **node_masks(folds))
-    # graphs are in the order of their table; those without a target or a fold are left out
+    # graphs follow the order of their table; those without a target or fold are dropped
     chosen = np.flatnonzero(folds[:, 0] >= 0)
     kept, target = select_graphs(graph, torch.from_numpy(chosen)), replace(target, y=target.y[chosen])
     return with_target(kept, target, options.metric, split=torch.from_numpy(folds[chosen, 0]))
 
 
 def select_graphs(dataset: PackedDataset, chosen: torch.Tensor) -> PackedDataset:
-    """The same set with these graphs alone; targets and folds are left as they are."""
+    """The inputs of a subset of graphs; targets and folds are not touched."""
     sizes, edges = dataset.node_ptr.diff(), dataset.edge_ptr.diff()
     is_chosen = torch.zeros(len(dataset), dtype=torch.bool)
     is_chosen[chosen] = True

@@ -1,4 +1,4 @@
-"""Tables of nodes, edges and graphs in the files that people have, and which of their columns is what."""
+"""Reads tables of nodes, edges and graphs from users' files, and guesses the role of their columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphprism.datasets.preprocessing import wanted_columns
 from graphprism.io.columns import SUFFIXES, Columns, read_columns
 from graphprism.io.graphml import read_graphml_columns
 
-# Names of files and of columns, without regard to case, spaces and punctuation; the first that is there is taken.
+# Names of files and columns, ignoring case, spaces and punctuation, in order of preference.
 _FILES = {
     "nodes": ("nodes", "node", "vertices", "vertex", "entities", "atoms", "points", "papers", "users", "items"),
     "edges": (
@@ -40,9 +40,9 @@ class GraphTables:
 
     Attributes:
         edges: A row for every edge.
-        nodes: A row for every node; None where nodes are known by their edges alone.
+        nodes: A row for every node; None if nodes occur only in edges.
         graphs: A row for every graph, where graphs have targets.
-        directed: Whether edges go one way, where the file says so.
+        directed: Whether edges are directed; None if the file does not say.
     """
 
     edges: Columns
@@ -65,7 +65,7 @@ def read_tables(path: Path, files: Mapping[str, str] | None = None) -> GraphTabl
         files: Names of the files of ``nodes``, ``edges`` and ``graphs`` in the folder, where they cannot be guessed.
 
     Raises:
-        ValueError: One sentence about the file that cannot be read, or is not there.
+        ValueError: A file is missing or cannot be read.
     """
     check_path("path", path)
     if path.is_dir():
@@ -107,7 +107,7 @@ def find_column(part: str, table: Columns, given: str | None, besides: Iterable[
     """The column of a table that is the ``part`` of `_COLUMNS`; empty where none has such a name.
 
     Raises:
-        ValueError: The column that was asked for is not there.
+        ValueError: The column named by the user does not exist.
     """
     if given:
         wanted_columns(table, [given])

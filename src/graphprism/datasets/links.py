@@ -1,4 +1,4 @@
-"""Edges to be predicted: divided into folds, with pairs of nodes that have no edge."""
+"""Folds of edges for link prediction, with negative pairs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class LinkFolds:
-    """Edges of one graph, divided.
+    """Edges of one graph, divided into folds.
 
     Attributes:
-        kept: (E,) edges that training sees, loops among them.
-        pairs: (2, P) pairs of nodes: edges of all folds, and as many pairs without an edge for validation and test.
+        kept: (E,) mask of training edges, including self-loops.
+        pairs: (2, P) edges of all folds, and as many negative pairs for validation and test.
         y: (P, 1) whether a pair is an edge.
         split: (P,) fold of each pair.
     """
@@ -34,10 +34,10 @@ class LinkFolds:
 def divide_links(
     edge_index: Array, num_nodes: int, directed: bool, shares: Sequence[float] = SHARES, seed: int = 0
 ) -> LinkFolds:
-    """Divides edges into folds; of an undirected graph both ways of an edge stay together.
+    """Divides edges into folds; both directions of an undirected edge are in the same fold.
 
     Raises:
-        ValueError: There are too few edges, or too few pairs without one.
+        ValueError: There are too few edges, or too few negative pairs.
 
     >>> folds = divide_links(np.array([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), 9, False, (0.4, 0.3, 0.3))
     >>> int(folds.kept.sum()), folds.split.tolist(), folds.y.astype(int).T.tolist()
@@ -65,7 +65,7 @@ def divide_links(
 
 
 def pair_keys(pairs: Array, num_nodes: int, directed: bool) -> Array:
-    """One number for every pair, (2, P) -> (P,); the same for both ways where edges have no direction."""
+    """A unique integer per pair, (2, P) -> (P,); equal for both directions of undirected edges."""
     first, second = pairs.astype(np.int64)
     if not directed:
         first, second = np.minimum(first, second), np.maximum(first, second)
@@ -74,14 +74,14 @@ def pair_keys(pairs: Array, num_nodes: int, directed: bool) -> Array:
 
 
 def non_edges(keys: Array, num_nodes: int, directed: bool, count: int, generator: np.random.Generator) -> Array:
-    """Pairs of different nodes that are not among ``keys``, drawn uniformly, (2, count).
+    """Negative pairs: distinct nodes that are not among ``keys``, drawn uniformly, (2, count).
 
     Args:
         keys: `pair_keys` of all edges, sorted.
         num_nodes: Number of nodes.
         directed: Whether (i, j) and (j, i) are different pairs.
-        count: How many; a pair may be drawn twice.
-        generator: Decides which.
+        count: Number of pairs, drawn with replacement.
+        generator: Source of randomness.
 
     Raises:
         ValueError: Nearly all pairs are edges.

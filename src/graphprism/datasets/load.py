@@ -24,13 +24,13 @@ from graphprism.known import DATASETS, KnownDataset, data_folder, find_name
 
 
 def from_raw(name: str, folder: Path) -> PackedDataset:
-    """Loads a known data set from its raw files, which lie in ``folder / "raw" / name``, and packs it.
+    """Loads a known data set from its raw files in ``folder / "raw" / name``, and packs it.
 
-    The five splits of Arxiv-Year and Snap-Patents are read from ``NAME-splits.npz`` or ``NAME-splits.npy`` there; see
-    `graphprism.datasets.raw.read_splits`. Without them splits are drawn, and the note of the set says so.
+    The five folds of Arxiv-Year and Snap-Patents are read from ``NAME-splits.npz`` or ``NAME-splits.npy`` there; see
+    `graphprism.datasets.raw.read_splits`. Without these files folds are drawn, and the note of the set says so.
 
     Raises:
-        FileNotFoundError: A raw file is not there; the message says where it is published and where to put it.
+        FileNotFoundError: A raw file is missing; the message says where to download it and where to put it.
         DatasetFileError: A raw file is damaged.
     """
     check_choice("name", name, [each for each, known in DATASETS.items() if known.files])
@@ -43,13 +43,13 @@ _FAILURES = (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.Unpic
 
 
 def from_pyg(name: str, folder: Path) -> PackedDataset:
-    """Packs a known data set from the raw files that PyG downloads, which lie under ``folder / "pyg"``.
+    """Packs a known data set from the raw files that PyG downloads to ``folder / "pyg"``.
 
-    PyG only fetches: it would unpickle its files, which may execute what is in them. They are read here without calling
-    anything that they name, and what PyG has processed before is not looked at.
+    PyG only downloads: it would unpickle the files, which can execute code. They are read here without executing
+    anything, and files processed by PyG are ignored.
 
     Raises:
-        OSError: PyG could not fetch its files.
+        OSError: PyG could not download its files.
         DatasetFileError: A file is damaged, or holds anything but numbers.
     """
     check_choice("name", name, DATASETS)
@@ -81,25 +81,25 @@ def from_pyg(name: str, folder: Path) -> PackedDataset:
 
 
 def _fetch(known: KnownDataset, root: Path) -> Any:
-    """PyG's data set with its raw files in place, and nothing of them read."""
+    """PyG's data set with its raw files downloaded but not read."""
     loader = getattr(torch_geometric.datasets, known.loader)
 
     def keep(self: Any, data_list: list[Data], _: str) -> None:
         self.kept = data_list
 
-    # `_process` also unpickles two files beside the processed ones, if they are there.
+    # `_process` would also unpickle two files beside the processed ones.
     steps = {"_process": lambda self: None, "load": lambda self, path: None, "save": keep}
     return type(known.loader, (loader,), steps)(root=str(root), **known.arguments)
 
 
 def _pack_graph_of_nodes(name: str, known: KnownDataset, data: Data) -> PackedDataset:
-    # A single split is one column without its dimension.
+    # A single fold comes as a vector.
     train_mask, val_mask, test_mask = (data[key].view(data.num_nodes, -1) for key in MASKS)
     return pack_nodes(name, known, data.x, data.edge_index, data.y, (train_mask, val_mask, test_mask))
 
 
 def pack_graphs(name: str, known: KnownDataset, graphs: Iterable[Data], split: Tensor) -> PackedDataset:
-    """Puts graphs with ``x``, ``edge_index``, ``edge_attr`` and one ``y`` each behind one another."""
+    """Concatenates graphs with ``x``, ``edge_index``, ``edge_attr`` and one ``y`` each."""
     graphs = list(graphs)
     num_nodes = torch.tensor([data.num_nodes for data in graphs])
     num_edges = torch.tensor([data.num_edges for data in graphs])
@@ -110,7 +110,7 @@ def pack_graphs(name: str, known: KnownDataset, graphs: Iterable[Data], split: T
         metric=known.metric,
         x=torch.cat([data.x for data in graphs]),
         edge_index=torch.cat([data.edge_index for data in graphs], dim=1),
-        # PyG gives a single type per edge as one number, packed files have columns.
+        # PyG stores a single type per edge as a vector, packed files as a column.
         edge_attr=torch.cat([data.edge_attr.view(data.num_edges, -1) for data in graphs if data.num_edges]),
         y=torch.cat([data.y.view(1, -1) for data in graphs]),
         node_ptr=torch.cat([num_nodes.new_zeros(1), num_nodes.cumsum(0)]),
@@ -122,21 +122,21 @@ def pack_graphs(name: str, known: KnownDataset, graphs: Iterable[Data], split: T
 
 
 def load(name: str | Path, root: str | Path | None = None) -> PackedDataset:
-    """Gives a data set with its splits, task, metric and numbers of types.
+    """Loads a data set with its folds, task, metric and numbers of types.
 
-    ``molecules`` is generated. Any other name, in any case, is read from ``NAME.npz`` in the folder of data sets; one
-    of `DATASETS` that is not there is fetched by PyG's loader, or made from its raw files, and packed into that folder,
-    once. A path to an ``.npz`` file is read as it is. Task, metric and types come from the file, and where it leaves
-    them out from its name in `DATASETS`.
+    ``molecules`` is generated. Any other name, ignoring case, is read from ``NAME.npz`` in the folder of data sets. A
+    name of `DATASETS` without such a file is downloaded by PyG, or read from its raw files, and packed into that folder
+    once. A path to an ``.npz`` file is read directly. Task, metric and types come from the file or, if it lacks them,
+    from `DATASETS`.
 
     Args:
         name: A name of `DATASETS`, of a file in the folder, or a path that ends in ``.npz``.
-        root: The folder; without it the one that ``GRAPHPRISM_DATA`` names, else ``graphprism`` in the user's cache.
+        root: The folder; by default that of ``GRAPHPRISM_DATA``, else ``graphprism`` in the user's cache.
 
     Raises:
         FileNotFoundError: There is no such data set, or no such raw file.
         DatasetFileError: The file is damaged.
-        OSError: PyG could not fetch it.
+        OSError: PyG could not download it.
 
     >>> load("molecules").subset("train").numel()
     10000
@@ -149,7 +149,7 @@ def load(name: str | Path, root: str | Path | None = None) -> PackedDataset:
 
 
 def packed_path(name: str, root: str | Path | None = None) -> Path:
-    """The packed file of a name, made first where there is none."""
+    """The packed file of a data set, created if it is missing."""
     check_path("name", name)
     folder = data_folder(root)
     name = find_name(name, folder)
@@ -173,7 +173,7 @@ def _make(name: str, folder: Path) -> PackedDataset:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    """What a file of a known name may leave out of ``about``."""
+    """Fields of ``about`` that a file of a known name may lack."""
     known = DATASETS.get(name)
     if known is None:
         return {}

@@ -1,4 +1,4 @@
-"""Molecule-like graphs with a target that one hop does not show, made from a seed."""
+"""Generated molecule-like graphs, with a target that depends on more than one hop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from graphprism._checks import check_positive, check_whole
 from graphprism.datasets.packed_dataset import PackedDataset
 from graphprism.packed import Array
 
-# So many graphs at a time, as dense matrices: 512 of 37 atoms are 3 MB in single precision.
+# Graphs per block of dense matrices: 512 graphs of 37 atoms take 3 MB in float32.
 _CHUNK = 512
-# Of the 12,000 graphs of seed 0, so that their targets have about mean 0 and deviation 1.
+# Mean and deviation over the 12,000 graphs of seed 0, to standardise targets.
 _MEAN, _DEVIATION = -0.64, 4.7
 
 
@@ -26,7 +26,7 @@ def molecule_target(types: Array, edge_index: Array, node_ptr: Array, edge_ptr: 
     where :math:`r^k_i` is the number of rings of :math:`k` atoms through atom :math:`i`, :math:`P_{ij}` the number of
     paths of two bonds from :math:`i` to :math:`j`, :math:`B` the bonds between atoms of three or more neighbours and
     :math:`s_i = \cos(2 t_i + 2)` a number for type :math:`t_i`; then shifted and scaled by constants. Rings are
-    counted by walks that do not turn back, which is exact in graphs without rings of three or four atoms.
+    counted by non-backtracking walks, which is exact in graphs without rings of three or four atoms.
     """
     raw = [
         _chunk_target(types, edge_index, node_ptr[start : start + _CHUNK + 1], edge_ptr[start : start + _CHUNK + 1])
@@ -55,8 +55,8 @@ def _chunk_target(types: Array, edge_index: Array, node_ptr: Array, edge_ptr: Ar
 def _walks(adj: Array, degree: Array) -> tuple[Array, Array, Array]:
     """Paths of two bonds (G, N, N), and rings of five and of six atoms through each atom, (G, N) and (G, N).
 
-    Walks of k bonds that never turn back: A_1 = A, A_2 = A A - D, A_k+1 = A_k A - A_k-1 (D - 1). Those that close
-    run around a ring, in either direction.
+    Non-backtracking walks of k bonds: A_1 = A, A_2 = A A - D, A_k+1 = A_k A - A_k-1 (D - 1). Closed ones go around a
+    ring, in either direction.
     """
     one = adj
     two = one @ adj
@@ -70,7 +70,7 @@ def _walks(adj: Array, degree: Array) -> tuple[Array, Array, Array]:
 
 
 NUM_ATOM_TYPES = 28
-# Bonds an atom of each type can have; of the most common ones think of C, O, N and F.
+# Valence of each atom type; the most common ones resemble C, O, N and F.
 VALENCE = np.resize([4, 2, 3, 1], NUM_ATOM_TYPES)
 _SHARE = np.concatenate([[0.7, 0.1, 0.1, 0.02], 0.08 * 0.6 ** np.arange(1, NUM_ATOM_TYPES - 3)])
 # Heavy atoms of ZINC's molecules: mean, deviation, least, most.
@@ -83,9 +83,9 @@ RING_SIZES = (5, 6, 6, 6)
 def molecules(num_graphs: int = 12_000, seed: int = 0) -> PackedDataset:
     """Connected graphs shaped like ZINC's molecules: trees of atoms and rings of five and six.
 
-    An atom has a type in [0, 28) whose valence its bonds do not exceed, so at most four neighbours; a bond has a type
-    in {1, 2, 3}, its order. The target is `molecule_target`. Of twelve graphs ten are for training, one for validation
-    and one for test. The same seed gives the same graphs, of which fewer are the first of more.
+    Atoms have a type in [0, 28) with a valence of at most four, which their bonds respect; bonds have a type in
+    {1, 2, 3}, their order. The target is `molecule_target`. Of every twelve graphs ten are for training, one for
+    validation and one for test. The same seed gives the same graphs: a smaller set is a prefix of a larger one.
 
     >>> dataset = molecules(12, seed=1)
     >>> [dataset.subset(name).numel() for name in ("train", "val", "test")]
@@ -129,12 +129,12 @@ def _molecule(random: np.random.Generator) -> tuple[Array, Array, Array]:
 
 
 def grow(size: int, attach: Callable[[list[int]], tuple[int, int]]) -> list[tuple[int, int]]:
-    """Bonds of a connected graph of ``size`` atoms: single atoms and rings are attached until there are so many.
+    """Bonds of a connected graph of ``size`` atoms, grown by attaching single atoms and rings.
 
     Args:
         size: Number of atoms.
-        attach: Given the number of neighbours of all atoms so far, returns the atom to attach to and the length of what
-            is attached: from five atoms on it is closed to a ring. It is cut where it exceeds ``size``.
+        attach: Given the degrees of all atoms so far, returns the atom to attach to and the length of the attached
+            chain, which is closed to a ring from five atoms on. The last chain is cut at ``size``.
 
     >>> grow(7, lambda degree: (len(degree) - 1, 5))
     [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 5), (5, 6)]
@@ -153,7 +153,7 @@ def grow(size: int, attach: Callable[[list[int]], tuple[int, int]]) -> list[tupl
 
 
 def _skeleton(size: int, draws: Array) -> Array:
-    """Attaches to atoms with room, preferably late ones; rings that would be cut are single atoms: (2, bonds)."""
+    """Bonds (2, B): attaches to atoms with free valence, preferably late ones; a ring that would be cut is one atom."""
     rows = iter(draws.tolist())
 
     def attach(degree: list[int]) -> tuple[int, int]:
@@ -167,10 +167,10 @@ def _skeleton(size: int, draws: Array) -> Array:
 
 
 def _bond_orders(bonds: Array, size: int, draws: Array) -> tuple[Array, Array]:
-    """Order of each bond, and bonds used at each atom, counted with their order and never above four.
+    """Order of each bond, and the valence used at each atom, at most four.
 
-    A bond is double if its draw is the lowest among the bonds of both of its atoms, so that no atom has two, and
-    sometimes triple where no atom of it has other bonds than one more.
+    A bond is double if its random number is the lowest among the bonds of both atoms, so that no atom has two double
+    bonds; it is sometimes triple if both atoms have at most one other bond.
     """
     lowest = np.ones(size)
     np.minimum.at(lowest, bonds.ravel(), np.tile(draws[:, 0], 2))

@@ -21,9 +21,9 @@ def row_normalise(x: Tensor, lowest: float | None = None) -> Tensor:
 
     .. math:: x'_{if} = \frac{x_{if} - m}{\sum_g (x_{ig} - m)}, \qquad m = \min(0, \min_{jg} x_{jg})
 
-    A row whose sum is zero stays zero. Features with negative entries, such as word vectors, are first lifted by the
-    smallest of all, or by ``lowest``: that of the features that a network was trained on. Where no sum lies between 0
-    and 1, as in all sets here, this is PyG's `NormalizeFeatures`.
+    A row whose sum is zero stays zero. If there are negative entries, as in word vectors, the smallest of all entries
+    is subtracted first; ``lowest`` replaces it for new data, by the smallest entry of the training features. If no sum
+    lies between 0 and 1, as in all sets here, this is PyG's `NormalizeFeatures`.
 
     >>> import torch
     >>> row_normalise(torch.tensor([[1, 3], [0, 0]]))
@@ -46,33 +46,33 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PackedDataset:
-    r"""Graphs one after another in a few tensors, with targets, official splits, task and metric.
+    r"""Concatenated graphs in a few tensors, with targets, official folds, task and metric.
 
     Graph :math:`g` owns rows ``node_ptr[g]`` to ``node_ptr[g + 1]`` of ``x`` and ``edge_ptr[g]`` to ``edge_ptr[g + 1]``
-    of ``edge_index[0]``; its nodes are numbered from 0. The tensors keep the small types of the file; `graph` and
-    `batch` give what a model takes: int64 for types and classes, float32 for everything else. One graph shares memory
-    with the set where the types agree.
+    of ``edge_index[0]``; its nodes are numbered from 0. The tensors keep the small dtypes of the file; `graph` and
+    `batch` convert to what a model takes: int64 for types and classes, float32 for everything else. `graph` returns
+    views where the dtypes agree.
 
     Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
     (G + 1,). Graph level: ``y`` (G, T), or (G,) for classes, and ``split`` (G,), 0 train, 1 validation, 2 test. Node
-    level: ``y`` (ΣN,) for classes, else (ΣN, T), and the masks (ΣN, S), one column per official split; a node without a
+    level: ``y`` (ΣN,) for classes, else (ΣN, T), and the masks (ΣN, S), one column per official fold; a node without a
     target is in none of them. Link level, one graph: ``pairs`` (2, P) of nodes, ``y`` (P, 1) whether there is an edge,
-    ``split`` (P,); ``edge_index`` holds the edges of training alone, whose pairs without an edge are sampled.
+    ``split`` (P,); ``edge_index`` holds only training edges, and negative training pairs are sampled.
 
     Attributes:
-        name: What `graphprism.datasets.load` calls it.
-        level: ``"graph"``, ``"node"`` or ``"link"``, whichever has a target.
+        name: Name in `graphprism.datasets.load`.
+        level: ``"graph"``, ``"node"`` or ``"link"``: what has a target.
         task: ``"regression"``, ``"binary"``, ``"multiclass"`` or ``"multilabel"``.
         metric: Such as ``"mae"``, ``"ap"``, ``"accuracy"``; a name of `graphprism.training.METRICS`.
-        node_types: How many types each column of ``x`` tells apart; empty where ``x`` holds features.
-        edge_types: The same of ``edge_attr``.
-        directed: Whether an edge may lack its way back.
-        num_classes: Classes of a multiclass task where the set names them, else 0.
-        note: What to know before reporting a score.
-        sha256: Checksum of the file it was read from, where that holds one.
+        node_types: Number of types in each column of ``x``; empty where ``x`` holds features.
+        edge_types: The same for ``edge_attr``.
+        directed: Whether an edge may lack its reverse edge.
+        num_classes: Classes of a multiclass task where the set declares them, else 0.
+        note: Caveat for anyone who reports a score.
+        sha256: Checksum of the file it was read from, if the file has one.
         pairs: Pairs of nodes that have a target, at link level.
-        preprocessing: How the columns of the user's files became these tensors, as plain values, so that new files
-            become the same; None where the tensors were given.
+        preprocessing: How columns of the user's files became these tensors, as plain values, to apply it to new files;
+            None where the tensors were given.
 
     >>> from graphprism.datasets import molecules
     >>> dataset = molecules(30)
@@ -114,29 +114,29 @@ class PackedDataset:
 
     @property
     def num_node_types(self) -> int | None:
-        """Types of nodes where ``x`` is one column of them, else None."""
+        """Number of node types if ``x`` is a single column of types, else None."""
         return self.node_types[0] if len(self.node_types) == 1 else None
 
     @property
     def num_edge_types(self) -> int | None:
-        """Types of edges where ``edge_attr`` is one column of them, else None."""
+        """Number of edge types if ``edge_attr`` is a single column of types, else None."""
         return self.edge_types[0] if len(self.edge_types) == 1 else None
 
     @property
     def has_scaled_features(self) -> bool:
-        """Whether a feature of nodes is a column of numbers that were scaled."""
+        """Whether any node feature is a standardised column."""
         columns = [] if self.preprocessing is None else self.preprocessing["nodes"]
         return any(column["kind"] == "number" for column in columns)
 
     @property
     def num_outputs(self) -> int:
-        """How many numbers a model has to give: classes of a multiclass task, else targets."""
+        """Output channels of a model: classes of a multiclass task, else targets."""
         if self.task == "multiclass":
             return self.num_classes or int(self.y.max()) + 1
         return self.y.size(1) if self.y.dim() == 2 else 1
 
     def subset(self, name: str) -> Tensor:
-        """Numbers of the graphs, or pairs, of ``"train"``, ``"val"`` or ``"test"``, in ascending order."""
+        """Indices of the graphs, or pairs, in ``"train"``, ``"val"`` or ``"test"``, ascending."""
         if name not in SPLITS:
             raise ValueError(f"`name` must be one of {list(SPLITS)}, got {name!r}")
         if self.split is None:
@@ -144,7 +144,7 @@ class PackedDataset:
         return (self.split == SPLITS.index(name)).nonzero().view(-1)
 
     def graph(self, index: int | Tensor) -> Data:
-        """One graph; the last one is also number -1."""
+        """One graph; negative indices count from the end."""
         number = index.item() if isinstance(index, Tensor) and index.dim() == 0 else index
         if isinstance(number, bool) or not hasattr(number, "__index__"):
             raise TypeError(f"`index` must be a whole number, got {index!r}")
@@ -155,10 +155,10 @@ class PackedDataset:
         return Data(**{key: value for key, value in one.to_dict().items() if key not in ("batch", "ptr")})
 
     def batch(self, indices: Sequence[int] | Tensor) -> Batch:
-        """These graphs as one, equal to `Batch.from_data_list` of them, by slicing and without a loop over graphs.
+        """These graphs as one batch, equal to `Batch.from_data_list`, without a loop over graphs.
 
         Args:
-            indices: Numbers of graphs, or a boolean for each graph of the set.
+            indices: Indices of graphs, or a boolean mask over all graphs.
         """
         chosen = self._chosen(indices)
         nodes, ptr = _rows_of(self.node_ptr, chosen)
@@ -182,7 +182,7 @@ class PackedDataset:
         return found
 
     def select(self, indices: Sequence[int] | Tensor) -> PackedDataset:
-        """These graphs of a set of graphs, with their targets and folds, as a set of their own.
+        """A subset of the graphs, with their targets and folds, as a data set.
 
         >>> from graphprism.datasets import molecules
         >>> molecules(30).select([3, 7])
@@ -206,33 +206,33 @@ class PackedDataset:
         )
 
     def normalised(self) -> PackedDataset:
-        """The same set with features that add up to one in every row, see `graphprism.datasets.row_normalise`."""
+        """The same set with row-normalised features, see `graphprism.datasets.row_normalise`."""
         if self.node_types:
             raise ValueError(f"{self.name} has types of nodes, which cannot be normalised like features")
         return replace(self, x=row_normalise(self.x))
 
     def to(self, device: torch.device | str) -> PackedDataset:
-        """The same set on another device, where `batch` then works without copies from here."""
+        """The same set on another device, where `batch` then works without copies between devices."""
         check_type("device", device, (str, int, torch.device), "a device of torch")
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         moved: dict[str, Any] = {key: value.to(device) for key, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved)
 
     def _chosen(self, indices: Sequence[int] | Tensor) -> Tensor:
-        """Numbers of graphs, (n,), from numbers or from a mask (G,)."""
+        """Indices of graphs, (n,), from indices or from a mask (G,)."""
         check_type("indices", indices, (Tensor, Sequence, np.ndarray), "numbers of graphs or a mask")
         found = torch.as_tensor(indices, device=self.node_ptr.device)
         if found.dtype == torch.bool:
             check_shape("indices", found, [len(self)])
             return found.nonzero().view(-1)
-        if found.numel():  # an empty list has no type of its own
+        if found.numel():  # an empty list becomes a float tensor
             check_integer("indices", found)
         chosen = found.long().view(-1)
         check_range("indices", chosen, len(self))
         return chosen
 
     def _node_input(self, x: Tensor) -> Tensor:
-        # Counts and words of a node-level set are features although they are whole numbers.
+        # Counts and bags of words of a node-level set are features although they are integers.
         return _types_or_features(x) if self.level == "graph" or self.node_types else x.float()
 
     def _target(self, y: Tensor) -> Tensor:
@@ -244,7 +244,7 @@ def _types_or_features(tensor: Tensor) -> Tensor:
 
 
 def _rows_of(ptr: Tensor, chosen: Tensor) -> tuple[Tensor | slice, Tensor]:
-    """Rows of the chosen graphs one after another, and where each graph begins among them."""
+    """Concatenated rows of the chosen graphs, and the offset of each graph among them."""
     start, count = ptr[chosen], ptr[chosen + 1] - ptr[chosen]
     new_ptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
     total = int(new_ptr[-1])
@@ -264,9 +264,9 @@ def pack_nodes(
     masks: tuple[Tensor, Tensor, Tensor],
     note: str = "",
 ) -> PackedDataset:
-    """Packs a graph with features (N, F), edges (2, E), classes (N,) and three masks (N, S) for training and so on.
+    """Packs a graph with features (N, F), edges (2, E), classes (N,) and masks (N, S) of the three folds.
 
-    Features that are small whole numbers are kept as such, a quarter of their size.
+    Features that are small integers are stored in one byte, a quarter of float32.
     """
     train_mask, val_mask, test_mask = (mask.bool() for mask in masks)
     return PackedDataset(
@@ -289,9 +289,9 @@ def pack_nodes(
 
 
 def small_whole(x: Tensor) -> Tensor:
-    """Features that are whole numbers up to 255 in one byte each; others in float32."""
+    """Features that are integers in [0, 255] as uint8; others as float32."""
     if not x.is_floating_point() or x.numel() == 0:
         return x
-    # Slices: a copy of all features at once would be the largest thing in memory.
+    # In slices: a copy of all features would double the peak memory.
     whole = all(bool(torch.equal(part, part.clamp(0, 255).floor())) for part in x.split(1 << 16))
     return x.to(torch.uint8) if whole else x.float()

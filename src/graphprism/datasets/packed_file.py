@@ -1,4 +1,4 @@
-"""Data sets in packed files: written whole or not at all, read without executing anything, checked."""
+"""Packed files of data sets: atomic writes, checked reads, no code execution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_array
 
 
 class DatasetFileError(ValueError):
-    """A packed file cannot be used; the message is one sentence with the file, the problem and what to do."""
+    """A packed file cannot be used; the message names the file, the problem and what to do."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}; replace the file by a whole copy, or delete it and pack it again")
@@ -27,9 +27,9 @@ class DatasetFileError(ValueError):
 
 
 def missing_classes(dataset: PackedDataset) -> str:
-    """A sentence about the first class without a training node, or nothing; only for classes of nodes.
+    """A warning about the first class without a training node, or an empty text; only for classes of nodes.
 
-    Such a set is in order, and a model for it still needs an output for that class, but no model can learn it.
+    Such a set is valid, and a model needs an output for that class, but cannot learn it.
     """
     if dataset.level != "node" or dataset.task != "multiclass" or dataset.train_mask is None:
         return ""
@@ -44,16 +44,16 @@ def missing_classes(dataset: PackedDataset) -> str:
     return f"A class has no training node in {splits} of {shown.size(1)} splits, first class {label} in split {first}."
 
 
-# Edges at a time, so that what is computed of them stays in the cache.
+# Edges per block, so that intermediate results fit the cache.
 _CHUNK = 1 << 15
 
 
 def check_undirected(edge_index: Array, nodes: Array, edges: Array) -> None:
-    r"""Raises `ValueError` with the first edge whose way back is missing, or is there less often than the edge.
+    r"""Raises `ValueError` for the first edge without its reverse edge, counted with multiplicity.
 
-    With random numbers :math:`r_i, s_i` of 64 bits per node, :math:`\sum_{(i, j)} r_i s_j - r_j s_i` is zero in every
-    graph whose edges are symmetric, and of other graphs in about one of :math:`2^{60}`. That takes 3 ms for the 0.6
-    million edges of ZINC12k, where sorting takes 60; edges are sorted only to name the one that is refused.
+    With random 64-bit integers :math:`r_i, s_i` per node, :math:`\sum_{(i, j)} r_i s_j - r_j s_i` is zero for symmetric
+    edges, and for about one in :math:`2^{60}` other graphs. That takes 3 ms for the 0.6 million edges of ZINC12k,
+    against 60 ms by sorting; edges are sorted only to name the offending one.
 
     Shapes: ``edge_index`` (2, ΣE), ``nodes`` and ``edges`` (G,)
     """
@@ -74,7 +74,7 @@ def _first_one_way(edge_index: Array, nodes: Array, edges: Array) -> str:
     (source, target), total = edge_index.astype(np.int64) + offset, int(nodes.sum())
     forth, back = source * total + target, target * total + source
     order = np.argsort(forth, kind="stable")
-    # The how-manieth of its like each edge is; it is missing a way back if there are not so many.
+    # Running count of each edge among its duplicates; it has no reverse if the reverse occurs less often.
     first = np.searchsorted(forth[order], forth[order])
     rank = np.empty(forth.size, np.int64)
     rank[order] = np.arange(forth.size) - first
@@ -91,16 +91,16 @@ def _first_one_way(edge_index: Array, nodes: Array, edges: Array) -> str:
 
 LEVELS = ("graph", "node", "link")
 TASKS = ("regression", "binary", "multiclass", "multilabel")
-# A table with a row per class must not dwarf the file; the largest set of classes here has 18.
+# Bounds the memory of tables with a row per class; the largest set here has 18 classes.
 _MOST_CLASSES = 1 << 20
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
-    """Raises `ValueError` with the first thing that does not hold: names, sizes, ranges, numbers that are none.
+    """Raises `ValueError` for the first violation: names, shapes, ranges, NaN or infinity.
 
     Returns:
-        Nodes and edges of each graph, (G,) and (G,).
+        Numbers of nodes and edges of each graph, (G,) and (G,).
     """
     _check_about(about)
     for key in ("x", "edge_index", "y"):
@@ -122,7 +122,7 @@ def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
 
 
 def _check_pairs(arrays: Arrays, nodes: Array, about: dict[str, Any]) -> int:
-    """How many pairs there are."""
+    """Checks ``pairs`` and returns their number."""
     if nodes.size != 1 or about["task"] != "binary":
         raise ValueError(f"a set of links must be one graph with the task binary, got {nodes.size} and {about['task']}")
     pairs = arrays.get("pairs")
@@ -214,17 +214,17 @@ def _check_range(key: str, array: Array, stop: int | None) -> None:
 
 
 _KEYS = ("x", "edge_index", "edge_attr", "num_nodes", "num_edges", "y", "split", *MASKS, "pairs")
-# Whole numbers from here on are features, not types: a table with a row for each would be larger than the network.
+# Integers from here on are features, not types: an embedding table for them would be larger than the network.
 _MOST_TYPES = 1000
-# torch does little with unsigned numbers above eight bits, and rounds half precision when it adds.
+# torch has few ops for unsigned integers above 8 bits, and loses precision in sums of half precision.
 _TORCH_TYPES = {"u2": np.int32, "u4": np.int64, "u8": np.int64, "f2": np.float32}
 
 
 def save(dataset: PackedDataset, path: str | Path) -> None:
-    """Writes a data set to ``path`` with a checksum; whoever reads meanwhile finds the old file or the new one.
+    """Writes a data set to ``path`` atomically, with a checksum.
 
     Raises:
-        ValueError: The set does not hold what a packed file must hold; nothing is written.
+        ValueError: The data set is invalid; nothing is written.
         OSError: It cannot be written.
     """
     check_type("dataset", dataset, PackedDataset, "a PackedDataset")
@@ -237,11 +237,11 @@ def save(dataset: PackedDataset, path: str | Path) -> None:
 
 
 def read(path: str | Path, defaults: dict[str, Any] | None = None) -> PackedDataset:
-    """Reads a packed file and checks sizes, ranges and, where the file holds one, its checksum.
+    """Reads a packed file and checks sizes, ranges and, if the file has one, its checksum.
 
     Args:
         path: The file.
-        defaults: Fields of ``about`` for a file that does not have them.
+        defaults: Fields of ``about`` that the file may lack.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -278,7 +278,7 @@ def _parse(about: Array | None) -> dict[str, Any]:
 
 
 def _checksum(arrays: Arrays, about: dict[str, Any]) -> str:
-    """sha256 of what is said about the set, and of type, shape and numbers of each array."""
+    """SHA-256 of ``about`` and of the dtype, shape and values of each array."""
     total = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
     for key in (key for key in _KEYS if key in arrays):
         array = np.ascontiguousarray(arrays[key])
@@ -306,7 +306,7 @@ def _to_arrays(dataset: PackedDataset) -> tuple[Arrays, dict[str, Any]]:
 
 
 def _smallest(tensor: Tensor) -> Array:
-    """Whole numbers in the smallest type that holds them; everything else as it is."""
+    """Integers in the smallest dtype that holds them; other arrays unchanged."""
     array: Array = tensor.cpu().numpy()
     if array.dtype.kind not in "iu" or array.size == 0:
         return array
@@ -337,7 +337,7 @@ def _from_arrays(arrays: Arrays, about: dict[str, Any], nodes: Array, edges: Arr
 
 
 def _with_types(about: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
-    """Counts types that the file does not: whole numbers on graphs with targets are types, large ones features."""
+    """Infers numbers of types that the file lacks: at graph level small integers are types, large ones features."""
     found = dict(about)
     for key, name in (("x", "num_node_types"), ("edge_attr", "num_edge_types")):
         tensor = tensors.get(key)

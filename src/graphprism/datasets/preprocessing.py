@@ -1,4 +1,4 @@
-"""How columns of tables become numbers: fitted once, stored with the data and with every checkpoint, applied again."""
+"""Encoding of table columns as numbers: fitted once, stored with the data and every checkpoint, reused for new data."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ KINDS = ("number", "flag", "category")
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """How one column becomes features.
+    """Encoding of one column as features.
 
     Attributes:
-        name: Of the column.
-        kind: ``"number"``: minus ``mean``, divided by ``scale``, a missing one is the mean. ``"flag"``: 0 or 1 as it
-            is, a missing one is 0. ``"category"``: one of ``values``, anything else is *other*.
-        mean: Of the training rows.
-        scale: Their standard deviation, 1 where it is 0.
-        values: Of a category, as text.
+        name: Name of the column.
+        kind: ``"number"``: standardised by ``mean`` and ``scale``; missing values become the mean. ``"flag"``: 0 or 1;
+            missing values become 0. ``"category"``: one of ``values``; anything else is *other*.
+        mean: Mean of the training rows.
+        scale: Their standard deviation, or 1 if that is 0.
+        values: Values of a category, as text.
 
     >>> age = ColumnCode.fit("age", np.array([1.0, 3.0, np.nan]), np.array([True, True, False]))
     >>> age.encode(np.array([3.0, np.nan]))
@@ -42,7 +42,7 @@ class ColumnCode:
 
     @classmethod
     def fit(cls, name: str, column: Array, rows: Array, category: bool = False) -> ColumnCode:
-        """Reads kind, mean and deviation from the ``rows`` of training, and categories from all rows."""
+        """Fits kind, mean and scale to the training ``rows``, and categories to all rows."""
         if category or column.dtype == object:
             values = sorted({text for text in as_text(column) if text is not None}, key=_natural)
             return cls(name, "category", values=tuple(values))
@@ -56,16 +56,16 @@ class ColumnCode:
 
     @property
     def width(self) -> int:
-        """Features that it becomes."""
+        """Number of features."""
         return len(self.values) if self.kind == "category" else 1
 
     def codes(self, column: Array) -> Array:
-        """The number of each category, (R,); *other* comes last."""
+        """Index of each value's category, (R,); *other* is the last index."""
         number = {value: index for index, value in enumerate(self.values)}
         return np.array([number.get(text, len(number)) for text in as_text(column)], np.int64)
 
     def encode(self, column: Array) -> Array:
-        """Features, (R,) -> (R, width); a category has a column for each of its values, *other* has none."""
+        """Features, (R,) -> (R, width); categories are one-hot, *other* is all zeros."""
         if self.kind == "category":
             return np.eye(len(self.values) + 1)[self.codes(column)][:, :-1]
         if column.dtype == object:
@@ -77,7 +77,7 @@ class ColumnCode:
 
 
 def _natural(text: str) -> tuple[int, float, str]:
-    """Numbers in their order before words."""
+    """Sort key: numbers by value, before words."""
     try:
         return 0, float(text), text
     except ValueError:
@@ -86,21 +86,21 @@ def _natural(text: str) -> tuple[int, float, str]:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """All that turns tables of nodes, edges and graphs into the tensors of a data set.
+    """Encoding of tables of nodes, edges and graphs as the tensors of a data set.
 
     Attributes:
         level: ``"graph"``, ``"node"`` or ``"link"``.
-        names: Columns by their part: ``id`` and ``graph`` of nodes, ``source``, ``destination`` and ``edge_graph`` of
+        names: Columns by role: ``id`` and ``graph`` of nodes, ``source``, ``destination`` and ``edge_graph`` of
             edges, ``graph_id`` of graphs; an empty name where there is none.
         nodes: Columns of nodes that are features.
         edges: Columns of edges that are features.
-        node_types: Whether columns of nodes are types with a learned row each, instead of features.
-        directed: Whether edges go one way; else each also goes back.
+        node_types: Whether columns of nodes are types, which a network embeds, instead of features.
+        directed: Whether edges are directed; otherwise reverse edges are added.
         targets: Columns of the target.
         classes: Names of the classes of a binary or multi-class target.
-        target_mean: What was taken from a target that is a number.
-        target_scale: What it was divided by afterwards.
-        notices: Sentences about what was found.
+        target_mean: Mean that was subtracted from a numeric target.
+        target_scale: Deviation that it was then divided by.
+        notices: Sentences about what was left out, imputed or drawn.
     """
 
     level: str
@@ -138,7 +138,7 @@ class Preprocessing:
             raise ValueError(f"the preprocessing of a data set must be as it was packed, got {error}") from None
 
     def node_input(self, table: Columns | None, count: int) -> Array:
-        """Features or types of nodes, (N, F); a single 1 for each where there are none."""
+        """Features or types of nodes, (N, F); without columns, a constant 1."""
         if not self.nodes or table is None:
             return np.ones((count, 1), np.float32)
         columns = wanted_columns(table, [code.name for code in self.nodes])
@@ -148,7 +148,7 @@ class Preprocessing:
         return np.concatenate(parts, 1).astype(np.float32)
 
     def edge_input(self, table: Columns) -> Array | None:
-        """Types of edges where all columns are categories, else features, (E, D); None without columns."""
+        """Types of edges if all columns are categories, else features, (E, D); None without columns."""
         if not self.edges:
             return None
         columns = wanted_columns(table, [code.name for code in self.edges])
@@ -159,12 +159,12 @@ class Preprocessing:
 
     @property
     def num_node_types(self) -> tuple[int, ...]:
-        """Types of each column, *other* included; empty for features."""
+        """Number of types of each column of nodes, *other* included; empty for features."""
         return tuple(code.width + 1 for code in self.nodes) if self.node_types else ()
 
     @property
     def num_edge_types(self) -> tuple[int, ...]:
-        """Types of each column of edges, *other* included; empty for features."""
+        """Number of types of each column of edges, *other* included; empty for features."""
         types = all(code.kind == "category" for code in self.edges)
         return tuple(code.width + 1 for code in self.edges) if types else ()
 
@@ -173,7 +173,7 @@ def wanted_columns(table: Columns, names: Sequence[str]) -> list[Array]:
     """Columns by name.
 
     Raises:
-        ValueError: One is not there; the sentence says which there are.
+        ValueError: A column is missing; the message lists the present ones.
     """
     for name in names:
         if name not in table:

@@ -1,4 +1,4 @@
-"""Targets as people have them, and the task that they ask for."""
+"""Columns of targets, encoded as numbers, and the task that they imply."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from graphprism.io.columns import as_text
 
 Array = npt.NDArray[Any]
 
-# The metric of a task where none is asked for.
+# Default metric of each task.
 METRIC_OF = {"regression": "mae", "binary": "auroc", "multiclass": "accuracy", "multilabel": "ap"}
-# Whole numbers with more values than these are numbers, with fewer classes.
+# Integers with more distinct values than this are a regression target, with fewer classes.
 _MOST_CLASSES = 50
 
 
@@ -27,8 +27,8 @@ class EncodedTarget:
 
     Attributes:
         task: A name of `METRIC_OF`.
-        y: (R,) classes of a multi-class task, else (R, T); 0 where it is missing.
-        known: (R,) which rows have a target.
+        y: (R,) classes of a multi-class task, else (R, T); 0 where the target is missing.
+        known: (R,) mask of rows with a target.
         classes: Names of the classes of a binary or multi-class task.
     """
 
@@ -39,18 +39,18 @@ class EncodedTarget:
 
 
 def encode_target(columns: Sequence[Array], task: str | None, what: str) -> EncodedTarget:
-    """Finds the task of one or several columns, (R,) each, and makes numbers of them.
+    """Infers the task of one or several columns, (R,) each, and encodes them as numbers.
 
-    Two values are binary, more of them classes, numbers with a fraction or with very many values a regression; several
-    columns of 0 and 1 are labels.
+    Two distinct values: binary. More: multi-class. Fractions, or very many values: regression. Several columns of 0 and
+    1: multi-label.
 
     Args:
-        columns: Of one length.
-        task: A name of `METRIC_OF`, or None to find it.
-        what: The target in messages.
+        columns: Of equal length.
+        task: A name of `METRIC_OF`, or None to infer it.
+        what: Name of the target in error messages.
 
     Raises:
-        ValueError: They cannot be the target of that task; one sentence.
+        ValueError: The columns cannot be the target of that task.
 
     >>> found = encode_target([np.array(["no", "yes", None], dtype=object)], None, "the target 'sick'")
     >>> found.task, found.y.T.tolist(), found.known.tolist(), found.classes

@@ -1,4 +1,4 @@
-"""The tables and figures of the paper, each from a specification to numbers, and the ledger of all results."""
+"""The tables and figures of the paper as specifications, their execution, and the ledger of all results."""
 
 from graphprism.experiments.experiment import Experiment, Measured, Option, TrainedTable
 from graphprism.experiments.runner import Reproduction, Trainer, trainer_for

@@ -1,4 +1,4 @@
-"""The interface of all that ``graphprism reproduce`` runs: trained tables, measured tables and figures."""
+"""The interface of the experiments of ``graphprism reproduce``: trained tables, measured tables and figures."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from graphprism.results import RunResult, TableResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The part of a run's title in which those of one configuration differ.
+# The part of a title that differs between runs of one configuration.
 _SEED = re.compile(r", seed \d+")
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an experiment, from which the command line makes one of its own.
+    """An option of an experiment, which becomes an option of its command.
 
     Attributes:
         name: Key in the options that `Experiment.prepare` takes.
         kind: Type of its values, such as ``int`` or ``str | None``.
-        default: Its value where it is not given.
+        default: Default value.
         help: One sentence.
     """
 
@@ -55,31 +55,31 @@ class Output:
 
 
 class Progress(Protocol):
-    """Where a job reports how far it has come."""
+    """Receives the progress of a job."""
 
     def advance(self, title: str) -> None:
-        """A step is done."""
+        """Called after each step."""
 
     def epoch(self, report: Any) -> None:
-        """An epoch of training is done; takes a `graphprism.training.EpochReport`."""
+        """Called after each training epoch with a `graphprism.training.EpochReport`."""
 
     def say(self, line: str) -> None:
-        """A message that stays."""
+        """Shows a permanent message."""
 
 
 class Job(Protocol):
-    """An experiment whose options are known to be right."""
+    """An experiment with checked options, ready to run."""
 
     @property
     def steps(self) -> int:
-        """How often `run` calls `Progress.advance`."""
+        """Number of calls of `Progress.advance` by `run`."""
 
     @property
     def noun(self) -> str:
-        """What a step is: ``"run"`` or ``"row"``."""
+        """Name of a step: ``"run"`` or ``"row"``."""
 
     def plan(self) -> list[str]:
-        """Lines that say what `run` would do."""
+        """Lines that describe what `run` would do."""
 
     def run(self, progress: Progress) -> Output:
         """Computes the numbers and writes the files."""
@@ -90,7 +90,7 @@ class Experiment(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the command: ``graphprism reproduce NAME``."""
+        """Name of the command: ``graphprism reproduce NAME``."""
 
     @property
     def help(self) -> str:
@@ -98,7 +98,7 @@ class Experiment(Protocol):
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Beside the folders of data and of results, which all have."""
+        """Options beside the folders of data and results, which every experiment has."""
 
     def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> Job:
         """Checks the options and loads the data.
@@ -107,16 +107,16 @@ class Experiment(Protocol):
             options: A value for each of `options`.
             data: Folder of data sets.
             out: Folder of results.
-            dry_run: Whether only `Job.plan` will be called, so that nothing is to be downloaded.
+            dry_run: Whether only `Job.plan` will be called: nothing is downloaded.
 
         Raises:
-            ValueError: An option is wrong.
+            ValueError: An option is invalid.
             OSError: The data are missing.
         """
 
 
 def _counts(titles: Iterable[str], noun: str) -> list[str]:
-    """Titles without their seeds, each with the number of its steps."""
+    """Distinct titles without seeds, each with its number of steps."""
     return [f"{title}: {counted(count, noun)}" for title, count in Counter(_SEED.sub("", t) for t in titles).items()]
 
 
@@ -126,8 +126,8 @@ class TrainedTable:
 
     Attributes:
         spec: The table.
-        draw: Makes a figure of the table and of all results by key, where there is one.
-        wrap: Makes the trainer out of the one that the settings ask for, where it does more than train.
+        draw: Draws a figure from the table and all results by key; None without a figure.
+        wrap: Wraps the trainer of the settings, to do more than train; None to use it directly.
     """
 
     spec: TableSpec
@@ -141,23 +141,23 @@ class TrainedTable:
 
     @property
     def help(self) -> str:
-        """The title, and that calls continue."""
-        return f"{self.spec.title}; what has run is taken from the ledger, what was cut short goes on."
+        """The title, and a remark that calls resume."""
+        return f"{self.spec.title}; finished runs are read from the ledger, interrupted ones are resumed."
 
     @property
     def options(self) -> tuple[Option, ...]:
         """The fields of `Settings`."""
         return (
-            Option("rows", str | None, None, "Rows to run, between commas; all without it."),
-            Option("columns", str | None, None, "Columns to run, between commas; all without it."),
+            Option("rows", str | None, None, "Rows to run, comma-separated; default: all."),
+            Option("columns", str | None, None, "Columns to run, comma-separated; default: all."),
             Option("seeds", int, self.spec.seeds, "Runs of each configuration."),
-            Option("grid", str, "best", "best: published hyper-parameters; full: all that were tried."),
-            Option("epochs", int | None, None, "In place of the published number, to try things out."),
+            Option("grid", str, "best", "best: published hyper-parameters; full: the whole published grid."),
+            Option("epochs", int | None, None, "Replaces the published number, for quick trials."),
             Option("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
         )
 
     def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> TrainingJob:
-        """Plans the runs and loads their data sets, with a warning for each that is missing."""
+        """Plans the runs and loads their data sets; warns about missing ones."""
         settings = Settings(**{**options, **{name: _names(options[name]) for name in ("rows", "columns")}})
         reproduction = Reproduction.of(self.spec, settings, data, out, fetch=not dry_run)
         for reason in reproduction.missing.values():
@@ -176,11 +176,11 @@ class TrainingJob:
 
     @property
     def steps(self) -> int:
-        """Runs of the wanted cells."""
+        """Number of runs of the wanted cells."""
         return len(self.reproduction.runs)
 
     def plan(self) -> list[str]:
-        """Runs that are left, their steps, and their time as far as the ledger has like runs."""
+        """Remaining runs, their steps, and their time as far as the ledger has comparable runs."""
         wanted, found = self.reproduction, self.reproduction.estimate()
         left, results = found.runs - found.finished, wanted.results()
         runs = _counts((run.title for run in wanted.runs if run.key not in results), self.noun)
@@ -192,7 +192,7 @@ class TrainingJob:
         return [*runs, f"{left} of {found.runs} runs to do ({found.finished} are in the ledger), {steps}{time}."]
 
     def run(self, progress: Progress) -> Output:
-        """Trains what the ledger lacks; writes the table and the figure, if any."""
+        """Trains the runs that the ledger lacks; writes the table and the figure, if any."""
         wanted = self.reproduction
         titles = {run.key: run.title for run in wanted.runs}
 
@@ -203,7 +203,7 @@ class TrainingJob:
 
         def on_wait(count: int) -> None:
             runs = counted(count, "run")
-            progress.say(f"waiting for {runs} of another process; stop at any time, the same command goes on")
+            progress.say(f"waiting for {runs} of another process; stop at any time, the same command resumes")
 
         trainer = wanted.trainer if self.wrap is None else self.wrap(wanted.trainer)
         table = wanted.run(Listener(on_run, progress.epoch, on_wait), trainer)
@@ -222,17 +222,17 @@ def _write_table(table: TableResult, out: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Measured:
-    """An `Experiment` that keeps nothing between calls: a table or figure that is measured or counted.
+    """An `Experiment` without a ledger: a table or figure that is measured anew in every call.
 
     Attributes:
-        name: Of the command.
+        name: Name of the command.
         help: One sentence.
         measure: ``measure(data=..., on_step=..., **options)`` returns the result.
-        steps: ``steps(data=..., **options)`` returns the title of each step, and raises `ValueError` for wrong options.
-        options: Those of the two functions.
-        noun: What a step is.
+        steps: ``steps(data=..., **options)`` returns the title of each step; raises `ValueError` for invalid options.
+        options: Options of the two functions.
+        noun: Name of a step.
         write: Writes the result below a folder and returns the files.
-        show: What `rich` prints of the result.
+        show: Returns a renderable of `rich` for the result.
     """
 
     name: str
@@ -270,7 +270,7 @@ class MeasuringJob:
         return self.experiment.noun
 
     def plan(self) -> list[str]:
-        """The steps, and that all of them are done in every call."""
+        """The steps, all of which run in every call."""
         steps = counted(self.titles, self.noun)
         return [*_counts(self.titles, self.noun), f"{steps} to do; nothing is kept between calls."]
 
@@ -281,7 +281,7 @@ class MeasuringJob:
 
 
 def save_png_and_svg(figure: Figure, out: Path, name: str) -> list[Path]:
-    """Writes ``NAME/NAME.png`` and ``NAME/NAME.svg`` below ``out``, where the report looks for them."""
+    """Writes ``NAME/NAME.png`` and ``NAME/NAME.svg`` below ``out``, where the report reads them."""
     paths = [out / name / f"{name}{suffix}" for suffix in (".png", ".svg")]
     for path in paths:
         save_figure(figure, path)

@@ -21,8 +21,8 @@ def find_graph(
 
     Args:
         name: File, data set or molecule.
-        data: Folder of packed datasets; without it the one that the environment variable ``GRAPHPRISM_DATA`` names.
-        labels: Nodes of an edge list are names, also where they look like numbers; else the file says.
+        data: Folder of packed data sets; default: that of the environment variable ``GRAPHPRISM_DATA``.
+        labels: Whether nodes of an edge list are names even if they are numbers; default: detected.
         undirected: See `graphprism.analysis.read_graph`.
 
     >>> find_graph("molecule:7").num_nodes
@@ -37,7 +37,7 @@ def find_graph(
 
 
 def dataset_file(name: str, data: Path | None) -> Path:
-    """``NAME.npz`` in the folder of datasets, or an error that lists the data sets in it."""
+    """``NAME.npz`` in the data folder; raises an error that lists the data sets in it."""
     folder = named_folder(data)
     if folder is None:
         raise FileNotFoundError(
@@ -55,7 +55,7 @@ _GENERATED = 12_000
 
 
 def zinc_or_molecules(data: Path | None) -> PackedDataset:
-    """ZINC12k if its packed file is in the folder, else as many generated molecules; nothing is fetched."""
+    """ZINC12k if its packed file is in the folder, else as many generated molecules; downloads nothing."""
     folder = named_folder(data)
     if folder is not None and (folder / "zinc12k.npz").is_file():
         return load("zinc12k", folder)

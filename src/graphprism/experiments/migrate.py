@@ -1,7 +1,7 @@
-"""Brings the lines of a ledger of version 0.1 up to date: ``python -m graphprism.experiments.migrate LEDGER...``.
+"""Migrates ledgers of version 0.1: ``python -m graphprism.experiments.migrate LEDGER...``.
 
-Version 0.1 had two kinds of runs. Those on graphs keep their keys. Those on nodes had fields and a rule for keys of
-their own: their lines get the fields of `graphprism.training.Run` and its key.
+Version 0.1 had two kinds of runs. Those on graphs keep their keys. Those on nodes had other fields and other keys:
+their lines get the fields and the key of `graphprism.training.Run`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graphprism._files import write_whole
 from graphprism.ledger import is_node_run_0_1
 from graphprism.training.run import ORIGIN, run_key
 
-# Defaults that fields of runs on nodes had in version 0.1, whose keys left out what was at its default.
+# Defaults of runs on nodes in version 0.1, whose keys omitted fields with default values.
 NODE_DEFAULTS_0_1: dict[str, Any] = {
     "dataset": "chameleon",
     "model": "mrs-dir-gcn",
@@ -42,7 +42,7 @@ NODE_DEFAULTS_0_1: dict[str, Any] = {
     "seed": 0,
     "precision": "float32",
 }
-# What all runs on nodes of version 0.1 did and did not say.
+# Fixed settings of all runs on nodes in version 0.1, which had no fields for them.
 NODE_PROTOCOL_0_1: dict[str, Any] = {"batch_size": None, "schedule": "constant", "warmup": 0, "clip": 0.0}
 
 
@@ -53,23 +53,23 @@ def key_0_1(run: Mapping[str, Any]) -> str:
 
 
 def migrate_line(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A result of version 0.1 as one of today; a result of today as it is.
+    """Converts a result of version 0.1; newer results are unchanged.
 
     Raises:
-        ValueError: The key of the line is not that of its run.
+        ValueError: The stored key does not belong to the stored run.
     """
     run = values.get("run", {})
     if not is_node_run_0_1(run):
         return dict(values)
     if values["key"] != key_0_1(run):
         raise ValueError(f"the key of a run must be {key_0_1(run)} by the rule of version 0.1, got {values['key']}")
-    # a field that came later in version 0.1 had its default before
+    # fields added during version 0.1 had their default before
     new = {**ORIGIN, **NODE_DEFAULTS_0_1, **run, **NODE_PROTOCOL_0_1}
     return {**values, "key": run_key(new), "run": new}
 
 
 def migrate(path: Path) -> int:
-    """Migrates a ledger in place, whole or not at all; gives the number of lines that changed."""
+    """Migrates a ledger in place, atomically; returns the number of changed lines."""
     lines = path.read_text("utf-8").splitlines()
     before = [json.loads(line) for line in lines]
     after = [migrate_line(each) for each in before]

@@ -1,4 +1,4 @@
-"""From a table to its runs, their data sets and an estimate of their time."""
+"""The runs of a table, their data sets and an estimate of their time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PlannedCell:
     Attributes:
         spec: The cell.
         configurations: Its runs; empty for a number that is only quoted.
-        wanted: Whether they are to be run; where not, only what the ledger has is shown.
+        wanted: Whether to run them; otherwise only results in the ledger are shown.
     """
 
     spec: CellSpec
@@ -41,7 +41,7 @@ def plan(spec: TableSpec, settings: Settings) -> list[PlannedCell]:
 
 
 def runs_to_do(cells: list[PlannedCell]) -> list[Run]:
-    """The runs of all wanted cells, each once, the first configuration of every cell before all others."""
+    """The distinct runs of all wanted cells, the first configuration of every cell before all others."""
     wanted = [cell.configurations for cell in cells if cell.wanted]
     depth = max((len(configurations) for configurations in wanted), default=0)
     runs = [
@@ -61,7 +61,7 @@ def _planned(spec: TableSpec, cell: CellSpec, settings: Settings) -> PlannedCell
     return PlannedCell(cell, runs, settings.wants(cell.row, cell.column))
 
 
-# What two runs have in common if an epoch of one takes as long as an epoch of the other.
+# Fields that determine the time of an epoch.
 _ALIKE = (
     *("dataset", "model", "layers", "width", "budget", "residual", "jk", "pe", "batch_size", "precision"),
     *("norm", "ffn", "pe_encoder", "walk_steps", "edge_walks", "split_layers"),
@@ -70,14 +70,14 @@ _ALIKE = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """How much there is to do.
+    """Remaining work of a table.
 
     Attributes:
-        runs: Runs that the table needs.
-        finished: Those that are in the ledger.
-        steps: Training steps of the others, without those on data sets that are not there yet.
-        seconds: Their time, from like runs in the ledger.
-        unknown: How many of the others are like no run in the ledger.
+        runs: Number of runs of the table.
+        finished: Number of runs in the ledger.
+        steps: Training steps of the others, without those on missing data sets.
+        seconds: Their time, from comparable runs in the ledger.
+        unknown: Number of the others without a comparable run in the ledger.
     """
 
     runs: int
@@ -90,9 +90,9 @@ class Estimate:
 def estimate(
     runs: Sequence[Run], datasets: Mapping[str, PackedDataset], results: Iterable[RunResult], engine: str
 ) -> Estimate:
-    """Counts runs and steps, and takes the time of an epoch from like runs of that engine on this machine.
+    """Counts runs and steps, and takes the time of an epoch from comparable runs of that engine on this machine.
 
-    Results without ``step_ms`` are ignored: their device was shared, so that their time says nothing about others.
+    Results without ``step_ms`` are ignored: their device was shared, so that their time is not representative.
     """
     known = list(results)
     keys = {result.key for result in known}
@@ -132,15 +132,15 @@ def _steps(run: Run, datasets: Mapping[str, PackedDataset]) -> int:
 def load_datasets(
     names: Iterable[str], data: Path | None, fetch: bool = True
 ) -> tuple[dict[str, PackedDataset], dict[str, str]]:
-    """Loads data sets by name, each once; returns those that are there, and the reason for each of the others.
+    """Loads data sets by name, each once; returns the present ones, and why others are missing.
 
     Args:
-        names: What `graphprism.datasets.load` takes.
+        names: Arguments of `graphprism.datasets.load`.
         data: Folder of data sets.
-        fetch: Whether a set that is not there may be downloaded; where not, it is among neither.
+        fetch: Whether a missing set may be downloaded; if not, it is in neither result.
 
     Raises:
-        OSError: None of them is there.
+        OSError: All are missing.
         DatasetFileError: A file is damaged.
     """
     found: dict[str, PackedDataset] = {}

@@ -1,4 +1,4 @@
-"""Trains the runs that a ledger lacks, and tables of the paper from their specification to numbers."""
+"""Trains the runs that a ledger lacks, for any list of runs or for a table of the paper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphprism.results import RunResult, TableResult
 from graphprism.training import Diverged, Run
 from graphprism.training.train import lockstep_key
 
-# Seconds between two looks at what other processes have claimed.
+# Seconds between two polls of the claims of other processes.
 _POLL_SECONDS = 1.0
 
 
@@ -28,30 +28,30 @@ class Trainer(Protocol):
     """Trains runs, one by one or many at once.
 
     Attributes:
-        engine: Name of the engine that its results carry, for estimates.
+        engine: Name of the engine in its results, for estimates.
     """
 
     @property
     def engine(self) -> str:
-        """See above."""
+        """Name of the engine."""
 
     def groups(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """Runs that are trained together; all of a group are on one data set."""
+        """Groups of runs that are trained together; a group has one data set."""
 
     def train(self, runs: Sequence[Run], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
-        """Trains one group with its checkpoints in ``folder``: a result for every run, diverged ones included."""
+        """Trains one group with checkpoints in ``folder``; returns a result per run, also for diverged ones."""
 
 
 def trainer_for(runs: Sequence[Run], engine: str = "auto", accelerator: str = "auto") -> Trainer:
-    """The trainer of these runs: many runs at once, or one after another.
+    """Chooses a trainer for these runs: many at once, or one after another.
 
     Args:
-        runs: What is to be trained; all on graphs, or all on nodes.
+        runs: The runs to train; all on graphs, or all on nodes.
         engine: One of `graphprism.results.ENGINES`; ``"auto"`` trains many runs at once where that is possible.
         accelerator: One of `graphprism.results.ACCELERATORS`.
 
     Raises:
-        ValueError: Lockstep was asked for by name and is not possible here.
+        ValueError: Lockstep was requested and is not possible here.
     """
     on_nodes = all(run.batch_size is None for run in runs)
     possible = on_nodes or (torch.cuda.is_available() and accelerator != "cpu")
@@ -103,9 +103,9 @@ class Listener:
     """Callbacks of `run_missing`; the defaults do nothing.
 
     Attributes:
-        on_run: Called with each result, whichever process computed it.
-        on_epoch: Called with the `graphprism.training.EpochReport` of an epoch.
-        on_wait: Called once with the number of runs of other processes, when no others are left.
+        on_run: Called with each result, also those of other processes.
+        on_epoch: Called with the `graphprism.training.EpochReport` of each epoch.
+        on_wait: Called once with the number of remaining runs when all of them are claimed by other processes.
     """
 
     on_run: OnRun = lambda result: None
@@ -123,15 +123,15 @@ def run_missing(
 ) -> None:
     """Trains each run without a result in the ledger and appends its result; returns when all have one.
 
-    Several processes may do so side by side: each run is trained by the one that claims it. A run that was cut short
-    continues from its checkpoint. One that diverges gets a result that says so.
+    Several processes may do so concurrently: each run is trained by the process that claims it. An interrupted run
+    resumes from its checkpoint. A diverged run gets a result with status ``"diverged"``.
 
     Args:
         runs: All runs whose results are wanted.
-        datasets: By the names that the runs use.
-        ledger: Where results go.
+        datasets: Data sets by the names that the runs use.
+        ledger: Results are appended to it.
         out: Folder of ``checkpoints`` and ``locks``.
-        trainer: What trains them, such as `trainer_for` returns.
+        trainer: Trains them; see `trainer_for`.
         listener: Callbacks.
     """
     fingerprints = {name: training.data_identity(dataset) for name, dataset in datasets.items()}
@@ -149,13 +149,13 @@ def run_missing(
 
 
 def finished_results(runs: Sequence[Run], fingerprints: Mapping[str, str], ledger: Ledger) -> dict[str, RunResult]:
-    """The results that a ledger has of these runs, by key, on the data that is there now.
+    """Results of these runs in a ledger, by key, if they were made from the present data.
 
-    A result on other data is left out: the file has changed since. One that does not know its data counts.
+    A result with another data fingerprint is left out; one without a fingerprint counts.
 
     Args:
         runs: The runs.
-        fingerprints: Of the data sets that are there, by name.
+        fingerprints: Fingerprints of the present data sets, by name.
         ledger: The ledger.
     """
     latest = ledger.latest()
@@ -176,16 +176,16 @@ class _Worker:
     listener: Listener
 
     def without_finished(self, runs: Sequence[Run]) -> list[Run]:
-        """Runs without a result; the listener is called with the results of the others."""
+        """The runs without a result; calls the listener with the results of the others."""
         done = finished_results(runs, self.fingerprints, self.ledger)
         for result in done.values():
             self.listener.on_run(result)
         return [run for run in runs if run.key not in done]
 
     def try_group(self, group: list[Run]) -> list[Run]:
-        """Trains those of a group that are free; returns the ones that other processes have claimed."""
+        """Trains the unclaimed runs of a group; returns those that other processes have claimed."""
         with claim_all(self.out / "locks", [run.key for run in group]) as keys:
-            # Looked up under the claim: the process that held it before may have finished the run.
+            # Checked under the claim: its previous holder may have finished the run.
             mine = self.without_finished([run for run in group if run.key in keys])
             for result in self._train(mine) if mine else ():
                 self.ledger.append(result)
@@ -206,9 +206,9 @@ class Reproduction:
         settings: Cells to run, and how.
         out: Folder of the ledger, of checkpoints and of tables.
         cells: The cells with their runs.
-        runs: The runs of the wanted cells whose data sets are there.
-        datasets: By name.
-        missing: Why a data set is not there, by name.
+        runs: The runs of the wanted cells whose data sets are present.
+        datasets: Data sets by name.
+        missing: Reason why a data set is missing, by name.
     """
 
     spec: TableSpec
@@ -228,14 +228,14 @@ class Reproduction:
         out: Path = Path("outputs"),
         fetch: bool = True,
     ) -> Reproduction:
-        """Plans the runs and loads their data sets; wrong settings and missing data show here, before anything runs.
+        """Plans the runs and loads their data sets; raises for invalid settings and missing data before anything runs.
 
         Args:
             spec: The table.
             settings: Cells to run, and how.
             data: Folder of data sets.
             out: Folder of the ledger, of checkpoints and of tables.
-            fetch: Whether a data set that is not there may be downloaded; not needed for an estimate.
+            fetch: Whether a missing data set may be downloaded; not needed for an estimate.
         """
         cells = plan(spec, settings)
         runs = runs_to_do(cells)
@@ -246,24 +246,24 @@ class Reproduction:
 
     @property
     def ledger(self) -> Ledger:
-        """All results in this folder."""
+        """The ledger of this folder."""
         return Ledger(self.out / "ledger.jsonl")
 
     @property
     def trainer(self) -> Trainer:
-        """What trains the runs."""
+        """The trainer of the runs."""
         return trainer_for(self.runs, self.settings.engine)
 
     def estimate(self) -> Estimate:
-        """Runs, steps and time that are left."""
+        """Remaining runs, steps and time."""
         return estimate(self.runs, self.datasets, self.ledger.read(), self.trainer.engine)
 
     def run(self, listener: Listener | None = None, trainer: Trainer | None = None) -> TableResult:
-        """Trains what the ledger lacks and writes the table to ``tables/NAME.json``; may be killed and called again.
+        """Trains the runs that the ledger lacks and writes ``tables/NAME.json``; resumes after a kill.
 
         Args:
             listener: Callbacks.
-            trainer: In place of the one of the settings.
+            trainer: Replaces the trainer of the settings.
         """
         run_missing(self.runs, self.datasets, self.ledger, self.out, trainer or self.trainer, listener)
         table = self.table()

@@ -1,4 +1,4 @@
-"""A table of the paper as data: its cells, the published numbers and the runs of ours."""
+"""A table of the paper as data: its cells, published numbers and our runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _Read = Callable[[RunResult], float | None]
 
 @dataclass(frozen=True)
 class Reading:
-    """A number of a result, and the number by which the best of several configurations is chosen.
+    """Which number of a result a table shows, and by which number configurations are compared.
 
     Attributes:
-        description: What it is.
-        value: The number of a table.
-        choose: The number whose mean over seeds decides between configurations.
-        largest: Whether the largest mean is best; None where the metric of the result says it.
-        chosen_by: What decides, in words.
+        description: Text for the table.
+        value: Returns the number that the table shows.
+        choose: Returns the number whose mean over seeds ranks configurations.
+        largest: Whether the largest mean is best; None to follow the metric of the result.
+        chosen_by: Description of ``choose``.
     """
 
     description: str
@@ -59,12 +59,12 @@ def _step(result: RunResult) -> float | None:
 
 
 def _extra(name: str) -> _Read:
-    """A number that was measured after training."""
+    """Reads a number from ``extra``, measured after training."""
     return lambda result: result.extra.get(name)
 
 
 def _log(name: str) -> _Read:
-    """The decimal logarithm of such a number; None of zero."""
+    """The decimal logarithm of such a number; None for zero."""
 
     def read(result: RunResult) -> float | None:
         value = result.extra.get(name)
@@ -107,9 +107,9 @@ class CellSpec:
         column: Name of the column.
         paper: The published score; None where there is none.
         best: The run with the published hyper-parameters; None for a number that is only quoted.
-        grid: Values of fields of the run that the paper tried; together with ``best`` they are the full grid.
+        grid: Values that the paper tried, by field of the run; with ``best`` they form the full grid.
         reading: A name of `READINGS`.
-        note: What to know about it.
+        note: Remark below the table.
     """
 
     row: str
@@ -125,7 +125,7 @@ class CellSpec:
             raise ValueError(f"`reading` must be one of {list(READINGS)}, got {self.reading!r}")
 
     def configurations(self, grid: str = "best") -> list[Run]:
-        """The published run alone (``"best"``), or first and before all others of the grid (``"full"``)."""
+        """The published run (``"best"``), or the whole grid with the published run first (``"full"``)."""
         if grid not in GRIDS:
             raise ValueError(f"`grid` must be one of {list(GRIDS)}, got {grid!r}")
         if self.best is None:
@@ -143,17 +143,17 @@ class TableSpec:
     """A table of the paper.
 
     Attributes:
-        name: What `graphprism reproduce` calls it.
-        title: In words.
-        source: Where the published numbers and hyper-parameters stand.
-        cells: All cells; rows and columns are in the order in which they first occur.
-        unit: Of the scores.
-        larger_is_better: Of the scores; None where columns differ.
-        digits: How many digits after the point to show.
-        seeds: How many runs of each configuration the paper took the mean of.
+        name: Name in `graphprism reproduce`.
+        title: Heading of the table.
+        source: Citation of the published numbers and hyper-parameters.
+        cells: All cells; rows and columns are in order of first occurrence.
+        unit: Unit of the scores.
+        larger_is_better: Whether larger scores are better; None where columns differ.
+        digits: Decimals to show.
+        seeds: Number of runs per configuration in the paper.
         notes: Sentences below the table.
-        folds: Number of official folds by data set: runs of a configuration take these first, then further seeds. Runs
-            on other data sets differ in the seed alone.
+        folds: Number of official folds by data set: repetitions of a run go through the folds first, then through
+            seeds. On other data sets they differ in the seed only.
     """
 
     name: str
@@ -174,7 +174,7 @@ class TableSpec:
             raise ValueError(f"`cells` must have one cell at each place, got two at {twice}")
 
     def repeated(self, run: Run, number: int) -> Run:
-        """Run ``number`` of a configuration: the next fold where the data set has folds, else the next seed."""
+        """Repetition ``number`` of a run: the next fold if the data set has folds, else the next seed."""
         if run.dataset not in self.folds:
             return replace(run, seed=number)
         seed, fold = divmod(number, self.folds[run.dataset])
@@ -196,11 +196,11 @@ class Settings:
     """Which cells of a table to run, and how.
 
     Attributes:
-        rows: Names of the rows to run; all where it is empty. The others show what the ledger already has.
+        rows: Names of the rows to run; empty for all. Other rows show results that are already in the ledger.
         columns: The same for columns.
-        seeds: Runs of each configuration.
-        grid: ``"best"`` takes the published hyper-parameters, ``"full"`` all that the paper tried.
-        epochs: In place of the published ones; the result is then not that of the published protocol.
+        seeds: Number of runs per configuration.
+        grid: ``"best"`` for the published hyper-parameters, ``"full"`` for the whole published grid.
+        epochs: Replaces the published number; the result then has status ``OTHER_PROTOCOL``.
         engine: ``"eager"``, ``"lockstep"`` or ``"auto"``.
     """
 
@@ -225,7 +225,7 @@ class Settings:
         return (not self.rows or row in self.rows) and (not self.columns or column in self.columns)
 
     def check(self, spec: TableSpec) -> None:
-        """Raises `ValueError` where a row or a column is not one of the table."""
+        """Raises `ValueError` for a row or column that the table lacks."""
         for name, asked, there in (("rows", self.rows, spec.rows), ("columns", self.columns, spec.columns)):
             unknown = [each for each in asked if each not in there]
             if unknown:

@@ -1,4 +1,4 @@
-"""Every table with the results of stored ledgers, and what the rest of its cells would take."""
+"""Every table with the results of stored ledgers, and the projected time of its missing cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphprism.results import Cell, CellStatus, RunResult, TableResult, latest
 from graphprism.training import Run
 from graphprism.training.run import ORIGIN
 
-# Nodes that an epoch of training sees, by data set: graphs for training times their mean number of nodes.
+# Nodes per training epoch by data set: number of training graphs times their mean number of nodes.
 _NODES = {
     "zinc12k": 231_664,
     "zinc": 5_092_000,
@@ -27,15 +27,15 @@ _NODES = {
     "peptides-struct": 1_640_000,
     "molhiv": 831_000,
 }
-# Seconds for each node, layer and epoch of networks with feed-forward blocks or random walks while none is stored: what
-# we aim at, 0.35 ms for a step of 32 molecules and 12 layers.
+# Seconds per node, layer and epoch of networks with feed-forward blocks or random walks if none is stored: our target,
+# 0.35 ms for a step of 32 molecules and 12 layers.
 _AIM = 3.9e-8
-# The machine whose runs say what others would take.
+# Projections use runs on this hardware.
 MACHINE = "NVIDIA H200"
 
 
 def read_ledgers(folder: Path) -> list[RunResult]:
-    """The results of all ledgers ``*.jsonl`` of a folder; lines that are no results are left out.
+    """The results of all ledgers ``*.jsonl`` of a folder; other lines are ignored.
 
     Raises:
         FileNotFoundError: There is none.
@@ -43,33 +43,33 @@ def read_ledgers(folder: Path) -> list[RunResult]:
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
         raise FileNotFoundError(f"{folder}: there is no ledger, a file that ends in .jsonl")
-    with warnings.catch_warnings():  # measurements of other kinds have lines of their own
+    with warnings.catch_warnings():  # benchmarks write other lines to such files
         warnings.simplefilter("ignore")
         return [result for path in paths for result in Ledger(path).read()]
 
 
 def read_measured(folder: Path) -> dict[str, TableResult]:
-    """The tables ``*.json`` of a folder by name, of which the last by the name of the file counts."""
+    """The tables ``*.json`` of a folder by name; among tables of one name the last file wins."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         try:
             check_regular(path)
             table = TableResult.from_json(path.read_text("utf-8"))
         except (ValueError, OSError):
-            continue  # measurements of another kind
+            continue  # JSON of a benchmark
         found[table.name] = table
     return found
 
 
 def stored_tables(folder: Path) -> tuple[list[TableResult], list[str]]:
-    """All tables that `graphprism reproduce` knows, with what a folder of ledgers and measured tables holds.
+    """All tables of `graphprism reproduce`, filled from a folder of ledgers and measured tables.
 
-    A cell has the runs of the published hyper-parameters or, where none of them has run, the best of the grid. One
-    without results says in its note how long its runs would take. Also gives the names of those of which the folder
-    has nothing: figures, and tables that are measured.
+    A cell has the runs of the published hyper-parameters or, if none of them has run, the best of the grid. The note of
+    a cell without results gives the projected time of its runs. Also returns the names of experiments that are not in
+    the folder: figures and measured tables.
 
     Args:
-        folder: With ``*.jsonl``, ledgers, and ``*.json``, tables that were measured.
+        folder: Folder of ledgers ``*.jsonl`` and measured tables ``*.json``.
     """
     results = latest(read_ledgers(folder))
     measured, pace = read_measured(folder), Pace(results.values())
@@ -103,7 +103,7 @@ def _only(spec: TableSpec, cells: Sequence[PlannedCell]) -> TableSpec:
 
 
 def _may_have_others(planned: PlannedCell, datasets: set[str]) -> bool:
-    """Whether other configurations than the published one may have results; the keys of a grid take time."""
+    """Whether configurations beside the published one may have results: a cheap test, since keys of a grid are slow."""
     best = planned.spec.best
     return best is not None and bool(planned.spec.grid) and best.dataset in datasets
 
@@ -121,16 +121,14 @@ def _with_projection(cell: Cell, configurations: Sequence[Sequence[Run]], seeds:
 
 
 class Pace:
-    """What a run would take on the machine of the stored results.
+    """Projects the time of a run from stored results.
 
-    A run on graphs takes as long for each node, layer and epoch as the median of those that are like it: on the same
-    data with the same model, else with the same model, else any. Networks with feed-forward blocks or random walks are
-    like those with the same; while there is none, they take what we aim at. A run on nodes takes as long as the median
-    of those on its data, else of all.
+    For a run on graphs: the median time per node, layer and epoch of the most similar runs: same data and model, else
+    same model, else any. Networks with feed-forward blocks or random walks are compared only with each other; without
+    any, our target is used. For a run on nodes: the median time of runs on its data, else of all.
 
     Args:
-        results: Finished runs; those on other machines, or with other processes on the device (which have no
-            ``step_ms``), do not count.
+        results: Finished runs; those on other hardware, or on a shared device (without ``step_ms``), are ignored.
     """
 
     def __init__(self, results: Iterable[RunResult]) -> None:
@@ -149,7 +147,7 @@ class Pace:
                     self._of_graphs.setdefault(kind, []).append(rate)
 
     def seconds(self, run: Run) -> float:
-        """Of one run; 0 where nothing is known."""
+        """Projected time of one run; 0 without comparable runs."""
         if run.batch_size is None:
             times = self._of_nodes.get((run.dataset,)) or self._of_nodes.get(())
             return median(times) if times else 0.0
@@ -166,6 +164,6 @@ def _work(run: Run) -> int:
 
 
 def _kinds(run: Run) -> list[tuple[str, ...]]:
-    """What is alike, the most alike first."""
+    """Keys of similarity, the most similar first."""
     plus = "ffn" if run.ffn else "walks" if run.pe_encoder == "walk" else ""
     return [(run.dataset, run.model, plus), (run.model, plus), (plus,)]

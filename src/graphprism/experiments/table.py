@@ -1,4 +1,4 @@
-"""From the results of runs to a table, its JSON file and its text."""
+"""Makes a table from results of runs, with its JSON file and its text."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-# Names of rows, by what results of runs on nodes carry in ``extra``.
+# Rows of baselines, by key in ``extra`` of results on nodes.
 BASELINES = {"lookup": "Look-up", "majority": "Majority class"}
-# Points of accuracy within which a look-up makes a score doubtful.
+# A score less than so many points above the look-up is doubtful.
 _CLOSE = 10.0
 
 
 def baseline_rows(cells: Sequence[Cell], results: Mapping[str, RunResult]) -> tuple[Cell, ...]:
-    """A cell for each baseline and column that has one: its mean over the splits that were run."""
+    """A cell for each baseline and column that has one: its mean over the folds that were run."""
     found = []
     for column in dict.fromkeys(cell.column for cell in cells):
         runs = [results[key] for cell in cells if cell.column == column for key in cell.runs]
-        # a look-up reads the edges that its model reads; that of the graph as it is counts, where there is one
+        # a look-up uses the edges that its model sees; prefer one on the unchanged graph
         runs.sort(key=lambda run: not run.run.get("undirected", False))
         for name, row in BASELINES.items():
             by_split = {run.run.get("fold", 0): float(run.extra[name]) for run in runs if name in run.extra}
@@ -54,14 +54,14 @@ def make_table(
     results: Mapping[str, RunResult],
     missing: Mapping[str, str] | None = None,
 ) -> TableResult:
-    """The table with all that is known: ours where runs have finished, and the published numbers.
+    """The table with published numbers, and ours where runs have finished.
 
     Args:
         spec: The table.
         settings: Cells to run, and how.
         cells: Its cells with their runs, from `plan`.
-        results: By the keys of runs.
-        missing: Why a data set is not there, by its name.
+        results: Results by key.
+        missing: Reason why a data set is missing, by name.
     """
     missing = missing or {}
     made = tuple(_cell(planned, results, missing) for planned in cells)
@@ -111,7 +111,7 @@ def _cell(planned: PlannedCell, results: Mapping[str, RunResult], missing: Mappi
 def _choose(
     configurations: Sequence[Sequence[Run]], results: Mapping[str, RunResult], reading: Reading
 ) -> Sequence[Run]:
-    """The configuration whose mean over seeds is best; those without a diverged run come first."""
+    """The configuration with the best mean over seeds, preferring those without diverged runs."""
     ranked = []
     for number, runs in enumerate(configurations):
         here = [results[run.key] for run in runs if run.key in results]
@@ -154,7 +154,7 @@ def _notes(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[str, Ru
 
 
 def _lockstep_note(results: Sequence[RunResult]) -> str:
-    """Says of step times which are shares that they are; empty where every run was alone."""
+    """States that step times of lockstep runs are shares; empty if every run had the device alone."""
     found = [result.hardware.get("runs_at_once", 1) for result in results]
     counts = [count if isinstance(count, int) else 1 for count in found]
     fewest, most = min(counts), max(counts)
@@ -182,19 +182,19 @@ def write_table(table: TableResult, out: Path) -> Path:
     """Writes ``tables/NAME.json`` below ``out``, atomically, and returns its path.
 
     Raises:
-        OSError: It cannot be written, in one sentence.
+        OSError: It cannot be written.
     """
     path = out / "tables" / f"{table.name}.json"
     write_whole(path, table.to_json(), "tables")
     return path
 
 
-# Most cells that a note lists by name; of more it gives the number.
+# A note lists at most so many cells by name, else their number.
 _MOST_NAMED = 5
 
 
 def show_table(result: TableResult) -> Group:
-    """Ours, the published number, their gap, the seeds and the time of every cell; depth has six columns in 100."""
+    """Ours, the published number, gap, seeds and time of every cell; six columns fit into a width of 100."""
     with needs_extra("a coloured table"):
         from rich.console import Group
         from rich.text import Text
@@ -232,7 +232,7 @@ def _lines(cells: list[Cell | None], digits: int) -> list[tuple[str, list[str]]]
         ("gap", [_gap(cell, digits) for cell in there]),
         ("runs", [_runs(cell) for cell in there]),
     ]
-    # A line without a number says nothing; a row always has the first two.
+    # Lines without a number are dropped, except the first two of a row.
     return [line for number, line in enumerate(lines) if number < 2 or any(line[1])]
 
 
@@ -247,14 +247,14 @@ def _gap(cell: Cell, digits: int) -> str:
 
 
 def _runs(cell: Cell) -> str:
-    """Seeds behind a cell and the time that they took together."""
+    """Number of seeds of a cell and their total time."""
     if cell.ours is None or not cell.runs or cell.seconds is None:
         return ""
     return f"{cell.ours.count} in {duration(cell.seconds, narrow=True)}"
 
 
 def _cell_notes(result: TableResult) -> list[str]:
-    """Status and note of a cell, each text once with the cells it is about."""
+    """Statuses and notes of cells: each distinct text once, with its cells."""
     places: dict[str, list[str]] = {}
     for cell in result.cells:
         if text := "; ".join(part for part in (cell.status.label, cell.note) if part):

@@ -1,4 +1,4 @@
-"""A search for good settings: trials of Optuna, pruned by validation, in groups where lockstep takes them."""
+"""Hyper-parameter search with Optuna: pruned by validation, in lockstep groups where possible."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from graphprism.ledger import Ledger
 from graphprism.results import RunResult
 from graphprism.training import EpochReport, Run, Task, data_identity, train_lockstep
 
-# Fields in which runs of one lockstep group may differ: the others are drawn once for a group.
+# Fields in which runs of a lockstep group may differ: the others are drawn once per group.
 _FREE = ("lr", "weight_decay")
-# A range that spans so much is drawn on a logarithmic scale.
+# A range whose ends have at least this ratio is drawn on a logarithmic scale.
 _LOGARITHMIC = 50
 _STARTUP_TRIALS, _WARM_UP_SHARE = 4, 0.1
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Values of one field of a run.
+    """Search space of one field of a run.
 
     Attributes:
         values: All values; empty for a range.
         low: Lower end of a range.
-        high: Upper end, which is part of it.
+        high: Upper end, inclusive.
     """
 
     values: tuple[Any, ...] = ()
@@ -43,7 +43,7 @@ class Choice:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a range has whole numbers alone."""
+        """Whether a range is over integers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     @property
@@ -53,10 +53,10 @@ class Choice:
 
 
 def parse_choice(text: str) -> tuple[str, Choice]:
-    """A field and its values: ``lr=1e-4..1e-2``, ``layers=2..8``, ``dropout=0|0.2|0.5``, ``model=gcn|mrs-gcn``.
+    """Parses a field and its values: ``lr=1e-4..1e-2``, ``layers=2..8``, ``dropout=0|0.2|0.5``, ``model=gcn|mrs-gcn``.
 
     Raises:
-        ValueError: It is not of that form, or a run has no such field.
+        ValueError: It has another form, or `Run` has no such field.
 
     >>> parse_choice("lr=1e-4..1e-2")
     ('lr', Choice(values=(), low=0.0001, high=0.01))
@@ -90,10 +90,10 @@ def _literal(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
-        best: The run with the best validation score; None where no trial was finished.
+        best: The run with the best validation score; None if no trial has finished.
         value: Its validation score.
         trials: All trials as plain values: ``number``, ``state``, ``value``, ``test``, ``epochs`` and the fields that
             vary.
@@ -105,16 +105,16 @@ class Tuned:
 
 
 class Tuner:
-    """A study of settings, kept in ``out / "tune.journal"``: killed and started again it goes on.
+    """A resumable Optuna study, stored in ``out / "tune.journal"``.
 
     Args:
         base: The run whose fields vary.
         space: Fields and their values.
-        dataset: What is trained on.
+        dataset: The data set.
         out: Folder of the study, of checkpoints and of the ledger.
         accelerator: One of `graphprism.results.ACCELERATORS`.
-        group: Trials that are trained at once; they differ in learning rate and weight decay alone.
-        seed: Of the search.
+        group: Number of trials trained at once; they differ only in learning rate and weight decay.
+        seed: Seed of the search.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Tuner:
             import optuna
             from optuna.storages import JournalStorage
             from optuna.storages.journal import JournalFileBackend
-        for name, choice in space.items():  # wrong values show before anything runs
+        for name, choice in space.items():  # raises for invalid values before anything runs
             for value in choice.values or (choice.low, choice.high):
                 replace(base, **{name: value})
         self._optuna, self.base, self.space, self.dataset = optuna, base, dict(space), dataset
@@ -164,10 +164,10 @@ class Tuner:
         on_epoch: Callable[[EpochReport], object] = lambda report: None,
         on_trial: Callable[[dict[str, Any]], None] = lambda trial: None,
     ) -> Tuned:
-        """Trains until so many trials have ended, those of earlier calls included.
+        """Trains until ``trials`` trials have ended, including those of earlier calls.
 
         Args:
-            trials: How many.
+            trials: Number of trials.
             on_epoch: Called after every epoch.
             on_trial: Called with every trial that has ended.
         """
@@ -190,7 +190,7 @@ class Tuner:
         return [each for each in self.study.trials if each.state.is_finished()]
 
     def _cut_short(self) -> list[Any]:
-        """Trials of processes that were killed: their claims are free."""
+        """Trials of killed processes: their claims are released."""
         trial_type = self._optuna.trial.Trial
         running = [each for each in self.study.trials if each.state.name == "RUNNING" and "run" in each.user_attrs]
         found = []
@@ -205,7 +205,7 @@ class Tuner:
         return self.out / "locks" / f"trial-{name}-{number}.lock"
 
     def _ask(self, count: int) -> list[Any]:
-        """New trials; all but the first take over from it what a lockstep group has in common."""
+        """New trials; all but the first copy from it the fields that a lockstep group must share."""
         first = self.study.ask()
         values = self._suggest(first)
         shared = {name: value for name, value in values.items() if name not in _FREE}
@@ -243,7 +243,7 @@ class Tuner:
             trial = by_key[report.run.key]
             if math.isnan(report.val):
                 return False
-            if report.epoch not in reported[trial.number]:  # one that goes on may have reported it before
+            if report.epoch not in reported[trial.number]:  # a resumed trial may have reported this epoch before
                 trial.report(report.val, report.epoch)
             return bool(trial.should_prune())
 

@@ -1,4 +1,4 @@
-"""A page to play with: signals on a graph, through many layers with and without a split."""
+"""An interactive page: signals on a graph, through many layers with and without a split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of ``graphprism play``: one file that needs no network, no other file and no torch."""
+"""The page of ``graphprism play``: one self-contained file. Needs no torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRIPTS = (
 
 
 def page() -> str:
-    """The whole page; the same text each time.
+    """The text of the page, deterministic.
 
     >>> page().startswith("<!doctype html>") and "https://" not in page()
     True
@@ -44,11 +44,11 @@ def page() -> str:
 
 
 def stored_graphs() -> dict[str, dict[str, list[list[int]]]]:
-    """The graphs that are data: every edge once, with the number of nodes and the letters of atoms."""
+    """The stored graphs: undirected edges, number of nodes and symbols of atoms."""
     graphs: dict[str, dict[str, list[list[int]]]] = json.loads(_text("graphs.json"))
     return graphs
 
 
 def _text(name: str) -> str:
-    # One kind of line ends: the hash in the policy is of what a browser reads.
+    # Normalise line endings: browsers do so before they check the hash in the policy.
     return files("graphprism.play").joinpath("assets", name).read_text("utf-8").replace("\r\n", "\n")

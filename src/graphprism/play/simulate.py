@@ -1,4 +1,4 @@
-"""The numbers of the page, computed by the library: the same generator, the same graphs, its own layers and metrics."""
+"""The numbers of the page, recomputed by the library: same generator and graphs, the library's layers and metrics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from graphprism.splitting import Graph, by_function, resolve_split
 
 _Numbers = npt.NDArray[np.uint32]
 
-# Streams of the generator. A layer has four: the matrix of GCN, and one for each relation of MRS-GCN.
+# Streams of the generator. A layer has four: the matrix of GCN, and one per relation of MRS-GCN.
 FEATURES, POINTS, WEIGHTS = 0, 1, 2
 
 
 def mix32(x: _Numbers) -> _Numbers:
-    """A bijection of the 32-bit numbers that spreads every bit over all; products wrap."""
+    """A bijective hash of 32-bit integers; products overflow on purpose."""
     x = x + np.uint32(0x9E3779B9)
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x21F0AAAD)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x735A2D97)
@@ -46,7 +46,7 @@ def play_graph(name: str, size: int = 24, seed: int = 1) -> Graph:
     Args:
         name: ``caffeine``, ``cholesterol``, ``karate``, ``path``, ``star``, ``grid`` or ``random``.
         size: Number of nodes of the last four.
-        seed: Of ``random``.
+        seed: Seed of ``random``.
     """
     stored: Any = stored_graphs()
     check_choice("name", name, (*stored, *_MADE))
@@ -57,7 +57,7 @@ def play_graph(name: str, size: int = 24, seed: int = 1) -> Graph:
 
 
 def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
-    """The graph with these edges and their ways back."""
+    """The graph with these edges and their reverse edges."""
     one_way = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
     return Graph(torch.cat([one_way, one_way.flip(0)], dim=1), num_nodes)
 
@@ -69,7 +69,7 @@ def _grid(size: int, _: int) -> list[tuple[int, int]]:
 
 
 def _random(size: int, seed: int) -> list[tuple[int, int]]:
-    """Points in a square, each joined to the three nearest ones."""
+    """Random points in a square, each connected to its three nearest neighbours."""
     points = uniforms(seed, POINTS, 2 * size).reshape(size, 2)
     apart = ((points[:, None] - points) ** 2).sum(2)
     np.fill_diagonal(apart, np.inf)
@@ -88,7 +88,7 @@ _MADE = {
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """What the page draws of one network: a number before the first layer and one after each, (L + 1,) in float64."""
+    """Rank-one distance and effective rank before the first layer and after each, (L + 1,) in float64."""
 
     distance: Tensor
     rank: Tensor
@@ -109,9 +109,9 @@ def simulate(graph: Graph, split: str, *, seed: int = 1, width: int = 16, layers
 
     Args:
         graph: See `play_graph`.
-        split: Orderings between commas, or ``none`` for one relation.
-        seed: Of features and weights.
-        width: Channels.
+        split: Comma-separated orderings, or ``none`` for one relation.
+        seed: Seed of features and weights.
+        width: Number of channels.
         layers: Number of layers.
 
     >>> found = simulate(play_graph("karate"), "degree", layers=32)

@@ -1,4 +1,4 @@
-"""Results as one HTML page that needs no network, no other file and no torch, or as a page of Markdown."""
+"""Results as one self-contained HTML page, or as Markdown. Needs no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain models against those with split edges: the headline of a page, with or without tables of the paper."""
+"""Plain models against those with split edges: the headline of the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STUDENT = (
 
 
 def student(freedom: float) -> float:
-    """The quantile at 97.5 % for so many degrees of freedom; a fraction is rounded down, which widens an interval.
+    """The 97.5 % quantile for this many degrees of freedom; a fraction is rounded down, which widens the interval.
 
     >>> student(2), student(2.9), round(student(40), 2)
     (4.303, 4.303, 2.02)
@@ -36,12 +36,12 @@ class Comparison:
     """A plain model and the same with split edges, each at its best configuration by validation.
 
     Attributes:
-        dataset, metric: What was measured on what.
-        larger_is_better: Of the metric.
+        dataset, metric: Names of the data set and of the metric.
+        larger_is_better: Whether larger scores are better.
         plain, split: The configurations.
         scores: Their test scores.
-        half: Half of the 95 % interval of the difference of means; None where a side has one run.
-        paired: Whether differences were taken by seed and fold, which both share.
+        half: Half-width of the 95 % interval of the difference of means; None if a side has one run.
+        paired: Whether differences are paired by seed and fold.
     """
 
     dataset: str
@@ -60,7 +60,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse``, ``within`` where the interval holds 0, or ``ours-alone`` without an interval."""
+        """``better``, ``worse``, ``within`` if the interval contains 0, or ``ours-alone`` without an interval."""
         if self.half is None:
             return "ours-alone"
         if abs(self.difference) <= self.half:
@@ -69,7 +69,7 @@ class Comparison:
 
 
 def compare(runs: Iterable[RunResult]) -> list[Comparison]:
-    """One for each data set, metric and plain model that was trained with split edges, too."""
+    """One comparison per data set, metric and plain model that was also trained with split edges."""
     groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for run in runs:
         groups[str(run.run.get("dataset", "unknown")), run.metric].append(run)
@@ -90,7 +90,7 @@ def compare(runs: Iterable[RunResult]) -> list[Comparison]:
 
 
 def plain_partner(model: str, known: Iterable[str]) -> str:
-    """The model without split edges; a number at the end, of its relations, does not count.
+    """The model without split edges; a trailing number of relations is ignored.
 
     >>> plain_partner("mrs-dir-gcn", ["dir-gcn"]), plain_partner("mrs-gated-gcn-9", ["gated-gcn"])
     ('dir-gcn', 'gated-gcn')
@@ -100,7 +100,7 @@ def plain_partner(model: str, known: Iterable[str]) -> str:
 
 
 def best_configuration(found: Iterable[Configuration]) -> Configuration | None:
-    """The best by validation of those that have a test score; those with a run that diverged come last."""
+    """The best configuration with a test score by validation; those with a diverged run come last."""
     ranked = []
     for place, each in enumerate(found):
         score = mean_score(each, "val")
@@ -111,7 +111,7 @@ def best_configuration(found: Iterable[Configuration]) -> Configuration | None:
 
 
 def mean_score(configuration: Configuration, column: str) -> Score | None:
-    """Mean and deviation of a column at the best epoch, over the runs that finished."""
+    """Mean and deviation of a column at the best epoch, over finished runs."""
     values = [run.at_best(column) for run in configuration.runs if run.status == "finished"]
     return Score.of([value for value in values if value is not None])
 
@@ -159,7 +159,7 @@ _WORDS = {
 
 
 def comparison(runs: Sequence[RunResult]) -> Html | None:
-    """The headline: a sentence for each pair, and the numbers; None where no model has its partner."""
+    """The headline: a sentence per pair, and the numbers; None if no model has its partner."""
     found = compare(runs)
     if not found:
         return None
@@ -227,8 +227,8 @@ def _side(configuration: Configuration, score: Score, digits: int) -> Html:
 
 
 def _drawing(each: Comparison) -> Html:
-    """The interval beside zero, as wide as both together."""
-    assert each.half is not None  # `_row` has looked
+    """Drawing of the interval and zero, scaled to contain both."""
+    assert each.half is not None  # checked by `_row`
     ends = [each.difference - each.half, each.difference + each.half]
     reach = max(*map(abs, ends), 1e-12)
 

@@ -1,4 +1,4 @@
-"""Groups runs that differ in seed and fold alone."""
+"""Groups runs that differ only in seed and fold."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from graphprism.results import RunResult
 
 # Runs that differ in nothing but these are repetitions of one configuration.
 REPETITION = ("seed", "fold")
-# Fields that the description of a run gives with their value, where they are set.
+# Fields that the description of a run shows with their value, if set.
 _TOLD = ("jk", "pe", "pe_encoder", "norm", "dropout", "lr")
 
 
 def describe_run(run: Mapping[str, Any]) -> str:
-    """Model, depth and the fields that most runs differ in, without seed and data set; missing fields are skipped.
+    """Model, depth and other common settings, without seed and data set; missing fields are skipped.
 
     >>> describe_run({"model": "mrs-gcn", "split": "degree", "layers": 8, "residual": True, "lr": 0.001, "seed": 3})
     'mrs-gcn by degree, 8 layers, res, lr 0.001'
@@ -50,7 +50,7 @@ class Configuration:
     """A configuration and its runs.
 
     Attributes:
-        label: Tells it from the others on its data set.
+        label: Unique among the configurations of its data set.
         runs: One for each seed, finished or not.
     """
 
@@ -59,7 +59,7 @@ class Configuration:
 
     @property
     def family(self) -> tuple[str, str]:
-        """Model and split, which people compare first."""
+        """Model and split."""
         run = self.runs[0].run
         return str(run.get("model")), str(run["split"]) if splits_edges(run) else ""
 
@@ -70,7 +70,7 @@ class Configuration:
 
 
 def configurations(runs: Iterable[RunResult]) -> list[Configuration]:
-    """Those of one data set, in the order of their first run."""
+    """The configurations of one data set, in order of their first run."""
     groups: dict[str, list[RunResult]] = defaultdict(list)
     for run in runs:
         groups[json.dumps(_fields(run), sort_keys=True, default=str)].append(run)
@@ -79,7 +79,7 @@ def configurations(runs: Iterable[RunResult]) -> list[Configuration]:
 
 
 def _fields(run: RunResult) -> dict[str, Any]:
-    """Fields of a configuration, without those that are off: results from before a field existed do not have it."""
+    """Fields of a configuration except those that are off: older results lack fields that were added later."""
     return {
         name: value
         for name, value in run.run.items()

@@ -1,4 +1,4 @@
-"""The part of the page that shows loss curves."""
+"""The section of loss curves."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class MeanCurve:
     """Mean and deviation over runs.
 
     Attributes:
-        epochs: Those that are kept, counted from 1.
-        means: Over the runs that have a number at that epoch.
-        deviations: With ``ddof=1``; 0 where there is one number. None where no epoch has two.
-        total: How many epochs have a number; more than are kept where the curve was thinned out.
+        epochs: Kept epochs, counted from 1.
+        means: Means over the runs with a number at that epoch.
+        deviations: Standard deviations with ``ddof=1``, 0 for a single number; None if no epoch has two numbers.
+        total: Number of epochs with a number, before thinning.
     """
 
     epochs: tuple[int, ...]
@@ -33,12 +33,12 @@ class MeanCurve:
 
 
 def mean_curve(histories: Sequence[Sequence[float | None]], points: int) -> MeanCurve | None:
-    """Keeps at most ``points`` epochs, evenly spread with the first and the last; None where there is no number.
+    """Keeps at most ``points`` epochs, evenly spaced with the first and the last; None without any number.
 
     >>> mean_curve([[1.0, None, 3.0], [3.0]], points=9)
     MeanCurve(epochs=(1, 3), means=(2.0, 3.0), deviations=(1.4142135623730951, 0.0), total=2)
     """
-    # an epoch that one run kept, its best, would make a jag in the mean: the others must have it while they lasted
+    # an epoch that only one thinned run kept, its best, would make a spike: all runs that reached it must have it
     lasted = [history[: _length(history)] for history in histories]
     epochs = [at for at, values in enumerate(zip_longest(*lasted, fillvalue=0.0)) if None not in values]
     kept = thinned(epochs, points)
@@ -52,12 +52,12 @@ def mean_curve(histories: Sequence[Sequence[float | None]], points: int) -> Mean
 
 
 def _length(history: Sequence[float | None]) -> int:
-    """Epochs up to the last that has a number."""
+    """The last epoch with a number, counted from 1; 0 without any."""
     return max((at + 1 for at, value in enumerate(history) if value is not None), default=0)
 
 
 def thinned(items: Sequence[int], count: int) -> list[int]:
-    """At most ``count`` of them, evenly spread, with the first and the last.
+    """At most ``count`` entries, evenly spaced, with the first and the last.
 
     >>> thinned(range(10), 4)
     [0, 3, 6, 9]
@@ -67,7 +67,7 @@ def thinned(items: Sequence[int], count: int) -> list[int]:
     return [items[round(each * (len(items) - 1) / (count - 1))] for each in range(count)]
 
 
-# From here on a curve cannot be drawn: its deviation, and axes around it, leave the range of floats.
+# Larger values are not drawn: their deviation and the axes would overflow.
 _LARGEST = 1e300
 
 
@@ -78,7 +78,7 @@ def _numbers(histories: Sequence[Sequence[float | None]], at: int) -> list[float
 
 SHOWN = 12
 POINTS = 150
-# All points of a page: at 4 numbers of about 7 letters for each, they stay below 3 MB.
+# Points of a page: at 4 numbers of about 7 characters each, they stay below 3 MB.
 ALL_POINTS = 100_000
 
 
@@ -86,8 +86,8 @@ def curve_data(runs: Sequence[RunResult]) -> dict[str, Any]:
     """Input of the script: a panel for each data set and metric.
 
     Returns:
-        ``panels`` as plain data, ``grids`` with the epochs that curves share, ``points`` that a curve has at most and
-        ``thinned``, whether one has lost some by that.
+        ``panels`` as plain data, ``grids`` of epochs that curves share, ``points``, the maximum per curve, and
+        ``thinned``, whether a curve was thinned.
     """
     groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for run in runs:
@@ -101,7 +101,7 @@ def curve_data(runs: Sequence[RunResult]) -> dict[str, Any]:
 
 
 class Grids:
-    """Lists of epochs, each kept once: most curves of a page share one."""
+    """Deduplicated lists of epochs: most curves of a page share one."""
 
     def __init__(self, points: int) -> None:
         self.points = points
@@ -110,7 +110,7 @@ class Grids:
 
     @property
     def lists(self) -> list[tuple[int, ...]]:
-        """By their number."""
+        """All lists, in order of their index."""
         return list(self._numbers)
 
     def curve(self, configuration: Configuration, column: str) -> dict[str, Any] | None:
@@ -126,7 +126,7 @@ class Grids:
 
 
 def _counted(configuration: Configuration) -> list[RunResult]:
-    """Finished runs; all runs where none has finished, so that a diverged configuration still has its curve."""
+    """Finished runs; all runs if none has finished, so that a diverged configuration still has a curve."""
     return [run for run in configuration.runs if run.status == "finished"] or list(configuration.runs)
 
 
@@ -151,7 +151,7 @@ def _curve(configuration: Configuration, grids: Grids) -> dict[str, Any]:
 
 
 def _show_some(curves: Iterable[tuple[Configuration, dict[str, Any]]], larger: bool) -> None:
-    """Marks those to show at first: the best of every model and split, then the second best, and so on."""
+    """Marks the curves to show initially: the best of every model and split, then the second best, and so on."""
     taken: dict[tuple[str, str], int] = defaultdict(int)
     ranked = []
     for configuration, curve in sorted(curves, key=lambda each: _rank(each[1], larger)):
@@ -173,11 +173,11 @@ def _rounded(value: float, digits: int) -> float:
 
 
 def curves(runs: Sequence[RunResult]) -> Html | None:
-    """Places for the script to draw in and the numbers it draws; None where no run has a history."""
+    """Elements that the script fills, and its data; None if no run has a history."""
     data = curve_data(runs)
     if not data["panels"]:
         return None
-    # A `<` could end the element early; JSON can write it in another way.
+    # A `<` could close the element; JSON can escape it.
     text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     numbers = tag("script", Html(text), type="application/json", id="curve-data")
     without = tag("noscript", tag("p", "The script of this page draws the curves, and your browser does not run it."))

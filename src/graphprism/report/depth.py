@@ -1,4 +1,4 @@
-"""Score by number of layers, a line for each model and remedy."""
+"""Score by number of layers, a line per model and remedy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from graphprism.report.configurations import Configuration, configurations, desc
 from graphprism.report.html import Html, join, section, table, tag
 from graphprism.results import RunResult, Score
 
-# Fields that are no remedy: what a line runs over, and what is chosen by validation at each of its points.
+# Fields that do not identify a line: depth, and hyper-parameters chosen by validation at each point.
 _CHOSEN = ("layers", "lr")
-# More lines than this cannot be told from one another; the best by test score at any depth stay.
+# More lines than this are illegible; those with the best test score at any depth are kept.
 MOST = 16
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 760.0, 320.0, 56.0, 14.0, 14.0, 40.0
 
@@ -22,9 +22,9 @@ Line = dict[int, Score]
 
 
 def depth_lines(runs: Sequence[RunResult]) -> dict[str, Line]:
-    """For each model and remedy its test score by layers, at the best configuration by validation; two depths or more.
+    """Test score by layers for each model and remedy with at least two depths, at the best configuration by validation.
 
-    The runs are of one data set and metric.
+    All runs must have one data set and metric.
     """
     families: dict[str, dict[int, list[Configuration]]] = defaultdict(lambda: defaultdict(list))
     for each in configurations(runs):
@@ -44,7 +44,7 @@ def _line(by_depth: dict[int, list[Configuration]]) -> Line:
 
 
 def depth(runs: Sequence[RunResult]) -> Html | None:
-    """A drawing for each data set and metric with several depths; None where there is none."""
+    """A drawing per data set and metric with several depths; None without any."""
     groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for run in runs:
         groups[str(run.run.get("dataset", "unknown")), run.metric].append(run)
@@ -76,7 +76,7 @@ def _panel(dataset: str, metric: str, lines: dict[str, Line], larger: bool) -> H
 
 
 def _styles(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each remedy and plain model; what splits edges is drawn through, its partner dashed."""
+    """A colour per remedy and plain model; solid for models with split edges, dashed for their partners."""
     slots: dict[str, int] = {}
     styles = {}
     for name in names:

@@ -16,9 +16,9 @@ class Html(str):
 
 
 def tag(name: str, /, *children: str | None, **attributes: str | bool | None) -> Html:
-    """An element; children that are None and attributes that are None or False are left out.
+    """An element; children that are None and attributes that are None or False are omitted.
 
-    An underscore at the end of an attribute is dropped, one in the middle becomes a hyphen.
+    A trailing underscore of an attribute is dropped, others become hyphens.
 
     >>> tag("p", "a < b ", tag("b", "&"), class_="sum", data_key="1", hidden=True)
     '<p class="sum" data-key="1" hidden>a &lt; b <b>&amp;</b></p>'
@@ -28,7 +28,7 @@ def tag(name: str, /, *children: str | None, **attributes: str | bool | None) ->
 
 
 def join(*children: str | None) -> Html:
-    """Several pieces in a row, each escaped unless it is `Html`."""
+    """Concatenates pieces, each escaped unless it is `Html`."""
     return Html("".join(each if isinstance(each, Html) else escape(each, quote=False) for each in children if each))
 
 
@@ -40,7 +40,7 @@ def _attribute(key: str, value: str | bool | None) -> str:
 
 
 def section(name: str, heading: str, *children: str | None) -> Html:
-    """A part of the page with a heading that can be linked to."""
+    """A section of the page with a linkable heading."""
     label = f"{name}-heading"
     return tag("section", tag("h2", heading, id=label), *children, id=name, aria_labelledby=label)
 
@@ -48,14 +48,14 @@ def section(name: str, heading: str, *children: str | None) -> Html:
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], class_: str = "plain", numbers: Iterable[int] = ()
 ) -> Html:
-    """A table in a box of its own that scrolls sideways, so that a narrow page never does.
+    """A table in a box that scrolls horizontally, so that the page does not.
 
     Args:
-        caption: Says what it shows.
+        caption: Caption of the table.
         head: Names of columns.
-        rows: Cells; the first is the head of its row.
-        class_: Its class in the style sheet.
-        numbers: Columns that hold numbers and stand at the right.
+        rows: Cells; the first one is the row header.
+        class_: CSS class.
+        numbers: Numeric columns, aligned right.
     """
     right = set(numbers)
     kinds = ["number" if at in right else None for at in range(len(head))]
@@ -68,12 +68,12 @@ def table(
 
 
 def caption_of(*texts: str | None) -> Html:
-    """The caption of a table, which stays in sight where the table scrolls sideways."""
+    """The caption of a table, which stays visible when the table scrolls horizontally."""
     return tag("caption", tag("span", *texts))
 
 
 def scroll(label: str, content: Html, class_: str = "scroll") -> Html:
-    """A box that scrolls, by keyboard as well."""
+    """A box that scrolls, also by keyboard."""
     return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=label)
 
 
@@ -83,7 +83,7 @@ def screen_reader_only(text: str) -> Html:
 
 
 def identifier(name: str) -> str:
-    """A name as part of an address within the page.
+    """A name as an anchor within the page.
 
     >>> identifier("Figure 2 (a)")
     'figure-2-a'

@@ -22,7 +22,7 @@ blocks or random walks, while none is stored, by what we aim at: 0.35 ms for a s
 
 
 def deviations_verdict(cell: Cell, digits: int) -> str:
-    """In which of the two deviations the gap lies, in words; empty where there is no gap.
+    """Text that says within which of the two deviations the gap lies; empty without a gap.
 
     >>> from graphprism.results import Score
     >>> deviations_verdict(Cell("GCN", "Test", Score(0.40, 0.01, 3), Score(0.41, 0.002, 3)), 3)
@@ -43,12 +43,12 @@ def deviations_verdict(cell: Cell, digits: int) -> str:
 
 
 def paper_page(tables: Sequence[TableResult], command: str, absent: Sequence[str] = ()) -> str:
-    """The page; equal results give equal pages.
+    """The page, a deterministic function of the results.
 
     Args:
-        tables: In the order to show.
-        command: What writes it.
-        absent: Names of tables and figures of which nothing is stored.
+        tables: Tables, in order.
+        command: Command that writes the page.
+        absent: Names of tables and figures without stored results.
     """
     header = ("table", "cells", "run", "inside both", "inside one", "outside both", "not run")
     rest = [f"Nothing is stored of: {', '.join(absent)}.\n"] if absent else []
@@ -103,5 +103,5 @@ def _rows(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _text(text: str) -> str:
-    """Plain text, in which no character means anything to Markdown's tables or to HTML."""
+    """Escapes characters with a meaning in Markdown tables or HTML."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ").removesuffix(".")

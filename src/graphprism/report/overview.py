@@ -1,4 +1,4 @@
-"""One line for every table: how many cells match."""
+"""One line per table: how many cells match."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def overview(tables: Sequence[TableResult]) -> Html | None:
 
 
 def is_published(table: TableResult) -> bool:
-    """Whether a table has numbers to compare ours with."""
+    """Whether a table has published numbers."""
     return any(cell.paper is not None for cell in table.cells)
 
 
 def verdicts(table: TableResult) -> Counter[Verdict]:
-    """How often each verdict falls in a table."""
+    """Number of cells by verdict."""
     return Counter(verdict(cell, table) for cell in table.cells)
 
 
@@ -67,7 +67,7 @@ def _row(table: TableResult, count: Counter[Verdict], seen: Sequence[Verdict]) -
 
 
 def _bar(count: Counter[Verdict]) -> Html:
-    """The counts as one bar; the numbers beside it say the same in words."""
+    """The counts as one bar; the numbers beside it give the same information."""
     total, start, parts = count.total(), 0.0, []
     for kind in Verdict:
         share = 100 * count[kind] / max(total, 1)

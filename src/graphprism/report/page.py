@@ -18,7 +18,7 @@ from graphprism.results import RunResult, TableResult, latest
 
 
 def figures_section(drawings: Mapping[str, str]) -> Html | None:
-    """SVG texts by title, as images: a browser runs nothing that is in them. None without any."""
+    """SVG texts by title, as images, in which browsers run no scripts; None without any."""
     if not drawings:
         return None
     return section("figures", "Figures", *(_figure(title, svg) for title, svg in drawings.items()))
@@ -29,7 +29,7 @@ def _figure(title: str, svg: str) -> Html:
     return tag("figure", tag("img", src=address, alt=title), tag("figcaption", title))
 
 
-# Tables have headings of their own: the overview links to those that it lists, the others stand beside these.
+# Sections in the table of contents; tables that the overview links to are left out of it.
 PARTS = {
     "comparison": "Plain against split",
     "overview": "At a glance",
@@ -52,12 +52,12 @@ def page(
     figures: Mapping[str, str] | None = None,
     title: str = "graphprism report",
 ) -> str:
-    """The whole page, which needs no network and no other file; equal results give equal pages.
+    """The self-contained page, a deterministic function of the results.
 
     Args:
-        tables: In the order to show.
-        runs: All runs, also those that no table names.
-        figures: SVG texts by their titles.
+        tables: Tables, in order.
+        runs: All runs, in tables or not.
+        figures: SVG texts by title.
         title: Heading of the page.
     """
     newest = latest(runs)
@@ -84,7 +84,7 @@ def _contents(parts: Mapping[str, Html | None], tables: Sequence[TableResult]) -
 
 
 def _nothing() -> Html:
-    """Commands to start with, where there are no results."""
+    """Commands to start with, if there are no results."""
     commands = [tag("li", tag("code", command), f" {what}") for command, what in COMMANDS]
     lead = tag("p", "The ledger has no runs and there are no tables. To fill this page:")
     return section("nothing", "Nothing has run yet", lead, tag("ul", *commands))

@@ -1,4 +1,4 @@
-"""The part of the page that lists all runs."""
+"""The section that lists all runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Column:
 
     Attributes:
         name: Its heading.
-        value: Sort key.
-        text: Cell text of a value.
+        value: Returns the sort key of a run.
+        text: Formats a value.
         about: Tooltip of the heading.
     """
 
@@ -31,7 +31,7 @@ class Column:
     about: str | None = None
 
 
-# Scores stand first: they are in sight on a page of 1024 pixels, and what made them follows.
+# Scores come first, so that they are visible at a width of 1024 pixels; settings follow.
 COLUMNS: Sequence[Column] = (
     Column("dataset", lambda run: run.run.get("dataset")),
     Column("metric", lambda run: run.metric),
@@ -54,7 +54,7 @@ COLUMNS: Sequence[Column] = (
 
 
 def run_row(run: RunResult) -> Html:
-    """The row, with the whole run behind its title and a mark where it diverged or a look-up comes close."""
+    """A row, with the full run in a fold-out under its title and a badge if it diverged or a look-up is close."""
     diverged = run.status != "finished"
     mark = tag("span", f"✖ {run.status}", class_="badge worse") if diverged else None
     name = tag("summary", run_title(run.run), " " if mark else None, mark)
@@ -68,14 +68,14 @@ def _cell(column: Column, run: RunResult) -> Html:
     value = column.value(run)
     number = isinstance(value, int | float)
     text = column.text(value)
-    # The script sorts by the text of a cell, or by `data-v` where the text is no plain number.
+    # The script sorts by the text of a cell, or by `data-v` if the text is no plain number.
     sort_key = str(value) if number and text != str(value) else None
     found = look_up(run) if column.name == "test" else None
     return tag("td", text, _beside(found) if found else None, class_="number" if number else None, data_v=sort_key)
 
 
 def _beside(found: LookUp) -> Html:
-    """Scores that need no model, and a warning where they come close."""
+    """Scores of baselines without a model, and a warning if they are close."""
     majority = "" if found.majority is None else f", majority {short(found.majority)}"
     text = tag("div", f"look-up {short(found.lookup)}{majority}", class_="small")
     close = tag("div", tag("span", "⚠ look-up is close", class_="badge warning")) if found.close else None
@@ -83,7 +83,7 @@ def _beside(found: LookUp) -> Html:
 
 
 def _whole(run: RunResult) -> dict[str, Any]:
-    """All but the numbers of each epoch, which are most of a ledger."""
+    """The full result except the history, which is most of a ledger."""
     epochs = max((len(values) for values in run.history.values()), default=0)
     values = {each.name: getattr(run, each.name) for each in fields(run)}
     plain: dict[str, Any] = finite({**values, "history": f"{epochs} epochs, in the ledger"})
@@ -91,7 +91,7 @@ def _whole(run: RunResult) -> dict[str, Any]:
 
 
 def run_list(runs: Sequence[RunResult]) -> Html | None:
-    """A table that can be sorted by every column and filtered; None without runs."""
+    """A sortable and filterable table; None without runs."""
     if not runs:
         return None
     names = [("run", None), *((column.name, column.about) for column in COLUMNS)]
@@ -114,7 +114,7 @@ def _filters(runs: Sequence[RunResult]) -> Html:
 
 
 def _select(field: str, runs: Sequence[RunResult]) -> Html:
-    """A choice of one value of a field; its number is the column that the script looks into."""
+    """A filter by value of a field; the script matches it with the column of this index."""
     column = 1 + [each.name for each in COLUMNS].index(field)
     values = sorted({str(run.run[field]) for run in runs if run.run.get(field) is not None})
     options = [tag("option", "all", value=""), *(tag("option", value, value=value) for value in values)]

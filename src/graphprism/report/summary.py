@@ -26,7 +26,7 @@ def provenance(runs: Sequence[RunResult]) -> Html | None:
 
 
 def hardware(run: RunResult) -> str:
-    """Its name, with a number where there are several."""
+    """Name of the hardware, with the number of devices if there are several."""
     name = str(run.hardware.get("name") or run.hardware.get("device") or "unknown")
     count = run.hardware.get("count")
     return f"{count} × {name}" if isinstance(count, int) and count > 1 else name
@@ -62,13 +62,13 @@ SHARE = 0.9
 
 @dataclass(frozen=True)
 class LookUp:
-    """Scores that need no model, beside the score of the run.
+    """Scores of baselines without a model, beside the score of the run.
 
     Attributes:
         score: Test score of the run at its best epoch.
-        lookup: Score of copying the label of a like training node.
-        majority: Score of always naming the most frequent class; None where it was not taken.
-        close: Whether the look-up comes within 10 points of the model or, where smaller is better, within 90 %.
+        lookup: Score of copying the label of a training node with the same neighbours.
+        majority: Score of the most frequent class; None if it was not measured.
+        close: Whether the look-up is within 10 points of the model or, for errors, within 90 %.
     """
 
     score: float
@@ -78,7 +78,7 @@ class LookUp:
 
 
 def look_up(result: RunResult) -> LookUp | None:
-    """Reads it from ``extra``; None where the run has no look-up or no score."""
+    """Reads it from ``extra``; None if the run has no look-up or no score."""
     lookup, majority = (_number(result.extra.get(name)) for name in ("lookup", "majority"))
     score = result.at_best("test")
     if lookup is None or score is None:
@@ -87,7 +87,7 @@ def look_up(result: RunResult) -> LookUp | None:
 
 
 def _close(score: float, lookup: float, larger_is_better: bool) -> bool:
-    if not larger_is_better:  # an error has no points, so its share decides
+    if not larger_is_better:  # errors are compared by their ratio, accuracies by points
         return lookup * SHARE <= score
     return score - lookup <= POINTS
 
@@ -97,7 +97,7 @@ def _number(value: object) -> float | None:
 
 
 def summary(tables: Sequence[TableResult], runs: Sequence[RunResult]) -> Html | None:
-    """How much there is, what it ran on, how long it took and with which versions; None where there is nothing."""
+    """Number of runs and cells, hardware, total time and versions; None without results."""
     if not tables and not runs:
         return None
     cells = [cell for table in tables for cell in table.cells]
@@ -130,7 +130,7 @@ def warnings(runs: Sequence[RunResult]) -> Html | None:
 
 
 def _changed_data(runs: Sequence[RunResult]) -> list[tuple[str, Counter[str]]]:
-    """Data sets whose runs have different fingerprints, with the number of runs of each; without those unknown."""
+    """Data sets whose runs have different fingerprints, with the number of runs of each; ignores unknown ones."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for run in runs:
         if run.data is not None:
@@ -149,12 +149,12 @@ def _tile(name: str, value: str, more: str) -> Html:
 
 
 def _short_commit(commit: str) -> str:
-    """Nine letters are enough to find it, and the sign of a change stays."""
+    """The first nine characters, and the ``+`` of uncommitted changes."""
     return commit[:9] + ("+" if commit.endswith("+") else "")
 
 
 def _most(values: Iterable[str]) -> tuple[str, str]:
-    """The most frequent value, and how many others there are."""
+    """The most frequent value, and the number of others."""
     counts = Counter(values)
     if not counts:
         return "–", ""
@@ -163,7 +163,7 @@ def _most(values: Iterable[str]) -> tuple[str, str]:
 
 
 def _days(runs: Sequence[RunResult]) -> str:
-    # Hyphens that do not break keep a day on one line.
+    # Non-breaking hyphens keep a date on one line.
     days = sorted(run.finished_at[:10].replace("-", "\u2011") for run in runs if run.finished_at)
     if not days:
         return ""

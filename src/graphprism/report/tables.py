@@ -16,7 +16,7 @@ Best = Mapping[str, set[tuple[str, str]]]
 
 
 def tables(results: Sequence[TableResult], runs: Mapping[str, RunResult]) -> Html:
-    """Every table as a section of its own; ``runs`` by key are those that cells name."""
+    """Every table as a section; ``runs`` maps the keys in cells to results."""
     return join(*(_table(result, runs) for result in results))
 
 
@@ -68,7 +68,7 @@ def _score(word: str, value: Score | None, digits: int, is_best: bool, css: str)
 
 
 def _score_text(value: Score, digits: int) -> str:
-    """A single number that is not zero is not printed as zero, such as a distance over many magnitudes."""
+    """A single number; one that would be rounded to zero, such as a tiny distance, gets more digits."""
     if value.deviation is None and 0 < abs(value.mean) < 0.5 * 10**-digits:
         return f"{value.mean:.1e}".replace("-", MINUS)
     return score_text(value.mean, value.deviation, digits)
@@ -79,7 +79,7 @@ def _gap(cell: Cell, kind: Verdict, digits: int) -> Html:
 
 
 def _behind(cell: Cell) -> Html | None:
-    """Number of seeds, as a link to their runs, and the time they took."""
+    """Number of seeds, as a link to their runs, and their time."""
     if cell.ours is None:
         return None
     count = cell.ours.count or len(cell.runs)
@@ -92,14 +92,14 @@ def _behind(cell: Cell) -> Html | None:
 
 
 def _note(cell: Cell) -> Html | None:
-    """The note, and that the data are missing, which the verdict does not say."""
+    """The note, and a remark if the data are missing, which the verdict does not tell."""
     parts = ["no data" if cell.status is CellStatus.NO_DATA else "", cell.note]
     text = "; ".join(part for part in parts if part)
     return tag("div", text, class_="small note") if text else None
 
 
 def _warning(cell: Cell, runs: Mapping[str, RunResult], digits: int) -> Html | None:
-    """The look-up of the runs behind a cell, and a warning where it comes close in any of them."""
+    """The look-up score of a cell's runs, and a warning if it is close in any of them."""
     found = [each for key in cell.runs if key in runs and (each := look_up(runs[key]))]
     if not found or cell.ours is None:
         return None
@@ -109,14 +109,14 @@ def _warning(cell: Cell, runs: Mapping[str, RunResult], digits: int) -> Html | N
     return tag("div", tag("span", f"⚠ {text}, close", class_="badge warning"))
 
 
-# What `_side_by_side` shows of a row in each column of the table.
+# Columns of `_side_by_side` for each column of the table.
 _SIDES = ("quoted", "re-run", "look-up", "over look-up")
 
 
 def _side_by_side(result: TableResult, runs: Mapping[str, RunResult]) -> Html | None:
-    """Quoted, re-run and looked-up scores of every row, where the runs of a table have been compared with a look-up.
+    """Quoted, re-run and look-up scores of every row, if the runs of the table have look-ups.
 
-    A look-up reads the edges that the model reads: of an undirected graph it is another number.
+    A look-up uses the edges that the model sees, so that it differs between directed and undirected graphs.
     """
     columns = [name for name in result.columns if any(_looked_up(cell, runs) for cell in _column(result, name))]
     if not columns:
@@ -133,12 +133,12 @@ def _side_by_side(result: TableResult, runs: Mapping[str, RunResult]) -> Html | 
 
 
 def _column(result: TableResult, name: str) -> list[Cell]:
-    """Cells of a column with a run or a quoted number: no rows of baselines, which have neither."""
+    """Cells of a column with a run or a quoted number; rows of baselines have neither."""
     return [cell for cell in result.cells if cell.column == name and (cell.runs or cell.paper is not None)]
 
 
 def _looked_up(cell: Cell, runs: Mapping[str, RunResult]) -> float | None:
-    """Mean look-up of the runs behind a cell, in the unit of its score; None where none has one."""
+    """Mean look-up score of a cell's runs, in the unit of its score; None if none has one."""
     found = [each for key in cell.runs if key in runs and (each := look_up(runs[key]))]
     if not found or cell.ours is None:
         return None
@@ -158,5 +158,5 @@ def _sides(cell: Cell | None, runs: Mapping[str, RunResult], digits: int) -> lis
 
 
 def _scale(ours: Score, found: Sequence[LookUp]) -> float:
-    """A table may print shares in percent."""
+    """Factor between the unit of a table and that of its runs: a table may print shares in percent."""
     return 100.0 if ours.mean > 1 and all(max(each.score, each.lookup) <= 1 for each in found) else 1.0

@@ -8,7 +8,7 @@ from enum import Enum
 from graphprism.results import Cell, CellStatus, Score, TableResult
 
 # Whether larger is better, by the word in brackets of a column: the metrics of `graphprism.training.task.METRICS`,
-# which a page without torch cannot import (a test holds the two together), and others of published tables.
+# repeated here to avoid importing torch (a test compares the two), and others of published tables.
 METRICS = {
     **dict.fromkeys(("ap", "auroc", "accuracy", "f1", "hits@10", "hits@20", "hits@50", "hits@100"), True),
     **dict.fromkeys(("mae", "rmse", "ce", "ms"), False),
@@ -29,7 +29,7 @@ def larger_is_better(table: TableResult, column: str) -> bool | None:
 
 
 class Verdict(Enum):
-    """A sign and a label each, so that they differ in more than colour."""
+    """Verdicts, each with a sign and a label, so that they differ in more than colour."""
 
     BETTER = ("▲", "better")
     WITHIN = ("≈", "within")
@@ -45,12 +45,12 @@ class Verdict(Enum):
 
     @property
     def css(self) -> str:
-        """Its class in the style sheet."""
+        """CSS class."""
         return self.label.replace(" ", "-")
 
 
 def verdict(cell: Cell, table: TableResult) -> Verdict:
-    """Compares with the published deviation, plus half a unit of the last printed digit."""
+    """Compares the gap with the published deviation plus half a unit of the last printed digit."""
     if cell.ours is None:
         return Verdict.NOT_RUN
     gap = cell.gap
@@ -58,7 +58,7 @@ def verdict(cell: Cell, table: TableResult) -> Verdict:
         return Verdict.OURS_ALONE
     if cell.status is CellStatus.OTHER_PROTOCOL:
         return Verdict.OTHER_PROTOCOL
-    # Published numbers are rounded: what prints alike is no difference, also where the deviation prints as 0.
+    # Published numbers are rounded: numbers that print alike are equal, even if the deviation prints as 0.
     within = (cell.paper.deviation or 0.0) + 0.5 * 10**-table.digits
     if abs(gap) <= within * (1 + 1e-9):
         return Verdict.WITHIN
@@ -72,12 +72,12 @@ PREFIX = "MRS-"
 
 
 def best_cells(table: TableResult, side: str) -> set[tuple[str, str]]:
-    """Places of the best scores, as (row, column).
+    """Positions of the best scores, as (row, column).
 
     A model and its partner with split edges are a pair; in a table without pairs a whole column is compared.
 
     Args:
-        table: With the scores.
+        table: The table.
         side: ``"ours"`` or ``"paper"``.
     """
     places = ((group, column) for group in _groups(table.rows) for column in table.columns)
@@ -93,9 +93,9 @@ def _best(table: TableResult, rows: tuple[str, ...], column: str, side: str) -> 
     cells = ((row, table.cell(row, column)) for row in rows)
     larger = larger_is_better(table, column)
     scores: dict[str, Score] = {row: getattr(cell, side) for row, cell in cells if cell and getattr(cell, side)}
-    if larger is None or len(scores) < 2:  # alone it is no best
+    if larger is None or len(scores) < 2:  # a single score is not marked as best
         return []
-    # Compared as printed, so that of two numbers that print alike neither is best.
+    # Compared as printed: of two numbers that print alike neither is best.
     shown = {row: round(score.mean, table.digits) for row, score in scores.items()}
     best = max(shown.values()) if larger else min(shown.values())
     return [row for row, value in shown.items() if value == best]

@@ -1,4 +1,4 @@
-"""Data sets from the files in which their authors publish them, opened without executing anything in them."""
+"""Readers of the raw files that authors publish; nothing in a file is executed."""
 
 from graphprism.datasets.raw.arxiv_year import arxiv_year, year_splits
 from graphprism.datasets.raw.heterophilous import heterophilous

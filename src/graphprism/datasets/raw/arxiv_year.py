@@ -23,10 +23,10 @@ _DRAWN = "The splits are not the published ones but drawn at random, half, a qua
 
 
 def year_splits(name: str, folder: Path, labels: Array) -> tuple[tuple[Tensor, Tensor, Tensor], str]:
-    """Masks (N, S) from ``NAME-splits.npz`` or ``NAME-splits.npy``, else drawn; with a note where they are drawn.
+    """Masks (N, S) of folds from ``NAME-splits.npz`` or ``NAME-splits.npy``; else drawn, with a note that says so.
 
     Raises:
-        ValueError: A split names a node that has no class.
+        ValueError: A fold holds a node without a class.
     """
     files = [folder / f"{name}-splits{ending}" for ending in (".npz", ".npy")]
     there = [file for file in files if file.is_file()]
@@ -39,14 +39,14 @@ def year_splits(name: str, folder: Path, labels: Array) -> tuple[tuple[Tensor, T
 
 
 def arxiv_year(name: str, folder: Path) -> PackedDataset:
-    """Reads papers, citations (citing to cited) and years of OGB, and cuts the years into five classes.
+    """Reads papers, citations (citing to cited) and years of OGB, and bins the years into five classes.
 
     Raises:
-        FileNotFoundError: A file of OGB is not there.
-        DatasetFileError: A file is damaged, or they do not belong together.
+        FileNotFoundError: A file of OGB is missing.
+        DatasetFileError: A file is damaged, or files have inconsistent sizes.
     """
     known = DATASETS[name]
-    # All of them before the first is read, which takes a while.
+    # Check that all exist before reading the first, which takes a while.
     edges, features, years, sizes = (raw_file(name, folder, file) for file in known.files)
     num_nodes = int(_table(sizes, 1, np.int64)[0, 0])
     x = _table(features, None, np.float32, num_nodes)
@@ -66,7 +66,7 @@ def arxiv_year(name: str, folder: Path) -> PackedDataset:
 
 
 def _table(path: Path, columns: int | None, dtype: Any, rows: int | None = None) -> Array:
-    """A .csv.gz file of numbers without a header, in a known shape."""
+    """Reads a .csv.gz file of numbers without a header, and checks its shape."""
     try:
         with path.open("rb") as file, io.TextIOWrapper(io.BufferedReader(Gunzip(file)), "ascii") as text:
             table = np.loadtxt(text, dtype, delimiter=",", ndmin=2)

@@ -20,10 +20,10 @@ _KEYS = ("node_features", "node_labels", "edges", *_MASKS)
 def heterophilous(name: str, folder: Path) -> PackedDataset:
     """Reads the one .npz file of a set: features (N, F), labels (N,), edges (E, 2) and three masks (S, N).
 
-    Edges keep the direction of the file, which PyG's loader of this benchmark drops.
+    Edges keep their direction, which PyG's loader of this benchmark drops.
 
     Raises:
-        FileNotFoundError: The file is not there.
+        FileNotFoundError: The file is missing.
         DatasetFileError: The file does not hold these arrays.
     """
     known = DATASETS[name]

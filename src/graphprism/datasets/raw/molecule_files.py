@@ -20,7 +20,7 @@ _ZINC = ("atom_type", "bond_type", "logP_SA_cycle_normalized")
 def zinc(folder: Path, split: str, *, subset: bool) -> list[Data]:
     """Reads ``SPLIT.pickle``, a list of molecules, of which those in ``SPLIT.index`` are the subset.
 
-    The file is a pickle; nothing in it is called.
+    The file is a pickle; nothing in it is executed.
 
     Raises:
         DatasetFileError: A file is damaged, or holds anything but molecules.
@@ -65,7 +65,7 @@ def _zinc_molecule(molecule: Any) -> Data:
 
 
 def peptides(folder: Path, split: str) -> list[Data]:
-    """Reads ``SPLIT.pt``, a list of (atoms, bonds, edges, targets); nothing in the file is called.
+    """Reads ``SPLIT.pt``, a list of (atoms, bonds, edges, targets); nothing in the file is executed.
 
     Raises:
         DatasetFileError: The file is damaged, or holds anything but molecules.
@@ -94,7 +94,7 @@ def _peptide(molecule: Any) -> Data:
 
 
 def _tensor(array: Array, dtype: type[np.generic]) -> Tensor:
-    """A copy that is its own: the array lies in the bytes of the file."""
+    """A tensor with its own memory: the array is a view of the file's bytes."""
     if np.issubdtype(dtype, np.integer) and array.dtype.kind not in "biu":
         raise ValueError(f"atoms and bonds must be whole numbers, got {array.dtype}")
     return torch.from_numpy(array.astype(dtype))

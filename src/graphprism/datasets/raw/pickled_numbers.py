@@ -1,4 +1,4 @@
-"""Arrays, tensors and sparse matrices as pickles describe them, checked before numpy sees anything of them."""
+"""Arrays, tensors and sparse matrices as described by a pickle, checked before numpy builds them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from graphprism.packed import Array, check_booleans
 
-# All numbers there are, by the names of numpy without their byte order; object arrays are lists.
+# Dtypes of numbers by numpy's names without byte order; object arrays are lists.
 NUMBERS = frozenset(("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"))
 OBJECTS = ("O", "O8", "O4")
 STORAGES = {
@@ -29,14 +29,14 @@ _MOST_DIMENSIONS = 8
 
 
 class Name(NamedTuple):
-    """What a pickle names. A type of its own: a tuple of the file is never compared with one, nor hashed."""
+    """A global name in a pickle. A separate type, so that no tuple of the file can pass for a name."""
 
     module: str
     name: str
 
 
 class SparseRows(NamedTuple):
-    """A matrix of scipy in CSR as its arrays, unchecked."""
+    """The arrays of a scipy CSR matrix, unchecked."""
 
     shape: tuple[int, int]
     indptr: Array
@@ -44,10 +44,10 @@ class SparseRows(NamedTuple):
     data: Array
 
     def dense(self, most_cells: int) -> Array:
-        """The matrix with its zeros; entries that come twice are added, as scipy does.
+        """The dense matrix; duplicate entries are summed, as in scipy.
 
         Raises:
-            ValueError: The arrays do not belong together, or there are more than ``most_cells``.
+            ValueError: The arrays are inconsistent, or there are more than ``most_cells``.
         """
         rows, columns = self.shape
         parts = (self.indptr, self.indices, self.data)
@@ -69,14 +69,14 @@ class SparseRows(NamedTuple):
 
 @dataclass(eq=False)
 class Storage:
-    """The memory of tensors; who reads the file around the pickle fills it in."""
+    """The storage of tensors; the reader of the enclosing file fills it in."""
 
     dtype: str
     size: int
     content: memoryview | None = None
 
     def numbers(self) -> Array:
-        """All of it, (size,)."""
+        """The whole storage, (size,)."""
         width = np.dtype(self.dtype).itemsize
         if self.content is None or len(self.content) != self.size * width:
             raise ValueError("a tensor must come with its numbers")
@@ -85,14 +85,14 @@ class Storage:
 
 @dataclass(eq=False)
 class PickledDtype:
-    """Type of an array; only the names of `NUMBERS` and of objects come here."""
+    """Dtype of an array: a name of `NUMBERS`, or object."""
 
     name: str
     order: str = ""
 
     def build(self, state: Any) -> None:
         """Takes the state that the pickle gives."""
-        # Version, byte order, sub-array, names of fields, fields, then sizes: only plain numbers are let in.
+        # Version, byte order, sub-array, names of fields, fields, then sizes: only plain numbers are accepted.
         if type(state) is not tuple or len(state) < 5 or state[1] not in ("<", ">", "|", "="):
             raise ValueError("it holds an array of no known type")
         if any(part is not None for part in state[2:5]):
@@ -113,7 +113,7 @@ class PickledArray:
         self.state = state
 
     def plain(self, reader: PlainValues, depth: int) -> Any:
-        """What it stands for, checked against the bytes there are."""
+        """The value, checked against the available bytes."""
         if not self.state:
             raise ValueError("it holds half an array")
         _, shape, dtype, by_columns, content = self.state
@@ -138,7 +138,7 @@ class PickledTensor:
     stride: tuple[int, ...]
 
     def plain(self, _reader: PlainValues, _depth: int) -> Array:
-        """What it stands for, checked against the bytes there are."""
+        """The value, checked against the available bytes."""
         numbers, count = self.storage.numbers(), _count(self.size)
         _count(self.stride)
         if len(self.size) != len(self.stride) or type(self.offset) is not int or self.offset < 0:
@@ -146,7 +146,7 @@ class PickledTensor:
         last = self.offset + sum((size - 1) * step for size, step in zip(self.size, self.stride, strict=True))
         if count == 0:
             return np.zeros(self.size, numbers.dtype)
-        # More numbers than there are would be one of them many times: a few bytes could fill any memory.
+        # A stride of 0 repeats a number: a few bytes could fill any memory.
         if last >= numbers.size or count > numbers.size:
             raise ValueError(f"a tensor of shape {list(self.size)} must lie in its {numbers.size} numbers")
         steps = tuple(step * numbers.itemsize for step in self.stride)
@@ -166,7 +166,7 @@ class PickledSparse:
         self.state = state
 
     def plain(self, reader: PlainValues, depth: int) -> SparseRows:
-        """What it stands for, checked against the bytes there are."""
+        """The value, checked against the available bytes."""
         shape = self.state.get("_shape", self.state.get("shape"))
         parts = [self.state.get(key) for key in ("indptr", "indices", "data")]
         if type(shape) is not tuple or len(shape) != 2 or not all(type(part) is PickledArray for part in parts):
@@ -179,7 +179,7 @@ class PickledSparse:
 
 
 def _count(shape: object) -> int:
-    """Entries of an array of this shape, which must be a few sizes that fit into memory addresses."""
+    """Number of entries of this shape; raises for too many dimensions or sizes that overflow an address."""
     if type(shape) is not tuple or len(shape) > _MOST_DIMENSIONS:
         raise ValueError(f"an array must have at most {_MOST_DIMENSIONS} dimensions")
     if not all(type(size) is int and 0 <= size < 1 << 48 for size in shape):
@@ -188,14 +188,14 @@ def _count(shape: object) -> int:
 
 
 def numbers_of(content: bytes | memoryview, dtype: str) -> Array:
-    """Bytes as numbers of a type of `NUMBERS`, without a copy."""
+    """A view of bytes as numbers of a dtype of `NUMBERS`."""
     numbers = np.frombuffer(content, np.dtype(dtype))
     check_booleans("an array", numbers)
     return numbers
 
 
 def named_storage(name: Any) -> tuple[str, Storage]:
-    """Key and memory, still empty, of a name of torch: ``("storage", kind, key, place, size, ...)``."""
+    """Key and empty storage of a persistent id of torch: ``("storage", kind, key, place, size, ...)``."""
     if type(name) is not tuple or not 5 <= len(name) <= 6 or name[0] != "storage" or name[5:] not in ((), (None,)):
         raise ValueError("it names memory that is none of a tensor")
     _, kind, key, _, size = name[:5]
@@ -206,24 +206,24 @@ def named_storage(name: Any) -> tuple[str, Storage]:
 
 
 def plain(value: Any, size: int) -> Any:
-    """Arrays, numbers, text, and lists, tuples and dictionaries of them, of what `PlainPickle.load` gave.
+    """Converts the result of `PlainPickle.load` to arrays, numbers, text, and lists, tuples and dictionaries of them.
 
     Args:
-        value: It.
-        size: Bytes of its pickle. A pickle can name a list many times; written out it must not be longer than the file.
+        value: The result.
+        size: Bytes of its pickle, which bound the number of values: a pickle can repeat a list by reference.
     """
     return PlainValues(size).plain(value, 0)
 
 
 class PlainValues:
-    """Makes numbers of one pickle's values, and counts them."""
+    """Converts the values of one pickle, and counts them."""
 
     def __init__(self, size: int) -> None:
         self._left = size
         self._raw: dict[int, tuple[str, bytes]] = {}
 
     def plain(self, value: Any, depth: int) -> Any:
-        """`plain` of a part that lies this deep."""
+        """`plain` of a part at this depth."""
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
             raise ValueError("lists within lists, or the same list again and again, are not read")
@@ -242,7 +242,7 @@ class PlainValues:
         raise ValueError("it holds half an array")
 
     def raw(self, content: Any) -> bytes:
-        """Python 2 had text for bytes; text that several arrays share is encoded once."""
+        """The bytes of an array, which Python 2 pickled as text; text shared by several arrays is encoded once."""
         if type(content) is bytes:
             return content
         if type(content) is not str:

@@ -1,4 +1,4 @@
-"""Pickles of numbers, read without calling anything that they name."""
+"""Reads pickles of numbers without executing anything that they name."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def _new_tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> P
 def _latin1(text: Any, encoding: Any) -> str:
     if type(text) is not str or encoding != "latin1":
         raise ValueError("it holds bytes of no known encoding")
-    return text  # `PlainValues` makes bytes of it, once
+    return text  # `PlainValues` encodes it, once
 
 
 def _new_dict(*arguments: Any) -> dict[Any, Any]:
-    # A defaultdict names its factory, which only matters to who looks up what is not there.
+    # A defaultdict names its factory, which is needed for missing keys only.
     if arguments and (len(arguments) > 1 or type(arguments[0]) is not Name or arguments[0].name != "list"):
         raise ValueError("it holds a dictionary of no known kind")
     return {}
 
 
-# What a pickle may name, and what is called in its place; numpy calls its parts numpy._core since version 2.
+# Names that a pickle may use, and the function called instead; numpy.core is numpy._core since numpy 2.
 _CALLS: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy.core.multiarray", "_reconstruct"): _new_array,
     ("numpy._core.multiarray", "_reconstruct"): _new_array,
@@ -102,13 +102,13 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 class PlainPickle:
     """The stack and the memo of one pickle.
 
-    A pickle is a program for a small machine whose one dangerous step is to call what the file names. This machine
-    knows the steps that numbers, text, lists, tuples and dictionaries take, and calls the functions of a table above
-    in place of those that the file names. Every other step and name ends it.
+    A pickle is a program for a stack machine; its one dangerous instruction calls a function that the file names. This
+    machine implements the opcodes of numbers, text, lists, tuples and dictionaries, and calls the functions of the
+    table above instead of those that the file names. Any other opcode or name is an error.
 
     Args:
-        load_storage: What to make of the bytes of a storage within the pickle; None where there must be none.
-        persistent: What to make of a name of memory that lies outside the pickle; None where there must be none.
+        load_storage: Converts the bytes of a storage within the pickle; None to forbid them.
+        persistent: Resolves a persistent id, a storage outside the pickle; None to forbid them.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PlainPickle:
         self._memo: dict[int, Any] = {}
 
     def load(self, stream: io.BytesIO) -> Any:
-        """Reads one pickle, and leaves ``stream`` behind it; `pickled_numbers.plain` makes numbers of what it gives.
+        """Reads one pickle and leaves ``stream`` after it; `pickled_numbers.plain` converts the result.
 
         Raises:
             ValueError: It is damaged, or holds anything but numbers.
@@ -209,7 +209,7 @@ class PlainPickle:
 
     def _set(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        # Keys are compared and hashed, for which numbers and text need nothing of the file.
+        # Keys are compared and hashed, which for numbers and text runs no code of the file.
         if type(target) is not dict or len(items) % 2 or any(type(key) not in (int, str) for key in items[::2]):
             raise ValueError("a dictionary must have numbers or text as keys")
         target.update(zip(items[::2], items[1::2], strict=True))

@@ -16,7 +16,7 @@ from graphprism.packed import Array
 
 _FILES = ("x", "y", "allx", "ally", "tx", "ty", "graph", "test.index")
 _VALIDATION = 500
-# Half a gigabyte of features in single precision; CiteSeer has 12 million.
+# Half a gigabyte of features in float32; CiteSeer has 12 million.
 _MOST_CELLS = 1 << 27
 _LONGEST_INDEX = 1 << 24
 
@@ -24,12 +24,12 @@ _LONGEST_INDEX = 1 << 24
 def planetoid(folder: Path, prefix: str) -> Data:
     """Reads ``ind.PREFIX.x`` and its siblings: features, classes, neighbours and the public split of one graph.
 
-    Documents come in the order training, validation, others, test. The files of the test documents are in the order of
-    ``test.index``, which may leave numbers out: such a document has no features and class 0. Loops and edges that come
-    twice are left out. The files are pickles; nothing in them is called.
+    Documents are ordered training, validation, others, test. The files of the test documents are in the order of
+    ``test.index``, which may skip numbers: such a document has no features and class 0. Self-loops and duplicate edges
+    are removed. The files are pickles; nothing in them is executed.
 
     Raises:
-        DatasetFileError: A file is damaged, holds anything but arrays, or does not belong to the others.
+        DatasetFileError: A file is damaged, holds anything but arrays, or is inconsistent with the others.
     """
     files = {
         key: folder / f"ind.{prefix}.{key}" for key in ("x", "y", "allx", "ally", "tx", "ty", "graph", "test.index")
@@ -75,7 +75,7 @@ def _test_index(path: Path) -> Array:
 
 
 def _matrix(path: Path) -> Array:
-    """A dense matrix in single precision, of an array or of a sparse matrix."""
+    """A dense float32 matrix from an array or a sparse matrix."""
     try:
         found = read_pickle(path)
         if isinstance(found, SparseRows):

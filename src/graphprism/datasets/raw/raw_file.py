@@ -1,4 +1,4 @@
-"""Where a raw file has to lie."""
+"""Paths of raw files, and folds and classes that several readers share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def raw_file(name: str, folder: Path, file: str) -> Path:
     """The path of a raw file of a known set.
 
     Raises:
-        FileNotFoundError: It is not there; the message says where it is published and where to put it.
+        FileNotFoundError: It is missing; the message says where to download it and where to put it.
     """
     path = folder / file
     if not path.is_file():
@@ -33,7 +33,7 @@ def raw_file(name: str, folder: Path, file: str) -> Path:
 def random_splits(labelled: Array, count: int) -> tuple[Array, Array, Array]:
     """Half of the labelled nodes for training, a quarter each for validation and test: (N,) -> three masks (N, count).
 
-    Split number s is drawn from seed s and from nothing else.
+    Fold s depends on seed s only.
     """
     nodes = np.flatnonzero(labelled)
     ends = [len(nodes) // 2, len(nodes) // 2 + len(nodes) // 4]
@@ -47,12 +47,12 @@ def random_splits(labelled: Array, count: int) -> tuple[Array, Array, Array]:
 
 
 def quantile_labels(values: Array, num_classes: int) -> Array:
-    r"""Cuts values (N,) into classes (N,) at their quantiles, so that the classes are about as large as one another.
+    r"""Bins values (N,) into classes (N,) of about equal size, at their quantiles.
 
     .. math:: y_i = |\{k \in 1 \dots C - 1 : v_i \ge q_{k / C}\}|
 
-    where :math:`q_p` is the :math:`p`-quantile of all values, interpolated between the two next to it. A value on a
-    boundary belongs to the class above it; a value that is NaN counts for no quantile and gets class -1.
+    where :math:`q_p` is the :math:`p`-quantile of all values, linearly interpolated. A value on a boundary belongs to
+    the class above it; NaN is ignored by the quantiles and gets class -1.
 
     >>> quantile_labels(np.array([2001, 2002, 2002, 2003, 2004]), 5)
     array([0, 2, 2, 3, 4])
@@ -72,10 +72,10 @@ _DTYPE = re.compile(rb"'descr': *'([<>|=]?)([A-Za-z]\d{0,3})'")
 
 
 def safe_object_array(path: Path) -> list[Any]:
-    """Reads an .npy file of objects: dictionaries and lists of arrays and tensors, as arrays, and nothing else.
+    """Reads an .npy file of objects: only dictionaries and lists of arrays and tensors, returned as arrays.
 
     Raises:
-        ValueError: It is no such file, or holds anything beside these; nothing of its choice was called.
+        ValueError: It is no such file, or holds anything else; nothing in it was executed.
     """
     content = path.read_bytes()
     found = parse_pickle(content[_header_size(content) :])
@@ -83,7 +83,7 @@ def safe_object_array(path: Path) -> list[Any]:
 
 
 def _header_size(content: bytes) -> int:
-    """Bytes before the pickle; the header is looked at and not evaluated."""
+    """Number of bytes before the pickle; the header is matched by a pattern, not evaluated."""
     width = _LENGTH_BYTES.get(content[6] if len(content) > 6 else 0)
     if not content.startswith(_MAGIC) or width is None:
         raise ValueError("the file is damaged, it does not begin with the magic bytes of an .npy file")
@@ -102,14 +102,13 @@ _MOST_SPLITS = 100
 
 
 def read_splits(path: Path, num_nodes: int) -> tuple[Array, Array, Array]:
-    """Reads numbers of nodes and gives three masks (N, S).
+    """Reads node indices of folds and returns three masks (N, S).
 
-    A file that ends in ``.npz`` holds ``train``, ``valid`` and ``test`` as plain arrays (S, n), one row per split. One
-    that ends in ``.npy`` is what Lim et al. publish: a pickled list of S dictionaries with these keys; of its pickle
-    only arrays are let in.
+    An ``.npz`` file holds ``train``, ``valid`` and ``test`` as plain arrays (S, n), one row per fold. An ``.npy`` file
+    is in the format of Lim et al.: a pickled list of S dictionaries with these keys; only arrays are accepted in it.
 
     Raises:
-        DatasetFileError: The file does not hold such splits.
+        DatasetFileError: The file does not hold such folds.
     """
     try:
         splits = _rows(path) if path.suffix == ".npz" else safe_object_array(path)
@@ -137,7 +136,7 @@ def _nodes(split: Any, part: str, num_nodes: int) -> Array:
     if not isinstance(split, dict) or part not in split:
         raise ValueError(f"every split must name its nodes for {part!r}")
     found = split[part]
-    # Lists of arrays are not put together: a small file can name one array many times.
+    # Lists of arrays are not concatenated: a small file can reference one array many times.
     if not isinstance(found, np.ndarray) and not (isinstance(found, list) and all(type(node) is int for node in found)):
         raise ValueError(f"`{part}` must hold whole numbers, got something else")
     nodes = np.asarray(found).reshape(-1)

@@ -19,18 +19,18 @@ from graphprism.datasets.raw.raw_file import quantile_labels, raw_file
 from graphprism.known import DATASETS
 
 _KEYS = ("edge_index", "node_feat", "num_nodes", "years")
-# Rows that are made dense at a time: 269 features of 65,536 patents are 141 MB in double precision.
+# Rows densified at a time: 269 features of 65,536 patents take 141 MB in float64.
 _CHUNK = 1 << 16
 
 
 def snap_patents(name: str, folder: Path) -> PackedDataset:
-    """Reads patents, citations (citing to cited) and years of grant, and cuts the years into five classes.
+    """Reads patents, citations (citing to cited) and years of grant, and bins the years into five classes.
 
-    Features are sparse in the file. They become whole numbers of one byte where that loses nothing, else float32: at
-    2.9 million patents 0.8 or 3.1 GB. A patent without a year belongs to no split and to class 0.
+    Sparse features become dense: uint8 where that is exact, else float32; 0.8 or 3.1 GB for 2.9 million patents. A
+    patent without a year is in no fold and has class 0.
 
     Raises:
-        FileNotFoundError: The file is not there.
+        FileNotFoundError: The file is missing.
         DatasetFileError: The file is damaged or does not hold these arrays.
     """
     known = DATASETS[name]
@@ -52,14 +52,14 @@ def _load(path: Path) -> dict[str, Any]:
     _try_in_a_process(path)
     try:
         content: dict[str, Any] = loadmat(path, variable_names=_KEYS)
-    # scipy raises whatever its reader of bytes comes across, errors of its own and of zlib among it.
+    # scipy raises many kinds of errors on damaged files, its own and those of zlib.
     except Exception as error:
         raise DatasetFileError(path, f"it is no whole .mat file of version 5 ({error})") from error
     missing = [key for key in _KEYS if key not in content]
     if missing or not issparse(content["node_feat"]):
         raise DatasetFileError(path, f"`{', '.join(missing)}` is missing" if missing else "`node_feat` must be sparse")
     try:
-        content["node_feat"].check_format(full_check=True)  # scipy writes wherever its indices point
+        content["node_feat"].check_format(full_check=True)  # scipy does not check indices before it writes
     except ValueError as error:
         raise DatasetFileError(path, f"`node_feat` must be a whole sparse matrix ({error})") from error
     _check_sizes(path, content)
@@ -70,7 +70,7 @@ _LOAD = "import sys, scipy.io; scipy.io.loadmat(sys.argv[1], variable_names=sys.
 
 
 def _try_in_a_process(path: Path) -> None:
-    """Reads the file where a crash does no harm: on changed bytes scipy was seen to end its process (SIGSEGV)."""
+    """Reads the file in a subprocess first: on damaged files scipy was seen to crash (SIGSEGV)."""
     done = subprocess.run([sys.executable, "-c", _LOAD, path, *_KEYS], capture_output=True, check=False)
     if done.returncode < 0:
         raise DatasetFileError(path, "it is no whole .mat file of version 5 (reading it ends the process)")
@@ -86,7 +86,7 @@ def _check_sizes(path: Path, content: dict[str, Any]) -> None:
 
 
 def _dense(sparse: Any) -> Tensor:
-    """A sparse matrix of scipy as a dense tensor, which exists only in its final type."""
+    """A scipy sparse matrix as a dense tensor, allocated only once, in its final dtype."""
     values = sparse.data
     whole = bool(np.isin(values, np.arange(256)).all())
     dense = torch.empty(sparse.shape, dtype=torch.uint8 if whole else torch.float32)

@@ -1,4 +1,4 @@
-"""The tables and figures of the paper: a file for each, and a line in `TABLES`."""
+"""The tables and figures of the paper: one file each, listed in `TABLES`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphprism.experiments.tables.runtime import RUNTIME_TABLE
 from graphprism.experiments.tables.strong import STRONG, STRONG_VARIANTS
 from graphprism.experiments.tables.zinc import TRAINING_LOSS, ZINC, plot_training_loss
 
-# What `graphprism reproduce` knows, in this order.
+# The experiments of `graphprism reproduce`, in this order.
 TABLES: tuple[Experiment, ...] = (
     FIGURE_2_CURVES,
     PARAMETERS_TABLE,

@@ -11,7 +11,7 @@ from graphprism.training import Run
 _LAYERS = (1, 2, 4, 8, 16, 32)
 _GRID = {"lr": (0.001, 0.0003, 0.0001)}
 _GCN, _MRS = (Run("zinc12k", model, start="independent") for model in ("gcn", "mrs-gcn"))
-# Positions as the authors' code and script have them.
+# Positional encoding of the authors' code and script.
 _GCN_PE, _MRS_PE = (replace(run, pe=8, pe_encoder="deepset", node_encoder="atoms") for run in (_GCN, _MRS))
 
 # Row, run, and for each depth the published mean, its deviation and the best learning rate in units of 0.0001.
@@ -46,7 +46,7 @@ def _cells() -> tuple[CellSpec, ...]:
 
 
 def _with_our_positions(cell: CellSpec) -> CellSpec:
-    """The same learning rates; nothing is published for it."""
+    """Rows with our positional encoding, at the same learning rates; not published."""
     assert cell.best is not None
     best = replace(cell.best, pe_encoder=None, node_encoder="types")
     return replace(cell, row=cell.row.replace("LapPE", "our LapPE"), paper=None, best=best)

@@ -23,7 +23,7 @@ FOLDS = {
 }
 
 
-# The protocol of Dir-GNN: all nodes at once, Adam with a constant rate, early stopping by validation accuracy.
+# The protocol of Dir-GNN: full batch, Adam with a constant rate, early stopping by validation accuracy.
 NODE_PROTOCOL = Run(
     "chameleon",
     "mrs-dir-gcn",
@@ -56,7 +56,7 @@ _GRID = {
 _NOT_PUBLISHED = "hyper-parameters not published: those of Dir-GNN, on the undirected graph with self-loops"
 _MLP = "hyper-parameters not published: those of Dir-GNN"
 
-# Column and the run of Dir-GNN with the values of its authors; the two filtered sets have none, and take the others'.
+# Column and the run of Dir-GNN with its authors' values; the filtered sets, which have none, take the unfiltered ones'.
 _WIKI = replace(NODE_PROTOCOL, dataset="squirrel", model="dir-gcn", layers=4, dropout=0.0, lr=0.01)
 _CHAMELEON = replace(_WIKI, dataset="chameleon", layers=5, lr=0.005)
 _ARXIV = replace(
@@ -91,7 +91,7 @@ _BEST = {
     "Squirrel (filtered)": (0.001, 6, 0.0),
     "Chameleon (filtered)": (0.005, 6, 0.2),
 }
-# Published means and deviations of the first five columns; None is out of memory.
+# Published means and deviations of the first five columns; None: out of memory.
 _PAPER: dict[str, tuple[tuple[float, float] | None, ...]] = {
     "MLP": ((28.77, 1.56), (46.21, 2.99), (36.70, 0.21), (31.34, 0.05), (64.94, 0.62)),
     "GCN": ((53.43, 2.01), (64.82, 2.24), (46.02, 0.26), (51.02, 0.06), (73.69, 0.74)),
@@ -111,7 +111,7 @@ _PAPER: dict[str, tuple[tuple[float, float] | None, ...]] = {
 
 
 def _run(row: str, column: str) -> tuple[Run | None, str]:
-    """Our run of a cell, and what to know about it."""
+    """Our run of a cell, and its note."""
     base = _BASE[column]
     if row == "MLP":
         return replace(base, model="mlp"), _MLP
@@ -130,7 +130,7 @@ def _run(row: str, column: str) -> tuple[Run | None, str]:
 
 
 def _grid(row: str) -> Mapping[str, tuple[Any, ...]]:
-    """What the authors of a row tried, where it is known."""
+    """The published grid of a row, where known."""
     return BASELINE_SETTINGS[row].grid if row in BASELINE_SETTINGS else _GRID
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphprism.training import Run
 
-# Beside the settings below: Adam with a constant rate on all nodes, early stopping by validation accuracy.
+# Common to all: full batch, Adam with a constant rate, early stopping by validation accuracy.
 _PROTOCOL = Run(
     "chameleon",
     "h2gcn",
@@ -35,10 +35,10 @@ class BaselineSettings:
 
     Attributes:
         both: Fields of a run on either graph.
-        chameleon: Further fields on Chameleon, and on the filtered one, for which nothing is published.
-        squirrel: The same on Squirrel.
-        note: What to know about it.
-        grid: Values that its authors tried, where they do not say which are best.
+        chameleon: Further fields on Chameleon, also used for the filtered one, for which nothing is published.
+        squirrel: The same for Squirrel.
+        note: Remark below the table.
+        grid: Values that its authors tried, if they do not publish the best.
     """
 
     both: Mapping[str, Any]

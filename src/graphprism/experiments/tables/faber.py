@@ -11,7 +11,7 @@ from graphprism.training import Run
 
 _SPLIT_ROW = "MRS-Dir-GNN"
 _PLAIN = {"activation": "relu", "exponent": "-0.5"}
-# What FaberNet does in another way than Dir-GNN, beside its powers, as changes of options or fields.
+# Differences of FaberNet from Dir-GNN, except its powers, as changes of options or fields.
 _INGREDIENTS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     "exponent -0.25": ({"exponent": "-0.25"}, {}),
     "absolute value": ({"activation": "abs"}, {}),

@@ -1,4 +1,4 @@
-"""Figure 2: from its specification to the distances."""
+"""Figure 2: computes the rank-one distances of its specification."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graphprism.splitting import Graph, resolve_split
 from graphprism.testing import molecules
 from graphprism.training.provenance import versions
 
-# Cora's component has as many nodes as a hundred molecules, and all seeds share it.
+# Fewer seeds on Cora: its component is as large as a hundred molecules, and all seeds share it.
 _CORA_SEEDS = 10
 
 
@@ -38,7 +38,7 @@ def figure_2_spec(
     data: Path | None = None,
     chosen_by: str = FIGURE_2.chosen_by,
 ) -> Figure2Spec:
-    """The paper's settings with these in their place; without ``graphs`` ZINC where it is, else molecules."""
+    """The paper's settings with these changes; by default on ZINC if its file is present, else on molecules."""
     if graphs is None:
         folder = named_folder(data)
         graphs = "zinc" if folder is not None and (folder / "zinc12k.npz").is_file() else "molecules"
@@ -49,8 +49,8 @@ def figure_2_spec(
     return replace(spec, chosen_by=chosen_by)
 
 
-# A state is scaled once it leaves [2^-500, 2^500]: by a power of two, so that no digit changes, and no nearer to one
-# than 2^-100 or 2^100, where a bias is still all or nothing and attention uniform or hard: the function stays the same.
+# A state is rescaled once it leaves [2^-500, 2^500]: by a power of two, which is exact, and no nearer to one than
+# 2^-100 or 2^100, beyond which a bias dominates or vanishes and attention is uniform or hard: the function is the same.
 _LARGEST, _FACTOR = 2.0**500, 2.0**400
 
 
@@ -58,7 +58,7 @@ _LARGEST, _FACTOR = 2.0**500, 2.0**400
 def rank_one_curve(model: str, graph: Graph, seed: int, spec: Figure2Spec) -> Tensor:
     """Rank-one distance after each of ``spec.layers`` iterations, (L,) in float64; NaN where the state is all zeros.
 
-    The global random state is left as it was.
+    The global random state is restored.
 
     >>> from graphprism.testing import molecule
     >>> graph = molecule(0)
@@ -75,10 +75,10 @@ def rank_one_curve(model: str, graph: Graph, seed: int, spec: Figure2Spec) -> Te
 
 
 def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
-    assert graph.x is not None  # `graphs_by_seed` gives every graph its features
+    assert graph.x is not None  # `graphs_by_seed` sets the features of every graph
     split = resolve_split(spec.split)
     x: Tensor = torch.nn.Linear(graph.x.size(1), spec.channels, dtype=torch.float64)(graph.x)
-    # In evaluation mode the batch norms of GatedGCN are the identity: they would otherwise depend on the graph's size.
+    # In evaluation mode the batch norms of GatedGCN are the identity; otherwise they would depend on the graph's size.
     conv = _make_conv(model, spec.channels, split.num_relations or 1).double().eval()
     edges = _edges(graph, split(graph), int(conv.num_relations))  # type: ignore[arg-type]  # a number, not a module
     states = x.new_empty(spec.layers, *x.shape)
@@ -90,7 +90,7 @@ def _states(model: str, graph: Graph, spec: Figure2Spec) -> Tensor:
 
 
 def _make_conv(model: str, channels: int, num_relations: int) -> torch.nn.Module:
-    init = "glorot" if model == "mrs-sage" else None  # as the authors' layer starts
+    init = "glorot" if model == "mrs-sage" else None  # initialisation of the authors' layer
     return CONVOLUTIONS[model].make(
         channels, channels, num_relations=num_relations, weight_init=init, start="independent"
     )
@@ -109,14 +109,14 @@ def _in_range(x: Tensor) -> Tensor:
     return x * _FACTOR if 0 < largest < 1 / _LARGEST else x
 
 
-# Types of atoms in ZINC and in the molecules made here.
+# Atom types in ZINC and in generated molecules.
 _NUM_TYPES = 28
 
 
 def graphs_by_seed(source: str, seeds: int, data: Path | None) -> tuple[list[Graph], list[int]]:
-    """One graph with features in float64 for each seed, and its number in the source.
+    """One graph with float64 features per seed, and its index in the source.
 
-    Node types become one-hot rows; other features stay as they are.
+    Node types become one-hot rows; other features are unchanged.
     """
     if source == "cora":
         cora = largest_component(read_graph(dataset_file("cora", data)))
@@ -129,19 +129,19 @@ def graphs_by_seed(source: str, seeds: int, data: Path | None) -> tuple[list[Gra
 
 
 def single_graphs(file: FileGraph, numbers: list[int]) -> list[Graph]:
-    """The graphs of a batch that carry these numbers, with their own numbering of nodes."""
+    """The graphs of a batch with these indices, nodes renumbered from 0."""
     batch = torch.zeros(file.num_nodes, dtype=torch.long) if file.batch is None else file.batch
     graph_of_edge = batch[file.edge_index[0]]
     return [_members(file, batch == number, graph_of_edge == number) for number in numbers]
 
 
 def largest_component(file: FileGraph) -> Graph:
-    """The largest connected component (the first of equals), edges taken both ways, with its features."""
+    """The largest connected component (the first one of equal size), ignoring directions, with its features."""
     if file.num_nodes == 0:
         raise ValueError(f"{file.name} must have nodes, got none")
     smallest = torch.arange(file.num_nodes)
     source, target = torch.cat([file.edge_index, file.edge_index.flip(0)], dim=1)
-    while True:  # every node takes the smallest number it can see: as many rounds as the component is wide
+    while True:  # label propagation of the smallest index: as many rounds as the diameter
         seen = smallest.scatter_reduce(0, target, smallest[source], "amin")
         if torch.equal(seen, smallest):
             break
@@ -185,8 +185,8 @@ def run_figure_2(
 
     Args:
         spec: The settings.
-        data: Folder with ``zinc12k.npz`` or ``cora.npz``; molecules need none.
-        on_run: Called with the model and the seed when a run is done.
+        data: Folder with ``zinc12k.npz`` or ``cora.npz``; not needed for molecules.
+        on_run: Called with model and seed after each run.
     """
     _check_models(spec)
     graphs, numbers = graphs_by_seed(spec.graphs, spec.seeds, data)
@@ -202,7 +202,7 @@ def run_figure_2(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread of torch: twenty nodes only wait for a second one, and sums keep their order on every machine."""
+    """Limits torch to one thread: faster for twenty nodes, and sums have the same order on every machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -212,7 +212,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _check_models(spec: Figure2Spec) -> None:
-    # of the others, PyG's take no prepared graph and the rest no graph
+    # excluded: layers of PyG, which take no prepared graph, and models without a graph
     known = [name for name, conv in CONVOLUTIONS.items() if conv.takes_graph and conv.edge_norm is not None]
     unknown = [model for model in spec.models if model not in known]
     if unknown:
@@ -245,7 +245,7 @@ FIGURE_2_CURVES = Measured(
     measure=_measure,
     steps=_steps,
     options=(
-        Option("models", str, ",".join(FIGURE_2.models), "Names between commas."),
+        Option("models", str, ",".join(FIGURE_2.models), "Names, comma-separated."),
         Option("graphs", str | None, None, "zinc, molecules or cora; zinc if its file is there."),
         Option("seeds", int | None, None, "Number of seeds: 50; 10 on cora."),
         Option("layers", int, FIGURE_2.layers, "Number of iterations."),

@@ -1,4 +1,4 @@
-"""The numbers of Figure 2."""
+"""Specification, result and plot of Figure 2."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NORMS = {
     "l1": "sum of magnitudes, as in the authors' script; the text says length (--chosen-by l2)",
 }
 _SAGE = "The matrices of MRS-SAGE start with Glorot's distribution, as the authors' do; those of SAGE as PyG's."
-# Share of the seeds below and above the spread that is shown.
+# Quantiles of the seeds at the ends of the band.
 LOW, HIGH = 0.1, 0.9
 
 
@@ -37,10 +37,10 @@ class Figure2Result:
 
     Attributes:
         spec: The settings.
-        distances: For each model (S, L) in float64: seeds by iterations. NaN where the state was all zeros, which is
-            counted as zero collapse and is no distance.
-        graph_numbers: Number of each seed's graph in its source.
-        versions: What it was computed with.
+        distances: For each model (S, L) in float64: seeds by iterations. NaN where the state was all zeros, which
+            counts as zero collapse, not as a distance.
+        graph_numbers: Index of each seed's graph in its source.
+        versions: Versions of the packages used.
     """
 
     spec: Figure2Spec
@@ -57,7 +57,7 @@ class Figure2Result:
         return self.quantile(model, 0.5)
 
     def quantile(self, model: str, share: float) -> Tensor:
-        """Distance that ``share`` of those seeds lie below, (L,)."""
+        """Quantile ``share`` of the distances of those seeds, (L,)."""
         return self.distances[model].nanquantile(share, dim=0)
 
     def zero_collapse(self, model: str) -> Tensor:
@@ -78,14 +78,14 @@ class Figure2Result:
 
     @classmethod
     def from_json(cls, text: str) -> Figure2Result:
-        """The result that `to_json` wrote."""
+        """Reads `to_json` back."""
         fields = json.loads(text)
         spec = Figure2Spec(**{**fields["spec"], "models": tuple(fields["spec"]["models"])})
         distances = {model: _nans(rows) for model, rows in fields["distances"].items()}
         return cls(spec, distances, tuple(fields["graph_numbers"]), fields["versions"])
 
     def __rich__(self) -> Group:
-        """The medians at depths 1, 2, 4, ... and the last one, with the runs that are left out of them."""
+        """Table of medians at depths 1, 2, 4, ... and the last, and the number of runs left out of them."""
         with needs_extra("a coloured table"):
             from rich.console import Group
 
@@ -153,21 +153,20 @@ GRAPHS = ("zinc", "molecules", "cora")
 class Figure2Spec:
     """Settings of the experiment; the defaults are the paper's.
 
-    The features go through one linear map to ``channels``; then every iteration is one message-passing step with fresh
-    weights, and ReLU, after which the rank-one distance is taken. Layers start as they do in the tables, with their
-    biases.
+    A linear map takes the features to ``channels``; then every iteration is one message-passing step with fresh weights
+    and ReLU, after which the rank-one distance is measured. Layers are initialised as in the tables, with biases.
 
     Attributes:
         models: Names of `graphprism.nn.models.CONVOLUTIONS`.
-        graphs: "zinc" (one random molecule for each seed), "molecules" (the same with molecules made up here), or
-            "cora" (its largest connected component for all seeds).
+        graphs: "zinc" (one random molecule per seed), "molecules" (the same with generated molecules), or "cora" (its
+            largest connected component for all seeds).
         seeds: Number of seeds.
         layers: Number of iterations.
         channels: Width of the states.
-        split: How the edges are split for the MRS models.
+        split: Split of the MRS models.
         chosen_by: Norm by which the distance chooses its row and column: "l2" as in the text, or "l1" as in the
             authors' script; see `graphprism.analysis.rank_one_distance`.
-        source: Where the paper describes it.
+        source: Sections of the paper.
     """
 
     models: tuple[str, ...] = ("gcn", "mrs-gcn", "sage", "mrs-sage")
@@ -194,14 +193,14 @@ FIGURE_2 = Figure2Spec()
 
 
 _GRAPHS = {"zinc": "ZINC", "molecules": "built-in molecules", "cora": "Cora's largest component"}
-# Rounding keeps the distance of a state of rank one at about this.
+# The distance of a rank-one state is about this, by rounding.
 _ROUNDING = 1e-16
-# Below it a distance is rounding alone.
+# Smaller distances are rounding errors.
 _EXACT = 1e-13
 
 
 def plot_figure_2(result: Figure2Result) -> Figure:
-    """Median and 10 to 90 % of the seeds on a logarithmic axis; a model and its MRS form share a colour."""
+    """Median and 10-90 % band over seeds on a logarithmic axis; a model and its MRS form share a colour."""
     figure = new_figure(7.5, 4.4)
     axes = figure.subplots()
     for model in result.distances:
@@ -231,7 +230,7 @@ def _titles(axes: Axes, result: Figure2Result) -> None:
 
 
 def _family(model: str) -> str:
-    """The plain convolution that a model is, or has come from."""
+    """The plain convolution of a model."""
     return (CONVOLUTIONS[model].partner or model) if CONVOLUTIONS[model].relational else model
 
 

@@ -1,4 +1,4 @@
-"""The table on citation graphs, whose neighbours are alike."""
+"""Node classification on homophilic citation graphs."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ MEMORY_SOURCE = "tab:memory (appendix), mean of five runs on an H100"
 
 
 _COLUMNS = {"GPU memory (GB)": "gpu", "Main memory (GB)": "main"}
-# Where the package lies, installed or not, so that a process of its own finds it.
+# Path of the package, installed or not, for the subprocess.
 _SOURCE = Path(__file__).resolve().parents[3]
 _IN_A_PROCESS = f"from {__name__} import print_training_memory; print_training_memory()"
 _NOTE = (
@@ -46,7 +46,7 @@ _NOTE = (
 
 
 def memory_steps(seeds: int, data: Path | None = None) -> list[str]:
-    """Titles of the runs; wrong options are errors."""
+    """Titles of the runs; raises for invalid options."""
     check_positive("seeds", seeds)
     return [f"{row.row}, seed {seed}" for row in MEMORY for seed in range(seeds)]
 
@@ -54,12 +54,12 @@ def memory_steps(seeds: int, data: Path | None = None) -> list[str]:
 def memory_table(
     data: Path | None = None, seeds: int = 3, on_step: Callable[[str], None] = lambda title: None
 ) -> TableResult:
-    """Peak memory of an epoch of training on ZINC12k, each run in a process of its own.
+    """Peak memory of a training epoch on ZINC12k, each run in a separate process.
 
     Args:
-        data: Folder of data sets; generated molecules take the place of ZINC12k where it is not there.
-        seeds: Runs of each model.
-        on_step: Called with the title of each run that is done.
+        data: Folder of data sets; generated molecules replace ZINC12k if it is missing.
+        seeds: Number of runs per model.
+        on_step: Called with the title of each finished run.
     """
     memory_steps(seeds=seeds)
     cells: list[Cell] = []
@@ -83,10 +83,10 @@ def memory_table(
 
 
 def measure(model: str, seed: int, data: Path | None) -> dict[str, float | None]:
-    """Peaks in GB of a process that trains for one epoch.
+    """Peak memory in GB of a process that trains for one epoch.
 
     Raises:
-        ChildProcessError: The process failed, with its last line.
+        ChildProcessError: The process failed; the message has its last line.
     """
     folder = named_folder(data)
     command = [sys.executable, "-c", _IN_A_PROCESS, model, str(seed), *([] if folder is None else [str(folder)])]
@@ -108,7 +108,7 @@ def print_training_memory() -> None:
 
 
 def training_memory(model: str, seed: int, data: Path | None) -> dict[str, float | None]:
-    """Peaks in GB of this process while it trains eight layers with 500,000 parameters for one epoch."""
+    """Peak memory in GB of this process while it trains eight layers with 500,000 parameters for one epoch."""
     dataset = zinc_or_molecules(data)
     train(Run(dataset.name, model, epochs=1, seed=seed, start="independent"), dataset, engine="eager")
     gpu = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else None
@@ -117,8 +117,8 @@ def training_memory(model: str, seed: int, data: Path | None) -> dict[str, float
 
 
 def peak_bytes() -> int | None:
-    """Peak main memory of this process; None where the system does not tell it."""
-    # getrusage would start from the peak of the process that started this one, where Linux has its own count.
+    """Peak main memory of this process; None if the system does not report it."""
+    # On Linux not getrusage, which includes the peak of the parent process.
     status = Path("/proc/self/status")
     if status.exists():
         lines = status.read_text("utf-8").splitlines()

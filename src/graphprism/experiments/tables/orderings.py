@@ -31,7 +31,7 @@ def _cells(width: int | None) -> tuple[CellSpec, ...]:
     for row, model, step, train, test, (train_lr, train_layers), (test_lr, test_layers) in _ROWS:
         best_train = replace(model, lr=train_lr, layers=train_layers, width=width)
         best_test = replace(model, lr=test_lr, layers=test_layers, width=width)
-        # Step times are those of eight layers, whatever was best.
+        # Step times are of eight layers, also if another depth scored best.
         cells += [
             CellSpec(row, _STEP, Score(*step, 3), best_train, {}, "step-ms"),
             CellSpec(row, _TRAIN, Score(*train, 3), best_train, _GRID, "train-loss"),

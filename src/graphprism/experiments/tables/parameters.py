@@ -15,7 +15,7 @@ from graphprism.training.build_model import parameters_of
 
 @dataclass(frozen=True)
 class ParametersRow:
-    """One row: the model, its published width and count, and why ours may differ; no model where it is quoted."""
+    """One row: model, published width and count, and why ours may differ; without a model it is only quoted."""
 
     row: str
     model: str | None
@@ -48,13 +48,13 @@ def parameters_table(data: Path | None = None, on_step: Callable[[str], None] = 
     """The widest eight layers within 500,000 parameters for each model, and their parameters, counted exactly.
 
     Args:
-        data: Not used: the count depends on no data.
-        on_step: Called with each row that is done.
+        data: Not used.
+        on_step: Called with each finished row.
 
     >>> parameters_table().cell("GCN", "Parameters").gap
     0.0
     """
-    # Generated molecules have ZINC's types of atoms and bonds and its one target: all that the count depends on.
+    # Generated molecules have ZINC's atom and bond types and one target, which determine the count.
     dataset, cells = molecules(1), []
     for row in PARAMETERS:
         cells += _cells(row, dataset)
@@ -83,7 +83,7 @@ def _cells(row: ParametersRow, dataset: PackedDataset) -> list[Cell]:
         run = Run("zinc", row.model, start="independent")
         width = fit_width(run.budget, lambda width: parameters_of(run, dataset, width))
         ours = (width, parameters_of(run, dataset, width))
-    notes = ("", row.note)  # what there is to say is about the count
+    notes = ("", row.note)  # notes are about the count
     status = CellStatus.QUOTED if row.model is None else CellStatus.MEASURED
     return [
         Cell(row.row, column, _score(mine), _score(theirs), note=text, status=status)

@@ -12,7 +12,7 @@ from graphprism.training import Run
 _GRID = {"lr": (0.005, 0.001, 0.0005), "layers": (1, 2, 4, 8, 16, 32)}
 _PROTOCOL = Run(batch_size=200, epochs=250, node_encoder="atoms", start="independent")
 _FUNC, _STRUCT = "peptides-func", "peptides-struct"
-# Column, data set and how it is read.
+# Column, data set and a name of `READINGS`.
 _COLUMNS = (
     ("Func train (CE)", _FUNC, "train-loss"),
     ("Func train (AP)", _FUNC, "train-score"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LAYERS = (2, 8, 32, 128)
 _RESIDUAL = {"residual": True, "norm": "batch"}
-# Rows and what sets their runs apart from plain GCN.
+# Rows and the fields in which their runs differ from plain GCN.
 _ROWS: dict[str, dict[str, Any]] = {
     "none": {},
     "residual": {"residual": True},
@@ -45,7 +45,7 @@ _ROWS: dict[str, dict[str, Any]] = {
     "MRS": {"model": "mrs-gcn"},
     "MRS + residual + BN": {"model": "mrs-gcn", **_RESIDUAL},
 }
-# Columns and the numbers that they show.
+# Columns and their readings.
 COLUMNS = {
     "score": "test",
     "train": "train-score",
@@ -55,9 +55,9 @@ COLUMNS = {
     "log10 gradient, encoding": "gradient-first",
 }
 _ON_GRAPHS = Run("zinc12k", "gcn", batch_size=128, epochs=80, lr=1e-3)
-# The recipe of PyG's example on Cora with less dropout and no weight decay: of all matrices of a deep network both keep
-# plain GCN from training. With 8 layers of 64 channels its test accuracy after 120 epochs is 62.5, with half of the
-# channels dropped 50.8, with a decay of 0.00005 as well 49.1, and with one of 0.0005 chance.
+# The recipe of PyG's example on Cora with less dropout and no weight decay, both of which keep a deep plain GCN from
+# training. With 8 layers of 64 channels its test accuracy after 120 epochs is 62.5; with dropout 0.5 it is 50.8, also
+# with a weight decay of 0.00005 49.1, and with one of 0.0005 chance.
 _ON_NODES = Run(
     "cora",
     "gcn",
@@ -76,15 +76,15 @@ _ON_NODES = Run(
     row_normalise=True,
 )
 _RATES = {"graph": (1e-3, 3e-4), "node": (0.01, 0.003, 0.001)}
-# Graphs whose states are measured.
+# Number of graphs whose states are measured.
 _MEASURED_GRAPHS = 256
 
 
 def remedies_spec(dataset: str, level: str) -> TableSpec:
-    """The table on a data set whose graphs or nodes have targets.
+    """The table on a data set with graph or node targets.
 
     Args:
-        dataset: What `graphprism.datasets.load` takes.
+        dataset: Name for `graphprism.datasets.load`.
         level: ``"graph"`` or ``"node"``.
     """
     base = replace(_ON_GRAPHS if level == "graph" else _ON_NODES, dataset=dataset)
@@ -146,7 +146,7 @@ def measure_states(network: torch.nn.Module, run: Run, dataset: PackedDataset) -
         for handle in handles:
             handle.remove()
     first, last = seen
-    width = first.size(-1)  # jumping knowledge has the last layer in the last columns
+    width = first.size(-1)  # with jumping knowledge the last columns are the last layer
     gradients = torch.autograd.grad(loss, [first, last], allow_unused=True)
     norms = [math.nan if each is None else float(each[:, -width:].double().norm()) for each in gradients]
     state = last.detach()[:, -width:]
@@ -180,21 +180,21 @@ def _probe(run: Run, dataset: PackedDataset) -> tuple[dict[str, Any], Any, Tenso
 
 @dataclass(frozen=True)
 class MeasuringTrainer:
-    """A `Trainer` that measures the states of every network that it has trained.
+    """A `Trainer` that measures the states of every network after training.
 
     Attributes:
-        inner: What trains.
+        inner: The trainer that it wraps.
     """
 
     inner: Trainer
 
     @property
     def engine(self) -> str:
-        """That of the other."""
+        """Engine of the inner trainer."""
         return self.inner.engine
 
     def groups(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """Those of the other."""
+        """Groups of the inner trainer."""
         return self.inner.groups(runs)
 
     def train(self, runs: Sequence[Run], dataset: PackedDataset, folder: Path, on_epoch: OnEpoch) -> list[RunResult]:
@@ -211,14 +211,14 @@ def _measured(run: Run, result: RunResult, dataset: PackedDataset, folder: Path)
 
 @dataclass(frozen=True)
 class RemediesTable:
-    """The `Experiment` of this file: a `TrainedTable` for the data set that is asked for."""
+    """The `Experiment` of this file: a `TrainedTable` for the chosen data set."""
 
     name: str = "remedies"
     help: str = "Remedies against collapse under one recipe: score, rank and gradient by number of layers."
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """The data set, and those of every trained table."""
+        """The data set, and the options of every trained table."""
         dataset = Option("dataset", str, "zinc12k", "A data set by name, such as zinc12k or cora.")
         return (dataset, *TrainedTable(remedies_spec("zinc12k", "graph")).options)
 
@@ -235,11 +235,11 @@ _PANELS = ("score", "effective rank", "rank-one distance", "log10 gradient, last
 
 
 def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figure:
-    """Four panels over the number of layers, a line for each remedy; those with a split are black.
+    """Four panels over the number of layers, a line per remedy; those with a split are black.
 
     Args:
-        table: With a row for each remedy and number of layers.
-        results: By the keys of runs; unused, the table has all numbers.
+        table: Table with a row per remedy and number of layers.
+        results: Not used.
     """
     figure = new_figure(11, 7.2)
     panels = figure.subplots(2, 2, sharex=True)
@@ -262,7 +262,7 @@ def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figur
     return figure
 
 
-# Thirteen lines need more colours than other figures: Tol's muted scheme, distinct for every kind of colour vision.
+# Thirteen lines need more colours than other figures: Tol's muted scheme, safe for colour blindness.
 _COLOURS = (
     *("#bbbbbb", "#cc6677", "#ddcc77", "#117733", "#88ccee", "#882255"),
     *("#44aa99", "#ee7733", "#332288", "#999933", "#aa4499"),

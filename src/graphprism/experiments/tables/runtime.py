@@ -24,7 +24,7 @@ from graphprism.training.build_model import parameters_of
 
 @dataclass(frozen=True)
 class RuntimeRow:
-    """One row: its ordering (None splits nothing) and the published times of the five steps."""
+    """One row: its ordering (None for no split) and the published times of the five steps."""
 
     row: str
     ordering: str | None
@@ -43,14 +43,14 @@ RUNTIME_SOURCE = "tab:runtime (appendix), on an H100"
 
 
 _GRAPHS, _WARM_UP = 32, 10
-# Before training, once for a whole data set.
+# Steps that run once per data set, before training.
 _BEFORE = (
     "Normalise, order and split are computed once, before training, not in every step as the published times count."
 )
 
 
 def runtime_steps(repeats: int, data: Path | None = None) -> list[str]:
-    """Titles of the rows; wrong options are errors."""
+    """Titles of the rows; raises for invalid options."""
     check_positive("repeats", repeats)
     return [row.row for row in RUNTIME]
 
@@ -61,9 +61,9 @@ def runtime_table(
     """Median time in milliseconds of each step on a batch of 32 molecules, on this machine's best device.
 
     Args:
-        data: Folder of data sets; ZINC12k is taken from it where it is there.
-        repeats: How often each step is timed, after some to warm up.
-        on_step: Called with each row that is done.
+        data: Folder of data sets; generated molecules replace ZINC12k if it is missing.
+        repeats: Number of timings of each step, after a warm-up.
+        on_step: Called with each finished row.
     """
     runtime_steps(repeats=repeats)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -89,7 +89,7 @@ def runtime_table(
 
 @torch.no_grad()
 def steps_of(row: RuntimeRow, dataset: PackedDataset, device: torch.device) -> list[Callable[[], Tensor] | None]:
-    """The five steps as functions, at the width of eight layers and 500,000 parameters; None where there is none."""
+    """The five steps as functions, at the width of eight layers and 500,000 parameters; None for absent steps."""
     batch = dataset.batch(dataset.subset("train")[:_GRAPHS])
     graph = Graph(
         *(_to(device, batch.edge_index), batch.num_nodes, _to(device, batch.x)), batch=_to(device, batch.batch)
@@ -156,6 +156,6 @@ RUNTIME_TABLE = Measured(
     help="Time the five steps of a layer on a batch of 32 molecules.",
     measure=runtime_table,
     steps=runtime_steps,
-    options=(Option("repeats", int, 100, "How often each step is timed."),),
+    options=(Option("repeats", int, 100, "Number of timings of each step."),),
     noun="row",
 )

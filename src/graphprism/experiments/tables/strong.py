@@ -22,8 +22,8 @@ _PEPTIDES = replace(
 _HIV = replace(
     _ALL, dataset="molhiv", node_encoder="atoms", pe=16, walk_steps=20, lr=1e-4, weight_decay=1e-5, epochs=100
 )
-# Column, split by degree and bond, and for each base its run, its parameters, which splits fill, and the published
-# score where it is known.
+# Column, split by degree and bond, and for each base its run, its number of parameters, which is the budget of the
+# splits, and the published score where known.
 _COLUMNS: tuple[tuple[str, str, Mapping[str, tuple[Run, int, Score | None]]], ...] = (
     ("ZINC12k (MAE)", "degree * attr(edge_attr)", {
         "GCN+": (replace(_ZINC, model="gcne", layers=12, width=64, norm="batch", walk_steps=32), 260_429, Score(0.076)),
@@ -57,7 +57,7 @@ BASES = ("GCN+", "GIN+", "GatedGCN+")
 
 
 def split_run(run: Run, split: str, budget: int) -> Run:
-    """The same recipe with split edges, as wide as a number of parameters allows."""
+    """The same recipe with split edges, as wide as the budget of parameters allows."""
     return replace(run, model=f"mrs-{run.model}", split=split, width=None, budget=budget)
 
 

@@ -22,7 +22,7 @@ def script() -> str:
 
 
 def policy(style: str, script: str) -> str:
-    """A Content-Security-Policy by which a browser loads nothing and runs only what is named by its hash."""
+    """A Content-Security-Policy that forbids loading and allows only the style and script with these hashes."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -31,7 +31,7 @@ def policy(style: str, script: str) -> str:
 
 def _text(names: tuple[str, ...]) -> str:
     folder = files("graphprism.report.assets")
-    # Both ends of lines count for the hash, and a browser reads only one kind.
+    # Normalise line endings: browsers do so before they check the hash.
     return "\n".join(folder.joinpath(name).read_text("utf-8").replace("\r\n", "\n") for name in names)
 
 
