@@ -201,7 +201,8 @@ def test_loss_that_waits_for_the_device_is_refused():
     with pytest.raises(RuntimeError, match="`loss` must not wait for the device: give readouts the number of graphs"):
         step(sets[2])
     assert torch.cuda.get_sync_debug_mode() == 0
-    plain = CapturedStep(model, adam(model), loss, num_relations=3, capture=False)
+    other = Network().double().cuda()  # gradients of the first were made on another stream
+    plain = CapturedStep(other, adam(other), loss, num_relations=3, capture=False)
     assert all(plain(batch).isfinite() for batch in on_gpu())
 
 
