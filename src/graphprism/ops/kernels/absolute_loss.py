@@ -1,4 +1,4 @@
-"""`absolute_loss` as one Triton kernel, instead of ten that take longer to start than to run."""
+"""`absolute_loss` as one Triton kernel, instead of ten whose launch takes longer than their work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`take_row` as one Triton kernel: rows of a few kilobytes take less time to copy than a kernel to start."""
+"""`take_row` as one Triton kernel: copying a few kilobytes takes less time than a launch."""
 
 from __future__ import annotations
 
