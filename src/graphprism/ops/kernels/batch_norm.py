@@ -1,4 +1,4 @@
-"""Batch normalisation of runs as Triton kernels: a program has all rows of a few channels of one run."""
+"""Batch normalisation of many runs as Triton kernels: a program processes all rows of a few channels of one run."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def normalise(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One program for a few channels of one run; running statistics must be (K, F) in a row."""
+    """Launches one program per run and few channels; running statistics must be contiguous (K, F)."""
     num_runs, num_rows, channels = x.shape
     mean_, var, batches = running
     if not (mean_.is_contiguous() and var.is_contiguous() and batches.is_contiguous()):
@@ -145,7 +145,7 @@ def normalise(
 def gradients(
     grad: Tensor, x: Tensor, counts: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One program for a few channels of one run."""
+    """Launches one program per run and few channels."""
     _, num_rows, channels = x.shape
     grad, x, counts, weight = grad.contiguous(), x.contiguous(), _rows(counts), _rows(weight)
     grad_x, grad_weight, grad_bias = torch.empty_like(x), torch.empty_like(mean), torch.empty_like(mean)
@@ -158,7 +158,7 @@ def gradients(
 
 
 def _rows(table: Tensor) -> Tensor:
-    """A row for every run, with its numbers side by side; booleans as bytes, which kernels can load."""
+    """One contiguous row per run; booleans as bytes, which kernels can load."""
     table = table.view(torch.uint8) if table.dtype == torch.bool else table
     return table if table.stride(-1) == 1 else table.contiguous()
 

@@ -169,7 +169,7 @@ def _backward_kernel(
 def sum_and_multiply(
     nodes: Tensor, csr: Csr, value: Tensor | None, dense: Tensor, weight: Tensor, turned: bool, out: Tensor
 ) -> None:
-    """Writes the rows ``nodes`` of ``out``; ``turned``: the matrices of ``weight`` are read transposed."""
+    """Writes the rows ``nodes`` of ``out``; with ``turned`` the matrices of ``weight`` are read transposed."""
     if nodes.numel() == 0:
         return
     _forward_kernel[(triton.cdiv(nodes.numel(), FORWARD.rows),)](

@@ -139,7 +139,7 @@ def backward(
 
 
 def _launch(kernel: triton.JITFunction, out: Tensor, *tensors: Tensor | None, **switches: bool | int) -> None:
-    """Runs a kernel on all rows of ``out``; tensors that are written are in one piece already."""
+    """Launches a kernel on all rows of ``out``; output tensors are contiguous."""
     if out.is_cuda and out.device.index != torch.cuda.current_device():  # Triton launches on the current device
         with torch.cuda.device(out.device):
             return _launch(kernel, out, *tensors, **switches)
