@@ -61,11 +61,11 @@ class RelationExplanation:
             )
             for line in (heads, *lines)
         ]
-        what = "loss of score" if self.is_score else "change of the output, relative to its length,"
+        what = "loss of score" if self.is_score else "relative change of the output"
         notes = [
-            "columns of layers: share of the relation in what the nodes receive there, self-loops apart",
+            "layer columns: share of the relation in the received messages; self-loops have their own row",
             f"removed: {what} without the edges of the relation",
-            "merged: the same with the mean of all relations for them",
+            "merged: the same with the mean of all relations' messages on these edges",
         ]
         return "\n".join([*rows, *notes])
 
@@ -105,9 +105,9 @@ def explain(
         up            2        75 %    0.949   0.422
         down          2        25 %    0.316   0.211
         tie           0         0 %        0       0
-        columns of layers: share of the relation in what the nodes receive there, self-loops apart
-        removed: change of the output, relative to its length, without the edges of the relation
-        merged: the same with the mean of all relations for them
+        layer columns: share of the relation in the received messages; self-loops have their own row
+        removed: relative change of the output without the edges of the relation
+        merged: the same with the mean of all relations' messages on these edges
     """
     check_type("model", model, Module, "a torch.nn.Module")
     for name, function in (("score", score), ("forward", forward)):

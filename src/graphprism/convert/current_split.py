@@ -214,7 +214,7 @@ def _at_pairs(seen: Tensor, edges: Tensor, number: Tensor, loop: int) -> Tensor 
     key = edges[0] * nodes + edges[1]
     by_number = number.argsort(stable=True)
     order = by_number[key[by_number].argsort(stable=True)]
-    key, number = key[order], number[order]  # sorted by pair, then by number: equal ends are equal throughout
+    key, number = key[order], number[order]  # sorted by pair, then by number: unique iff the first equals the last
     wanted, loops = seen[0] * nodes + seen[1], seen[0] == seen[1]
     if key.numel() == 0:
         return torch.full_like(wanted, loop) if bool(loops.all()) else None

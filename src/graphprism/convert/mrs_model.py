@@ -20,8 +20,8 @@ from graphprism.splitting.check_split import check_split
 class MRSModel(torch.nn.Module):
     """A model whose convolutions have one weight per relation, with the same arguments as before; made by `to_mrs`.
 
-    A call finds the edges among its arguments: tensors named ``edge_index`` or ``..._edge_index``, dictionaries of them
-    by edge type, sparse torch tensors of these names or ``adj_t``, `Data` or `HeteroData`. They are split once, and the
+    A call finds the edges among its arguments: tensors whose names end in ``edge_index``, dictionaries of them by edge
+    type, sparse torch tensors whose names end so or in ``adj_t``, `Data` or `HeteroData`. They are split once, and the
     result is cached while calls pass the same tensor. Relations may be given: ``model(x, edge_index,
     edge_type=types)``, a dictionary for a dictionary, or ``data.edge_type``. They must be given for a part of a graph,
     such as a sampled batch, as orderings need the whole graph. If the model itself has an argument ``edge_type``, the

@@ -216,7 +216,7 @@ def communities(graph: GraphLike) -> Tensor:
 
 
 def _move(edges: Tensor, weight: Tensor, ends: Tensor, parts: Parts, local: Tensor, level: int) -> Tensor:
-    """The community of every node of one level, named by the smallest node in it, (N,)."""
+    """The community of every node of one level, identified by its smallest node, (N,)."""
     num_nodes = ends.numel()
     total = ends.new_zeros(parts.count).index_add_(0, parts.number, ends)[parts.number].clamp(min=1)
     own = torch.arange(num_nodes, device=edges.device)

@@ -43,7 +43,7 @@ def sweep(graph: Adjacency, starts: Integers, wait: Integers) -> Integers:
     Args:
         graph: The edges.
         starts: Nodes that join at the beginning.
-        wait: Arrivals that each node still waits for, (N,). Changed in place: the nodes that joined end at 0 or less.
+        wait: Remaining arrivals until each node joins, (N,). Updated in place: nodes that joined end at 0 or less.
 
     Returns:
         Depth of each node (N,): 0 at the starts, else one more than the depth of the node whose edge arrived last.

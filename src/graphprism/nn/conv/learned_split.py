@@ -13,7 +13,7 @@ class LearnedSplit(torch.nn.Module):
     r"""Scores (E, R) for any MRS layer, from the features of both ends of an edge; initially those of a fixed split.
 
     .. math:: \mathbf{s}_{ji} = \mathbf{e}_{t_{ji}} + \mathbf{P} \tanh \big( \mathbf{U} \tanh (\mathbf{A} \mathbf{x}_j +
-        \mathbf{B} \mathbf{x}_i) + \mathbf{c}_{t_{ji}} \big), \qquad \mathbf{U} = 0, \; \mathbf{c} = 0 \text{ at first}
+        \mathbf{B} \mathbf{x}_i) + \mathbf{c}_{t_{ji}} \big), \qquad \mathbf{U} = 0, \; \mathbf{c} = 0 \text{ initially}
 
     where :math:`\mathbf{e}_t` is the one-hot vector of relation :math:`t` of the fixed split, and :math:`\mathbf{P}`
     subtracts the mean over relations: the scores of an edge sum to one, so that its total weight stays and only its

@@ -215,7 +215,7 @@ def check_edge_rows(edge_attr: Tensor, adj: Prepared, channels: int | str = "D")
 
 
 def pair_of_channels(in_channels: object) -> tuple[int, int]:
-    """Channels of senders and of receivers, checked: one number stands for both, ``-1`` for the first input's."""
+    """Channels of senders and of receivers, checked; one number is used for both, ``-1`` is lazy."""
     pair = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
     if len(pair) != 2:
         raise ValueError(f"`in_channels` must be a number or a pair (senders, receivers), got {in_channels!r}")
