@@ -32,14 +32,17 @@ THRESHOLDS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 
 
 def node_set(name, edge_index, x, y, edge_attr=None):
-    """A graph of nodes with one division into folds, 60, 20 and 20 in a hundred."""
-    count = x.size(0)
-    place = torch.randperm(count, generator=torch.Generator().manual_seed(1)) / count
+    """A graph of nodes with five divisions into folds, 60, 20 and 20 in a hundred.
+
+    With one of them a test fold of 120 nodes is 3 points off by chance, which no deviation over seeds shows.
+    """
+    count, generator = x.size(0), torch.Generator().manual_seed(1)
+    place = torch.stack([torch.randperm(count, generator=generator) for _ in range(5)], 1) / count
     masks = [place < 0.6, (place >= 0.6) & (place < 0.8), place >= 0.8]
     return PackedDataset(
         name=name, level="node", task="multiclass", metric="accuracy", x=x, edge_index=edge_index, y=y,
         node_ptr=torch.tensor([0, count]), edge_ptr=torch.tensor([0, edge_index.size(1)]), edge_attr=edge_attr,
-        train_mask=masks[0][:, None], val_mask=masks[1][:, None], test_mask=masks[2][:, None],
+        train_mask=masks[0], val_mask=masks[1], test_mask=masks[2],
         num_classes=int(y.max()) + 1,
     )  # fmt: skip
 
@@ -97,27 +100,27 @@ def sign(d, values):
     return (values[:, 0] + 1e-6 * d.normal(values.size(0)) > 0).long()
 
 
-def generated():
-    """(name, whether a split must help: True, False or None for either, data)."""
-    d = Draw(0)
+def generated(first):
+    """(name, whether a split must help: True, False or None for either, data), drawn by seeds from the first on."""
+    d = Draw(first + 0)
     edges = d.torus()
     x = d.normal(576, 8)
     yield "torus: all edges are ties", False, node_set("torus", edges, x, (x[:, 0] > 0).long())
-    d = Draw(1)
+    d = Draw(first + 1)
     edges, x = d.uniform(), d.normal(600, 8)
     yield "labels by features alone", False, node_set("features-alone", edges, x, (x[:, 0] > 0).long())
-    d = Draw(2)
+    d = Draw(first + 2)
     y = d.classes()
     x = torch.nn.functional.one_hot(y, 8) + 2 * d.normal(600, 8)
     yield "classes in blocks, degree says nothing", False, node_set("blocks", d.blocks(y, 0.8), x, y)
-    d = Draw(3)
+    d = Draw(first + 3)
     yield "labels by chance", None, node_set("chance", d.uniform(), d.normal(600, 8), d.classes())
-    d = Draw(4)
+    d = Draw(first + 4)
     edges, x = d.hubs(), d.normal(600, 8)
     heights = by_order("degree")(Graph(edges, 600))
     up = mean_of(edges, x, heights == 0)
     yield "labels by neighbours of smaller degree", True, node_set("smaller", edges, x, sign(d, up))
-    d = Draw(5)
+    d = Draw(first + 5)
     edges, x = d.hubs(), d.normal(600, 8)
     heights = by_order("degree")(Graph(edges, 600))
     opposite = mean_of(edges, x, heights == 0) - mean_of(edges, x, heights == 1)
@@ -126,13 +129,13 @@ def generated():
         True,
         node_set("opposite", edges, x, sign(d, opposite)),
     )
-    d = Draw(6)
+    d = Draw(first + 6)
     edges = d.hubs()
     degree = torch.bincount(edges[0], minlength=600).float()
     local = degree - mean_of(edges, degree[:, None], torch.ones(edges.size(1), dtype=torch.bool))[:, 0]
     y = torch.bucketize(local, local.quantile(torch.tensor([1 / 3, 2 / 3])))
     yield "labels by degree beside that of neighbours", True, node_set("local-degree", edges, torch.ones(600, 2), y)
-    d = Draw(7)
+    d = Draw(first + 7)
     edges, x = d.uniform(), d.normal(600, 8)
     types = torch.randint(2, (edges.size(1),), generator=d.g)
     gap = mean_of(edges, x, types == 0) - mean_of(edges, x, types == 1)
@@ -141,12 +144,12 @@ def generated():
         True,
         node_set("types", edges, x, sign(d, gap), types[:, None]),
     )
-    d = Draw(8)
+    d = Draw(first + 8)
     edges, x = d.uniform(), d.normal(600, 8)
     types = torch.randint(2, (edges.size(1),), generator=d.g)
     every = mean_of(edges, x, torch.ones(edges.size(1), dtype=torch.bool))
     yield "types of edges say nothing", False, node_set("types-noise", edges, x, sign(d, every), types[:, None])
-    d = Draw(9)
+    d = Draw(first + 9)
     y = d.classes(5)
     x = torch.nn.functional.one_hot(y, 8) + d.normal(600, 8)
     yield "neighbours of other classes", None, node_set("heterophily", d.blocks(y, 0.0), x, y)
@@ -219,7 +222,7 @@ def left_out(records):
     for record in records:
         others = [each for each in records if each is not record]
         mean = {t: statistics.fmean(regret(each, advised(each, t)) for each in others) for t in THRESHOLDS}
-        threshold = min(THRESHOLDS, key=lambda t: (mean[t], abs(t - 1.5)))
+        threshold = min(THRESHOLDS, key=lambda t: (mean[t], abs(t - 1.0)))
         found.append(regret(record, advised(record, threshold)))
     return found
 
@@ -240,12 +243,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--accelerator", default="cpu")
+    parser.add_argument("--draw", type=int, default=0, help="first seed of the generated graphs")
     parser.add_argument("--graphs", type=int, default=0, help="graphs for training at most, of sets of graphs")
     parser.add_argument("--out", type=Path, default=Path("outputs/advise.jsonl"))
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     known = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    chosen = [(name, None, None) for name in options.sets] or [(f"generated: {n}", e, d) for n, e, d in generated()]
+    chosen = [(name, None, None) for name in options.sets] or [
+        (f"generated: {n}", e, d) for n, e, d in generated(options.draw)
+    ]
     for name, expected, dataset in chosen:
         if any(each["set"] == name for each in known):
             continue

@@ -32,7 +32,7 @@ def accuracy(conv, data, seed):
     model = gp.nn.GNN(conv, 32, 2, num_layers=1, in_channels=4, alpha=0.5)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     types = data.edge_type if conv.startswith("mrs") else None
-    for _ in range(100):
+    for _ in range(80):
         optimizer.zero_grad()
         out = model(data.x, data.edge_index, types)
         torch.nn.functional.cross_entropy(out[train], y[train]).backward()

@@ -17,7 +17,7 @@ from graphprism.training import Run, train
 torch.set_num_threads(1)  # more threads do not pay for 64 molecules
 data = molecules(4000)
 runs = [
-    Run("molecules", model, layers=6, budget=40_000, start="independent", lr=0.002, warmup=0, batch_size=64, epochs=8)
+    Run("molecules", model, layers=6, budget=40_000, start="independent", lr=0.002, warmup=0, batch_size=64, epochs=7)
     for model in ("gcn", "mrs-gcn")
 ]
 results = [train(run, data, accelerator="cpu") for run in runs]

@@ -27,7 +27,8 @@ BEHIND = {"torch.utils.tensorboard": "tensorboard"}
 WITH_TORCH = {"triton"}
 # What the Makefile calls, and what pytest brings where the standard library lacks it.
 TOOLS, WITH_PYTEST = {"hatchling", "mypy", "pytest-xdist", "ruff"}, {"tomli"}
-LOCAL = {"graphprism", "tests", *(path.stem for path in (ROOT / "benchmarks").glob("*.py"))}
+SCRIPTS = [path.stem for folder in ("benchmarks", "tools") for path in (ROOT / folder).glob("*.py")]
+LOCAL = {"graphprism", "tests", *SCRIPTS}
 
 
 def requirements(texts: list[str]) -> dict[str, Requirement]:

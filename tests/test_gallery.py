@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "demo")
 
 
-def load_tool(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+def load_tool(name, folder="tools"):
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -44,9 +44,19 @@ def test_every_script_is_a_short_tutorial(gallery):
         tree = ast.parse(source)
         compile(tree, name, "exec")
         assert len(ast.get_docstring(tree).splitlines()) in range(3, 8), name
-        assert len(source.splitlines()) <= 100, name
+        assert 30 <= len(source.splitlines()) <= 80, name
         assert source.count("# %%\n") >= 3, name
         assert not re.search(r"graphprism\.[\w.]*\._|import _", source), name  # public names alone
+
+
+def test_page_of_the_documentation_has_every_script(gallery, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gallery", gallery)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    text = load_tool("gallery_page", "docs/_ext").page()
+    for name in gallery.NAMES:
+        assert f"examples/{name}.py\n```python\n" in text
+    assert "# %%" not in text
+    assert text.count("\n## ") == len(gallery.NAMES)
 
 
 def test_notebook_has_comments_as_text(notebooks):

@@ -11,6 +11,7 @@ from typing import Any
 
 import api_pages
 import command_page
+import gallery_page
 import layer_pages
 from sphinx.application import Sphinx
 
@@ -47,6 +48,7 @@ def pages() -> dict[str, str]:
         **{f"layers/{name}.md": text for name, text in layer_pages.pages().items()},
         **{f"api/{name}.md": text for name, text in api_pages.pages().items()},
         "commands.md": command_page.page(),
+        "gallery.md": gallery_page.page(),
         "tables.md": adopted("benchmarks/PAPER.md"),
         "measurements.md": adopted("benchmarks/README.md", "All measurements"),
         "conversion.md": adopted("CONVERSION.md"),

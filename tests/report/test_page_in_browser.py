@@ -136,6 +136,12 @@ def test_comparison_is_whole_on_a_phone(browser, address):
         assert set(tab.run(lines)) == {1}
 
 
+def test_depth_chart_can_be_read_on_a_phone(browser, address):
+    with browser.page(address, 390) as tab:
+        assert tab.run("document.querySelector('.depth-chart text').getBoundingClientRect().height") > 9
+        assert fits(tab)
+
+
 def test_filter_by_words_and_choices(browser, address):
     with browser.page(address) as tab:
         tab.type("#filter", "MRS-gcn res")
@@ -195,6 +201,31 @@ def heights(tab):
     found = "Array.from(document.querySelectorAll('.chart')[0].querySelectorAll('text[text-anchor=end]'))"
     pairs = tab.run(f"{found}.map((text) => [text.textContent, Number(text.getAttribute('y'))])")
     return {float(text): height for text, height in pairs if text != "epoch"}
+
+
+def test_first_epochs_that_explode_do_not_flatten_the_curves(browser, tmp_path):
+    runs = []
+    for each in depth_runs():
+        loss = [2e6, *each.history["train_loss"][1:]]
+        runs.append(replace(each, history={**each.history, "train_loss": loss}))
+    path = tmp_path / "spike.html"
+    path.write_text(page([], runs), "utf-8")
+    with browser.page(path.as_uri()) as tab:
+        assert max(heights(tab)) < 10
+        assert "first epochs are cut off" in tab.run("document.querySelector('.chart .name').textContent")
+        assert "cut off" not in tab.run("document.querySelectorAll('.chart .name')[1].textContent")
+        tab.click(".choose input[type=checkbox]")  # the linear axis, too
+        assert max(heights(tab)) < 10
+
+
+def test_numbers_of_the_axes_are_whole(browser, tmp_path):
+    wide = [replace(each, history={**each.history, "train_loss": [2e7] * 30 + [1e-6] * 30}) for each in depth_runs()]
+    path = tmp_path / "wide.html"
+    path.write_text(page([], wide), "utf-8")
+    with browser.page(path.as_uri()) as tab:
+        assert max(heights(tab)) > 1e6
+        starts = "Array.from(document.querySelectorAll('.chart text'), (text) => text.getBBox().x)"
+        assert min(tab.run(starts)) >= 0
 
 
 def test_logarithmic_axis_is_a_choice(browser, address):

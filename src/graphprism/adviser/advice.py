@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CONFIDENCES = ("high", "medium", "low")
 # Thresholds of (difference / standard error): to advise a split, for medium and for high confidence.
-_ADVISED, _MEDIUM, _HIGH = 1.5, 2.5, 4.0
+_ADVISED, _MEDIUM, _HIGH = 1.0, 2.5, 4.0
 _HEADER = ("split", "relations", "parameters", "pairs distinguished", "ties", "step", "validation beside plain")
 
 
@@ -163,7 +163,7 @@ def advise(
     that the norm silences) and its cost. Then the plain model and the splits are trained briefly, with the same seeds
     and folds, on a part of the data if it is large, with the start of ``run`` and with an independent start. Splits
     that fall behind are dropped, and the remaining time goes to further seeds of the best. A split is advised if its
-    mean difference in validation score is at least one and a half times its standard error. Test scores are not used.
+    mean difference in validation score is at least its standard error. Test scores are not used.
 
     Args:
         data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``

@@ -27,15 +27,28 @@ const lineChart = (() => {
     }
     return found.length > 2 ? found : ticks(low, high, 4);
   };
-  const label = (value) => Number(value.toPrecision(4)).toString();
+  // At most seven letters: there is no room for more.
+  const label = (value) => {
+    const size = Math.abs(value);
+    return size >= 1e6 || (size > 0 && size < 1e-4) ? value.toExponential().replace("e+", "e") : Number(value.toPrecision(4)).toString();
+  };
 
   const range = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+  // Losses of the first epochs may be thousands of times those of all others, which would then be one flat line: what is
+  // above all that follows the first twentieth, ten times over, is cut off.
+  const settled = (curves) => range(curves.flatMap((curve) => curve.mean.slice(Math.ceil(curve.mean.length / 20))))[1];
   const domain = (curves, log) => {
-    const [low, high] = range(curves.flatMap((curve) => curve.mean).filter((value) => !log || value > 0));
+    const [low, whole] = range(curves.flatMap((curve) => curve.mean).filter((value) => !log || value > 0));
+    const high = isCut(curves) ? 2 * settled(curves) : whole;
     if (low > high) return [log ? 0.1 : 0, 1];
     if (log) return low === high ? [low / 2, high * 2] : [low / 1.08, high * 1.08];
     const room = (high - low || Math.abs(high) || 1) * 0.05;
     return [low >= 0 && low < 0.3 * high ? 0 : low - room, high + room];
+  };
+
+  const isCut = (curves) => {
+    const later = settled(curves);
+    return later > 0 && curves.some((curve) => curve.mean.some((value) => value > 10 * later));
   };
 
   // A value that the axis has no place for ends the line there; a new one starts after it.
@@ -49,6 +62,7 @@ const lineChart = (() => {
     }).join("");
   };
 
+  let drawn = 0; // charts so far, for names of their frames
   const draw = (host, { name, curves, log, width, onPoint }) => {
     const [low, high] = domain(curves, log);
     const [first, last] = range(curves.flatMap((curve) => [curve.epochs[0], curve.epochs.at(-1)]));
@@ -67,7 +81,7 @@ const lineChart = (() => {
       if (Number.isInteger(epoch)) axes.append(svg("text", { x: x(epoch), y: bottom + 16, "text-anchor": "middle" }, String(epoch)));
     }
     axes.append(svg("text", { x: right, y: HEIGHT - 4, "text-anchor": "end" }, "epoch"),
-      svg("text", { x: LEFT, y: 14, class: "name" }, name + (log ? ", logarithmic" : "")));
+      svg("text", { x: LEFT, y: 14, class: "name" }, name + (log ? ", logarithmic" : "") + (isCut(curves) ? "; first epochs are cut off" : "")));
 
     const groups = curves.map((curve) => {
       const group = svg("g", { class: curve.css, "data-curve": curve.id });
@@ -80,9 +94,12 @@ const lineChart = (() => {
         svg("path", { class: "reach", d: line }), svg("title", {}, curve.title));
       return group;
     });
+    drawn += 1;
+    const frame = svg("clipPath", { id: `frame-${drawn}` }, svg("rect", { x: 0, y: TOP - 2, width, height: HEIGHT }));
+    const lines = svg("g", { "clip-path": `url(#frame-${drawn})` }, ...groups);
     const dot = svg("circle", { r: 4.5, class: "dot", visibility: "hidden" });
     const image = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `${name} by epoch, ${curves.length} curves` },
-      axes, ...groups, dot);
+      frame, axes, lines, dot);
 
     image.addEventListener("pointermove", (event) => {
       const box = image.getBoundingClientRect();
