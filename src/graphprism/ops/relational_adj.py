@@ -245,7 +245,7 @@ class RelationalAdj:
     def scores(self) -> Tensor:
         """(E, R) how much of every edge is in every relation, where types are soft."""
         if self.edge_type is None or not self.is_soft:
-            raise ValueError(f"`scores` exists only for soft edge types, got {self!r} with hard ones")
+            raise ValueError(f"`scores` must be read from a graph with soft edge types, got {self!r}")
         return self.edge_type
 
     def _soft_entries(self) -> tuple[Tensor, Tensor]:
