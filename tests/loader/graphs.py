@@ -25,3 +25,9 @@ def small_data(num_nodes=60, num_edges=240, seed=0, norm="dir", dtype=torch.floa
         data.edge_weight = data.edge_weight.to(dtype)
     data.edge_number = torch.arange(num_edges)
     return data
+
+
+def end_workers(loader):
+    """Ends the persistent workers of a loader: left to the garbage collector, each of them takes 5 s."""
+    iterator = loader._iterator
+    getattr(iterator, "iterator", iterator)._shutdown_workers()

@@ -7,7 +7,7 @@ from torch_geometric.loader import ImbalancedSampler
 
 from graphprism import check_split
 from graphprism.loader import LinkNeighborLoader, NeighborLoader, SeedBatches
-from tests.loader.graphs import small_data
+from tests.loader.graphs import end_workers, small_data
 
 
 def test_seed_batches_are_divided_without_loss():
@@ -48,6 +48,8 @@ def test_neighbor_loader_passes_are_epochs(num_workers):
     assert first != second
     loader.set_epoch(0)
     assert [one_pass(), one_pass()] == [first, second]
+    if num_workers:
+        end_workers(loader)
 
 
 @pytest.mark.parametrize("disjoint", [False, True])

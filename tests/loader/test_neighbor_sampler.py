@@ -14,7 +14,7 @@ from graphprism.loader import NeighborSampler
 from graphprism.loader.counter_random import below, mix, mixed_key
 from graphprism.loader.neighbor_sampler import draw_positions
 from graphprism.nn import CONVOLUTIONS, GNN
-from tests.loader.graphs import small_data
+from tests.loader.graphs import end_workers, small_data
 
 
 def sample(sampler, *nodes):
@@ -230,6 +230,8 @@ def test_node_loader_options(num_workers, filter_per_worker):
             check_split(batch)
             alone = sample(sampler, *batch.n_id[: batch.batch_size].tolist())
             assert torch.equal(alone.edge, batch.e_id)
+    if num_workers:
+        end_workers(loader)
 
 
 @pytest.mark.parametrize("disjoint", [False, True])
