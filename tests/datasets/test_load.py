@@ -115,7 +115,7 @@ def test_a_packed_file_alone_is_asked_for(tmp_path):
 
 def test_molecules_need_no_folder(tmp_path):
     dataset = load("molecules", tmp_path / "none")
-    assert len(dataset) == 12_000
+    assert [dataset.subset(split).numel() for split in SIZES] == [10_000, 1_000, 1_000]
     assert float(dataset.y.std()) == pytest.approx(1, abs=0.01)
     assert not (tmp_path / "none").exists()
 
@@ -156,7 +156,8 @@ def test_real_sets_of_graphs(name, splits, outputs):
 def test_real_files_of_known_sets_survive_a_round_trip(tmp_path):
     for path in sorted(path for path in FOLDER.glob("*.npz") if path.stem in DATASETS):
         dataset = load(path)
-        if dataset.edge_index.size(1) < 100_000:  # the large ones take long to compress
+        # the large ones take long to compress
+        if dataset.edge_index.size(1) < 100_000 and dataset.x.numel() < 10_000_000:
             save(dataset, tmp_path / "again.npz")
             again = read(tmp_path / "again.npz")
             for key in ("x", "edge_index", "y", "node_ptr", "edge_ptr"):

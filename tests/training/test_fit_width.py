@@ -20,10 +20,25 @@ WIDTHS = {
 }
 
 
-@pytest.mark.parametrize("model", WIDTHS)
+# `graphprism reproduce parameters` counts the others in tests/cli/test_reproduce_tables.py
+@pytest.mark.parametrize(
+    "model", [pytest.param(model, marks=() if model == "mrs-gat" else pytest.mark.slow) for model in WIDTHS]
+)
 def test_widths_are_those_of_the_paper(model):
     run, dataset = Run(model=model, layers=8, start="independent"), molecules(10)
     assert fit_width(500_000, lambda width: parameters_of(run, dataset, width)) == WIDTHS[model]
+
+
+@pytest.mark.parametrize(
+    "count", [lambda d: d, lambda d: 900 + d, lambda d: d**3, lambda d: 2**d, lambda d: 16 * (d // 16) ** 2 + 40 * d]
+)
+def test_few_counts_are_needed_whatever_grows(count):
+    asked = []
+    for budget in (950, 999, 1000, 50_000):
+        asked.clear()
+        width = fit_width(budget, lambda d: asked.append(d) or count(d))
+        assert count(width) <= budget < count(width + 1)
+        assert len(asked) < 44
 
 
 @pytest.mark.parametrize("budget", [10, 11, 12, 1000, 1023, 1024, 1025])

@@ -50,9 +50,6 @@ def parameters_table(data: Path | None = None, on_step: Callable[[str], None] = 
     Args:
         data: Not used.
         on_step: Called with each finished row.
-
-    >>> parameters_table().cell("GCN", "Parameters").gap
-    0.0
     """
     # Generated molecules have ZINC's atom and bond types and one target, which determine the count.
     dataset, cells = molecules(1), []

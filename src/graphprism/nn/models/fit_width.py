@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from graphprism._checks import check_function, check_positive, check_whole
+
+_GUESSES = 4
 
 
 def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> int:
@@ -21,12 +24,20 @@ def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> in
     check_whole("budget", budget)
     check_positive("smallest", smallest)
     check_function("count", count, "a function of the width")
-    if count(smallest) > budget:
-        least = f"a width of {smallest}, which takes {count(smallest):,} parameters"
+    fits, parameters = smallest, count(smallest)
+    if parameters > budget:
+        least = f"a width of {smallest}, which takes {parameters:,} parameters"
         raise ValueError(f"`budget` must allow {least}, got {budget:,}")
-    fits, too_wide = smallest, 2 * smallest
+    # Each count builds a network. Most parameters grow with the square of the width: a few guesses come close.
+    for _ in range(_GUESSES):
+        wider = min(math.isqrt(fits * fits * budget // max(parameters, 1)), budget)
+        if wider <= fits or (found := count(wider)) > budget:
+            break
+        fits, parameters = wider, found
+    step, too_wide = 1, fits + 1
     while count(too_wide) <= budget:
-        fits, too_wide = too_wide, 2 * too_wide
+        step *= 2
+        fits, too_wide = too_wide, too_wide + step
         if too_wide > 2 * budget:
             raise ValueError(f"`count` must increase with the width, got {count(fits):,} at {fits:,}")
     while too_wide - fits > 1:
