@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from graphprism._checks import (
@@ -223,7 +224,7 @@ class Run:
         """
         return _parsed(self.options)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Sixteen letters that identify the run; see `run_key`."""
         return run_key(self.to_dict())
@@ -259,7 +260,7 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in ORIGIN}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
