@@ -1,7 +1,7 @@
 """Cases out of several parameters without their whole product.
 
 A fault usually needs one value, or two that meet. `all_pairs` has every two values of two parameters in a case,
-`in_turn` every value; where the long tests run, both are the whole product.
+`in_turn` every value; where the long tests run, both are the whole product. `quick` chooses some of the values of one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ SLOW_VARIABLE = "GRAPHPRISM_SLOW_TESTS"
 IS_SLOW = bool(os.environ.get(SLOW_VARIABLE))
 
 Values = Mapping[str, Any] | Sequence[Any]
+
+
+def quick(values: Sequence[Any], *chosen: Any) -> list[Any]:
+    """All values for `pytest.mark.parametrize`, of which only the chosen ones are in the quick set."""
+    assert all(value in values for value in chosen)
+    return [value if value in chosen else pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 def all_pairs(**parameters: Values) -> pytest.MarkDecorator:

@@ -9,6 +9,7 @@ import torch
 
 from graphprism.play import page
 from graphprism.play.simulate import play_graph, simulate, undirected, uniforms
+from tests.pairwise import in_turn, quick
 from tests.report.browser import Browser, find_browser
 from tests.report.test_page_in_browser import CONTRAST, fits
 
@@ -70,7 +71,13 @@ def assert_same(found, expected):
     assert sentence == expected.sentence
 
 
-@pytest.mark.parametrize(("graph", "split", "width", "layers"), CASES)
+QUICK = (CASES[0], CASES[6], CASES[9], CASES[-2])
+
+
+@pytest.mark.parametrize(
+    ("graph", "split", "width", "layers"),
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES],
+)
 def test_numbers_and_sentence_are_those_of_the_library(quiet, graph, split, width, layers):
     found = simulated(quiet, f"GRAPHS[{graph!r}](30, 3)", split, width, layers)
     assert_same(found, simulate(play_graph(graph, 30, 3), split, seed=3, width=width, layers=layers))
@@ -93,8 +100,7 @@ def test_generator_is_the_same_in_both_languages(quiet):
     assert quiet.run(draws) == expected
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 800, 360])
+@in_turn(width=[360, 1280, 800], scheme=["light", "dark"])
 def test_fits_and_is_silent(browser, address, width, scheme):
     with browser.page(f"{address}#graph=karate&layer=8", width, scheme=scheme) as tab:
         assert tab.complaints() == []
@@ -150,6 +156,7 @@ def test_keyboard_plays_pauses_and_steps(browser, address):
         assert said.startswith("After 12 layers, GCN carries 1.")
 
 
+@pytest.mark.slow
 def test_playing_ends_at_the_last_layer(browser, address):
     with browser.page(f"{address}#graph=caffeine&depth=2") as tab:
         wait_for(tab, "document.getElementById('play').ariaLabel === 'Play'")
@@ -245,6 +252,7 @@ def test_graph_can_be_drawn(browser, address):
         assert tab.run("document.getElementById('edges').value") == "0 1\n0 2"
 
 
+@pytest.mark.slow
 def test_frame_of_200_nodes_takes_less_than_a_sixtieth_of_a_second(browser, address):
     with browser.page(f"{address}#graph=random&size=200&depth=128&width=16") as tab:
         wait_for(tab, "graphprismPlay.computed() === 128")
@@ -295,7 +303,7 @@ def shown(tab, at):
     )
 
 
-@pytest.mark.parametrize("graph", ["grid", "karate"])
+@pytest.mark.parametrize("graph", quick(["grid", "karate"], "karate"))
 def test_layer_0_has_the_same_colours_in_both_pictures_until_the_next_is_named(browser, address, graph):
     with browser.page(f"{address}#graph={graph}&depth=4&layer=0") as tab:
         wait_for(tab, "graphprismPlay.computed() === 4")
@@ -309,7 +317,7 @@ def test_layer_0_has_the_same_colours_in_both_pictures_until_the_next_is_named(b
         assert shown(tab, 1)[0] == 1
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1600])
+@pytest.mark.parametrize("width", quick([390, 1024, 1600], 390))
 def test_numbers_at_the_axes_keep_away_from_the_rim(browser, address, width):
     with browser.page(f"{address}#graph=karate&depth=128&layer=64", width) as tab:
         wait_for(tab, "graphprismPlay.computed() === 128")

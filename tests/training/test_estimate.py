@@ -5,6 +5,7 @@ import pytest
 from graphprism.datasets import molecules
 from graphprism.training import Run, estimate
 from graphprism.training import estimate as module_function
+from tests.pairwise import quick
 from tests.training.test_targets import WHOLE, ring
 
 SMALL = Run(layers=2, width=8, epochs=50, batch_size=4, warmup=0)
@@ -18,7 +19,7 @@ def test_time_grows_with_epochs_and_memory_is_that_of_a_process():
     assert long.advice == ""
 
 
-@pytest.mark.parametrize("task", ["multiclass", "binary", "link"])
+@pytest.mark.parametrize("task", quick(["multiclass", "binary", "link"], "link"))
 def test_nodes_and_links(task):
     found = estimate(Run(**WHOLE), ring(task), accelerator="cpu")
     assert found.fits

@@ -7,6 +7,7 @@ import torch
 from graphprism.datasets import molecules
 from graphprism.training import Run, train
 from graphprism.training.processes import check_processes
+from tests.pairwise import quick
 from tests.training.checkpoints import parts_of, same_bits
 
 # 85 training graphs in batches of 12: the last has one graph, which one of two processes goes without.
@@ -18,7 +19,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", quick([*RUNS], "mrs-gcn", "edge features and batch norm"))
 def test_two_processes_do_what_one_does(train_in_process, tmp_path, name):
     run = RUNS[name]
     for ranks in (1, 2):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from graphprism.training import Run
+from tests.pairwise import quick
 from tests.training.checkpoints import parts_of
 from tests.training.node_sets import small_run
 
@@ -52,7 +53,7 @@ def assert_same_curves(found, expected, evaluated=1e-10, train=1e-10):
         torch.testing.assert_close(found[name], expected[name], rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", quick([*RUNS], "directed", "synced norms"))
 def test_two_processes_sample_and_train_as_one_does(train_in_process, tmp_path, name):
     one, two = (history(train_in_process, tmp_path / str(ranks), RUNS[name], ranks) for ranks in (1, 2))
     assert_same_curves(two, one)
@@ -74,7 +75,7 @@ def test_four_processes_train_on_graphs_as_one_does(train_in_process, tmp_path, 
     assert_same_curves(four, one, 1e-6 if run.norm else 1e-10)
 
 
-@pytest.mark.parametrize("name", LINK_RUNS)
+@pytest.mark.parametrize("name", quick([*LINK_RUNS], "directed"))
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_processes_sample_and_train_links_as_one_does(train_in_process, tmp_path, name, ranks):
     run = LINK_RUNS[name]
@@ -83,7 +84,8 @@ def test_processes_sample_and_train_links_as_one_does(train_in_process, tmp_path
     assert one["train_loss"][-1] < one["train_loss"][0]
 
 
-@pytest.mark.parametrize("level", LEVELS)
+# "graphs" are killed in test_processes.py
+@pytest.mark.parametrize("level", quick([*LEVELS], "links"))
 def test_killed_rank_ends_all_and_the_run_goes_on_with_another_number(train_in_process, tmp_path, level):
     data, run, step = LEVELS[level]
     whole = history(train_in_process, tmp_path / "whole", run, 1, **data)

@@ -9,6 +9,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from graphprism.nn import GNN
 from graphprism.ops import RelationalAdj
 from graphprism.testing import tolerance
+from tests.pairwise import quick
 
 MODELS = ["mrs-gcn", "mrs-sage", "mrs-gat", "mrs-gin", "mrs-gated-gcn", "mrs-dir-gcn"]
 SIZE, OTHER = (40, 120), (44, 150)
@@ -58,7 +59,7 @@ def assert_same_training(network, compiled_twin, compiled, sizes, tolerances, de
     return [adj for _, adj in graphs[1].values()]
 
 
-@pytest.mark.parametrize("model", ["mrs-gcn", "mrs-gat", "mrs-dir-gcn"])
+@pytest.mark.parametrize("model", quick(["mrs-gcn", "mrs-gat", "mrs-dir-gcn"], "mrs-gat"))
 def test_network_is_compiled_once_for_a_graph(model):
     network, counter = make_network(model), CompileCounterWithBackend("aot_eager")
     twin = copy.deepcopy(network)
