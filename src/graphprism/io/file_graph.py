@@ -29,6 +29,7 @@ class FileGraph:
         edge_attr: Features of the edges.
         edge_weight: Weight of each edge.
         edge_type: Relation of each edge, where the file is one that `graphprism split` wrote.
+        note: How the third column of an edge list was read; empty if there is none.
         batch: Number of the graph of each node, where the file holds several.
         labels: Name of each node in the file, where nodes are not numbered there.
         name: Name of the graph.
@@ -43,6 +44,7 @@ class FileGraph:
     labels: tuple[str, ...] | None = None
     name: str = ""
     edge_type: Tensor | None = None
+    note: str = ""
 
 
 class GraphFileError(ValueError):

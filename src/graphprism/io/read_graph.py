@@ -23,6 +23,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_graph(path: str | os.PathLike[str], *, labels: bool | None = False, undirected: bool = False) -> FileGraph:
     r"""Reads an edge list, GraphML or a packed ``.npz``: the first bytes say which. The first two may be gz.
 
+    The third column of an edge list is the weight of edges; under a line of column names only if it is called so
+    (weight, w, value, ...), else it is ignored. ``note`` says which.
+
     Reads Parquet that `graphprism split` wrote as well, with ``edge_type``, and compares it with its checksums.
 
     Args:
