@@ -127,3 +127,16 @@ def test_inspect_says_that_a_third_column_holds_weights(tmp_path):
 
 def test_inspect_prints_sizes_in_the_comparison(path):
     assert "4 nodes, 6 edges" in inspect(path, "--undirected").stdout
+
+
+def test_inspect_of_a_folder_says_how_to_import_it(tmp_path):
+    run = inspect(tmp_path)
+    assert run.exit_code == 2
+    assert f"graphprism data import {tmp_path} --target COLUMN" in run.stderr
+
+
+def test_inspect_prefers_a_data_set_to_a_folder_of_its_name(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables").mkdir()
+    path.rename(tmp_path / "tables.npz")  # the first bytes say what a file is
+    assert inspect("tables", "--data", tmp_path).exit_code == 0
