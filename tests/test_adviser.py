@@ -143,7 +143,7 @@ def test_advise_takes_a_list_of_graphs():
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(3, "`data` must be a PackedDataset"), ([], "one at least"), (Data(x=torch.ones(2, 1)), "must have features")],
+    [(3, "`data` must be a PackedDataset"), ([], "at least one"), (Data(x=torch.ones(2, 1)), "must have features")],
 )
 def test_advise_refuses_other_data(data, words):
     with pytest.raises((TypeError, ValueError), match=words):

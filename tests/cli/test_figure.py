@@ -50,7 +50,7 @@ def test_too_many_nodes(tmp_path):
     (tmp_path / "big.txt").write_text("0 2000\n")
     run = split(tmp_path / "big.txt", "--out", tmp_path / "big.png")
     assert run.exit_code == 2
-    assert "must have 1 to 2000 nodes, got 2001" in run.stderr
+    assert "must have 1 to 2000 nodes to be drawn, got 2001" in run.stderr
 
 
 def test_wrong_split_is_pointed_at(tmp_path, monkeypatch):

@@ -151,7 +151,7 @@ def test_frozen_and_training_flags_are_kept():
 def test_lazy_model_is_converted_with_an_example():
     x, edge_index, _, _ = features("undirected")
     plain = GAT(-1, 8, 2, OUT, v2=True)
-    with pytest.raises(ValueError, match=r"`convs\.0` is a GATv2Conv: it waits for the sizes of its input"):
+    with pytest.raises(ValueError, match=r"`convs\.0` is a GATv2Conv: it has lazy parameters"):
         gp.to_mrs(plain)
     converted = gp.to_mrs(plain, example=(x, edge_index))
     assert converted(x, edge_index).shape == (N, OUT)

@@ -177,7 +177,7 @@ def test_bad_types_and_dense_matrices_are_refused():
         converted(num_relations=2)
     with pytest.raises(TypeError, match=r"must be an integer tensor \(2, E\) or a sparse tensor of torch in a conv"):
         model(X, torch.eye(N))
-    with pytest.raises(ValueError, match="must give numbers below 2 relations, got 2"):
+    with pytest.raises(ValueError, match="must give relations below 2, got 2"):
         converted(split=lambda graph: torch.full((graph.edge_index.size(1),), 2), num_relations=2)(X, EDGES)
     with pytest.raises(ValueError, match="`num_relations` must be given"):
         converted(split=lambda graph: graph.edge_index[0])

@@ -57,7 +57,7 @@ def test_parquet_equals_csv(tmp_path):
     [
         (b"a,b\n1,2\n1,2,3\n", "table.csv, line 3: must have 2 cells as the first line, got 3"),
         (b"", "is empty"),
-        (b"a,a\n1,2\n", "line 1: the column 'a' must be there once, got 2"),
+        (b"a,a\n1,2\n", "line 1: the column 'a' must occur once, got 2"),
         (b"a,b\n1,\xff\n", "line 2: must be text in UTF-8"),
         (b"PAR1 and no more", "the Parquet file is damaged"),
     ],

@@ -98,7 +98,7 @@ BAD = {
         f"{HEAD}<graph><node id='a'/><edge source='a'/></graph></graphml>",
         "<edge> must have an attribute 'target'",
     ),
-    "twice": (f"{HEAD}<graph><node id='a'/>\n<node id='a'/></graph></graphml>", "line 2: node 'a' comes twice"),
+    "twice": (f"{HEAD}<graph><node id='a'/>\n<node id='a'/></graph></graphml>", "line 2: node 'a' occurs twice"),
     "two graphs": (f"{HEAD}<graph><node id='a'/></graph>\n<graph/></graphml>", "line 2: holds more than one graph"),
     "nested": (f"{HEAD}<graph><node id='a'><graph/></node></graph></graphml>", "holds more than one graph"),
     "hyperedge": (f"{HEAD}<graph><hyperedge/></graph></graphml>", "edges of more than two ends are not read"),

@@ -40,7 +40,7 @@ def test_read_graph_refuses_a_damaged_split(path):
     content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
-    with pytest.raises(EdgeFileError, match="the checksum is not that of row group 0"):
+    with pytest.raises(EdgeFileError, match="the checksum of row group 0 does not match"):
         read_graph(path)
 
 

@@ -338,5 +338,5 @@ def test_bad_arguments_are_said(arguments, error, words):
 
 def test_time_is_refused():
     sampler = NeighborSampler(small_data(), [2])
-    with pytest.raises(ValueError, match="`input_time` must be None, as this sampler knows no time"):
+    with pytest.raises(ValueError, match="`input_time` must be None, as temporal sampling is not supported"):
         sampler.sample_from_nodes(NodeSamplerInput(None, torch.tensor([1]), torch.tensor([0])))

@@ -92,7 +92,7 @@ def test_edge_softmax_of_no_positive_weight_is_zero_with_zero_gradient(backend, 
 def test_edge_softmax_rejects_negative_weights(backend):
     adj = into_one_node(1.0, -0.5)
     logit = torch.zeros(2, 1, dtype=torch.double)
-    with pytest.raises(ValueError, match=r"weights of edges must not be negative in a softmax, got -0\.5"):
+    with pytest.raises(ValueError, match=r"edge weights must not be negative in a softmax, got -0\.5"):
         coefficients(logit, adj, backend)
     if backend == "adj":  # transformed code does not look at values
         each = torch.func.vmap(lambda logit: edge_softmax(logit, adj))(logit[None])

@@ -61,7 +61,7 @@ def test_ordering_with_options_is_the_function_with_them():
 def test_splits_of_layers_stand_between_semicolons():
     assert parse_splits("degree; ppr * direction") == (by_order("degree"), by_order("ppr") * by_direction())
     assert split_text(parse_splits("degree;core")) == "degree; core"
-    with pytest.raises(SplitSyntaxError, match="one split, without `;`"):
+    with pytest.raises(SplitSyntaxError, match="a single split, without `;`"):
         parse_split("degree; ppr")
 
 
@@ -104,7 +104,7 @@ def test_error_names_what_is_close():
 
 
 def test_text_of_a_function_is_refused():
-    with pytest.raises(ValueError, match="must be made of what has a name"):
+    with pytest.raises(ValueError, match="must consist of named splits"):
         split_text(by_function(lambda graph: graph.edge_index[0]))
     with pytest.raises(ValueError, match="an ordering must have a name"):
         split_text(by_order(torch.ones(3)))

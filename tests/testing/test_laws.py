@@ -64,7 +64,10 @@ def test_a_sound_layer_passes():
     [
         (lambda: assert_permutation_equivariant(by_number, EXAMPLE), "must follow the numbering of nodes"),
         (lambda: assert_edge_order_invariant(by_first_edge, EXAMPLE), "must not depend on the order of edges"),
-        (lambda: assert_batch_equals_parts(by_whole_batch, [EXAMPLE, EXAMPLE, replace_x(0.0)]), "what its parts give"),
+        (
+            lambda: assert_batch_equals_parts(by_whole_batch, [EXAMPLE, EXAMPLE, replace_x(0.0)]),
+            "the outputs of its graphs",
+        ),
         (lambda: assert_equals_plain(neighbours, lambda x, e: 2 * neighbours(x, e), EXAMPLE), "give the plain layer"),
         (lambda: assert_equals_plain(double_badly, lambda x, e: 2 * x, EXAMPLE), "the plain layer's gradient"),
         (lambda: assert_deterministic(by_chance, EXAMPLE), "must give the same bits twice"),

@@ -43,5 +43,5 @@ def test_positional_features_count_as_channels():
 
 
 def test_a_model_that_does_not_grow_is_refused():
-    with pytest.raises(ValueError, match="more parameters the larger its width, got 3 at"):
+    with pytest.raises(ValueError, match="must increase with the width, got 3 at"):
         fit_width(10, lambda width: 3)

@@ -1,4 +1,4 @@
-"""Which split, or none: a certificate, the cost and a short paired trial, before any full training."""
+"""Recommends a split, or none, by a certificate, the cost and a short paired trial, before any full training."""
 
 from graphprism.adviser.advice import Advice, advise
 from graphprism.adviser.candidates import Candidate

@@ -1,4 +1,4 @@
-"""Which split, or none, for a graph and a task: one recommendation with its evidence."""
+"""`advise`: recommends a split, or none, for a graph and a task, with its evidence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CONFIDENCES = ("high", "medium", "low")
-# Differences over their error from which on a split is advised, and with which confidence.
+# Thresholds of (difference / standard error): to advise a split, for medium and for high confidence.
 _ADVISED, _MEDIUM, _HIGH = 1.0, 2.5, 4.0
 _HEADER = ("split", "relations", "parameters", "pairs distinguished", "ties", "step", "validation beside plain")
 
@@ -35,11 +35,11 @@ class Evidence:
     """A split in the trial.
 
     Attributes:
-        candidate: What can be said without training.
+        candidate: The split and its figures without training.
         runs: Seeds that were trained with it and with the plain model.
-        difference: Mean over seeds of how much better its validation score was; negative where it was worse.
-        error: Standard error of that mean, by the deviation of all differences of the trial.
-        cost: Time of a step beside the plain model's.
+        difference: Mean improvement of the validation score over seeds; negative if worse.
+        error: Standard error of that mean, from the pooled deviation of all differences of the trial.
+        cost: Time of a step relative to the plain model.
     """
 
     candidate: Candidate
@@ -50,7 +50,7 @@ class Evidence:
 
     @property
     def ratio(self) -> float | None:
-        """The difference over its error; None where there is none."""
+        """The difference over its error; None without a trial."""
         if self.difference is None or not self.error:
             return None
         return self.difference / self.error
@@ -58,20 +58,20 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Advice:
-    """One recommendation, with what it rests on.
+    """A recommendation, with its evidence.
 
     Attributes:
         split: Text of the advised split; None advises against any.
         confidence: ``"high"``, ``"medium"`` or ``"low"``.
         run: The run to train, plain or split.
-        evidence: One entry for each split that was looked at.
+        evidence: One entry for each candidate split.
         plain: Mean validation score of the plain model in the trial; None without a trial.
         metric: Name of the score.
-        trial: The trial in words.
-        not_tested: What the advice does not rest on, a sentence each.
-        seconds: What it took.
+        trial: Description of the trial.
+        not_tested: Limits of the evidence, a sentence each.
+        seconds: Time taken.
         validation: Size of the validation fold in words, such as "20 validation nodes"; empty without a trial.
-        folds: A sentence about folds that were drawn; empty where the data has its own.
+        folds: A sentence about folds that were drawn; empty if the data has its own.
     """
 
     split: str | None
@@ -170,27 +170,25 @@ def advise(
     accelerator: str = "auto",
     clock: Callable[[], float] = time.perf_counter,
 ) -> Advice:
-    """Recommends a split, or none, for a model that is to be trained on ``data``.
+    """Recommends a split, or none, for training a model on ``data``.
 
-    Every candidate gets a certificate of the layer that will run on it (pairs of nodes that are proven to be
-    distinguished, ties, edges that the norm silences) and its cost. Then the plain model and the splits are trained
-    briefly, with the same seeds and folds, on a part of the data where it is large, with relations that start as in
-    ``run`` and apart; splits that fall behind are dropped, and the rest of the time goes to further seeds of the best.
-    A split is advised if its mean difference in
-    validation score is at least its standard error. The confidence is low where a difference of accuracies is below
-    one standard error of a proportion on the validation fold. Test scores are never looked at.
+    Every candidate gets a certificate of its layer (pairs of nodes that are proven to be distinguished, ties, edges
+    that the norm silences) and its cost. Then the plain model and the splits are trained briefly, with the same seeds
+    and folds, on a part of the data if it is large, with the start of ``run`` and with an independent start. Splits
+    that fall behind are dropped, and the remaining time goes to further seeds of the best. A split is advised if its
+    mean difference in validation score is at least its standard error. The confidence is low if a difference of
+    accuracies is below one standard error of a proportion on the validation fold. Test scores are not used.
 
     Args:
         data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``
             with a target ``y`` each.
-        task: ``"node"``, ``"graph"`` or ``"link"``, of one ``Data`` whose edges are to be predicted; without it the
-            data says.
-        run: The plain run as it would be trained in full; without it that of ``graphprism train``.
-        splits: Texts of the candidates; without it the degree, types of edges, direction and features, where there are
-            any.
-        seconds: What the trial may take; 0 runs none.
+        task: ``"node"``, ``"graph"`` or ``"link"`` (for one ``Data``, to predict its edges); by default inferred from
+            the data.
+        run: The plain run as it would be trained in full; by default that of ``graphprism train``.
+        splits: Texts of the candidates; by default the degree, and edge types, direction and features if present.
+        seconds: Time limit of the trial; 0 runs none.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``.
-        clock: What measures the seconds, such as ``time.process_time`` where other programs use the same cores.
+        clock: Clock in seconds, such as ``time.process_time`` if other programs use the same cores.
 
     >>> from graphprism.datasets import molecules
     >>> print(advise(molecules(60), seconds=0).sentence)
@@ -202,7 +200,7 @@ def advise(
     dataset = _dataset(data, task)
     run = default_run(dataset) if run is None else run
     check_type("run", run, Run, "None or a Run")
-    mrs_model(run)  # raises where there is none
+    mrs_model(run)  # raises if there is none
     run = replace(run, model=_plain(run))
     known = candidates(run, dataset, texts_of(splits, dataset))
     tried = [each for each in known if each.left_out is None]
@@ -220,7 +218,8 @@ def advise(
 def default_run(dataset: PackedDataset) -> Run:
     """The plain run that ``graphprism train`` would train on a data set.
 
-    Relations of a model on graphs start apart, as in the paper: a short trial would not move them from a shared start.
+    Models on graphs have an independent start, as in the paper: from a shared start a short trial would barely move
+    the relations.
     """
     fields = protocol(dataset.name, dataset.level, dataset.directed, dataset.has_scaled_features)
     start = {"start": "independent"} if dataset.level == "graph" else {}
@@ -279,7 +278,7 @@ def _evidence(known: list[Candidate], trial: Trial | None, larger_is_better: boo
         return tuple(Evidence(each) for each in known)
     found = {each.label: trial.differences(each.label, larger_is_better) for each in known}
     finite = {split: [each for each in values if math.isfinite(each)] for split, values in found.items()}
-    # one deviation for all: two or three differences alone say little about their own
+    # pooled deviation: two or three differences are too few to estimate their own
     squares = [(each - statistics.fmean(values)) ** 2 for values in finite.values() for each in values]
     freedom = len(squares) - sum(bool(values) for values in finite.values())
     deviation = math.sqrt(sum(squares) / freedom) if freedom > 0 else None

@@ -1,4 +1,4 @@
-"""Splits that are worth a trial: what is proven about the layer on each, and what it costs."""
+"""Candidate splits, with their certificate and cost."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from graphprism.training.build_model import make_network, width_of
 from graphprism.training.run import Run
 from graphprism.training.run_splits import run_splits, split_input
 
-# Graphs that are certified: shares of pairs hardly differ between such a sample and all.
+# Most graphs to certify: the shares of pairs in such a sample are close to those of all graphs.
 _CERTIFIED = 256
-# Types of edges that may be relations: more would leave a layer with few edges for each matrix.
+# Most edge types that may be relations: with more, each matrix would have few edges.
 _MOST_TYPES = 16
-# A relation with so many of the edges leaves the others next to nothing.
+# Share of the largest relation from which on a split is not tried: the others are almost empty.
 _NEARLY_ALL = 0.98
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A split with what can be said of it without training.
+    """A split and its figures without training.
 
     Attributes:
         split: Its text.
-        start: How relations begin, ``"shared"`` or ``"independent"``; see `Run`.
+        start: Initialisation of relations, ``"shared"`` or ``"independent"``; see `Run`.
         relations: Number of relations that occur.
-        parameters: Of the network that would be trained.
+        parameters: Number of parameters of the network to train.
         distinguished: Share of the pairs of nodes that a layer is proven to distinguish; None without a pair.
-        merged: The same on one relation; None for soft splits.
-        ties: Share of edges that the ordering does not decide; None without an ordering.
+        merged: The same with one relation; None for soft splits.
+        ties: Share of edges that are ties; None without an ordering.
         largest: Share of the largest relation in all edges.
-        silenced: Share of edges that the norm of the layer gives the coefficient 0.
-        left_out: Why it is not tried; None where it is.
+        silenced: Share of edges with coefficient 0 after the norm of the layer.
+        left_out: Why it is not tried; None if it is.
     """
 
     split: str
@@ -53,7 +53,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """The split, and how relations begin."""
+        """The split and its start, as text."""
         return f"{self.split}, relations {'together' if self.start == 'shared' else 'apart'}"
 
     def applied(self, run: Run) -> Run:
@@ -62,7 +62,7 @@ class Candidate:
 
 
 def default_splits(dataset: PackedDataset) -> list[str]:
-    """Splits to look at, by what the data set has: always the degree, then types of edges, direction and features."""
+    """Default candidates for a data set: the degree, then edge types, direction and features if present."""
     found = ["degree"]
     for attribute in _attributes(dataset)[:1]:
         found += [attribute, f"degree * {attribute}"]
@@ -90,10 +90,10 @@ def _is_real(values: torch.Tensor) -> bool:
 
 
 def candidates(run: Run, dataset: PackedDataset, texts: Sequence[str]) -> list[Candidate]:
-    """Every split with the start of the run; one that holds relations together is tried without as well.
+    """Every split with the start of the run; if that is shared, also with an independent start.
 
-    Held relations are hardly ever worse than the plain model, but short trainings move them little; free ones may gain
-    more, and lose more.
+    With a shared start a model is rarely worse than the plain one, but short trainings move its relations little;
+    independent relations may gain more, and lose more.
     """
     found = [candidate(run, dataset, text) for text in texts]
     if run.start == "independent" or not run.decay:
@@ -102,10 +102,10 @@ def candidates(run: Run, dataset: PackedDataset, texts: Sequence[str]) -> list[C
 
 
 def candidate(run: Run, dataset: PackedDataset, text: str) -> Candidate:
-    """Certifies the layer that would run on a split, and counts its parameters.
+    """Certifies the layer on a split, and counts its parameters.
 
     Raises:
-        ValueError: The data set has nothing that this split reads.
+        ValueError: The data set lacks an attribute that this split reads.
     """
     mrs = replace(run, model=mrs_model(run), split=text)
     splits = run_splits(mrs, dataset)
@@ -168,5 +168,5 @@ def _ties(certificate: Certificate) -> float | None:
 
 
 def texts_of(splits: Sequence[str] | None, dataset: PackedDataset) -> list[str]:
-    """The splits to look at, each once."""
+    """The candidate splits without duplicates."""
     return list(dict.fromkeys(default_splits(dataset) if splits is None else splits))

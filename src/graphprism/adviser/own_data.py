@@ -14,12 +14,12 @@ from graphprism.datasets.load import pack_graphs
 from graphprism.datasets.packed_dataset import pack_nodes
 from graphprism.known import KnownDataset
 
-# Shares of training and validation where the data has no masks; the rest is for the test.
+# Shares of the training and validation folds if the data has no masks; the rest is the test fold.
 _TRAIN, _VALIDATION = 0.6, 0.2
 
 
 def packed(data: Any, task: str | None) -> PackedDataset:
-    """One ``Data`` with classes of nodes or links to predict, or several with a target each, as a data set."""
+    """Packs one ``Data`` (node classes, or links to predict) or several with a target each into a data set."""
     if isinstance(data, Data) and task == "link":
         if data.x is None:
             raise ValueError("`data` must have features `x` (N, F), got a graph without")
@@ -33,7 +33,7 @@ def packed(data: Any, task: str | None) -> PackedDataset:
         )
     graphs = list(data)
     if not graphs or not all(isinstance(graph, Data) for graph in graphs):
-        raise ValueError(f"`data` must be a list of Data, one at least, got {len(graphs)} entries")
+        raise ValueError(f"`data` must be a list of at least one Data, got {len(graphs)} entries")
     return _graphs(graphs)
 
 
@@ -91,7 +91,7 @@ def _with_edge_attr(graph: Data) -> Data:
 
 
 def _folds(count: int) -> list[Tensor]:
-    """Masks of training, validation and test, drawn by a fixed seed."""
+    """Masks of the training, validation and test folds, drawn with a fixed seed."""
     place = torch.randperm(count, generator=torch.Generator().manual_seed(0))
     first, second = int(_TRAIN * count), int((_TRAIN + _VALIDATION) * count)
     return [place < first, (place >= first) & (place < second), place >= second]

@@ -1,4 +1,4 @@
-"""A short paired trial: the plain model against splits, seed by seed, until the time is over."""
+"""A short paired trial: the plain model against splits, seed by seed, until the time limit."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from graphprism.results import RunResult
 from graphprism.training import Diverged, Run, Task, train, train_lockstep
 from graphprism.training.train import why_not_lockstep
 
-# Networks on graphs in a trial: a tenth of the paper's parameters in half of its layers, which a CPU trains in seconds.
+# Size of graph-level networks in a trial: a tenth of the paper's parameters and half of its layers, for a CPU.
 _BUDGET, _WIDTH, _LAYERS, _BATCH = 50_000, 64, 4, 16
-# Steps that every model should take, and has to: before, all are still learning the mean of the targets.
+# Steps that every model should take, and must take: with fewer, models still learn the mean of the targets.
 _WANTED_STEPS = {"graph": 1200, "node": 200, "link": 200}
 _FEWEST_STEPS = {"graph": 300, "node": 20, "link": 20}
-# Of one fold: more graphs are better than more epochs, but epochs are what the schedule counts.
+# Epochs at least (more graphs are better than more epochs, but learning-rate schedules count epochs), graphs of the
+# timing probe, and graphs for validation at most.
 _FEWEST_EPOCHS, _PROBED, _VALIDATED = 4, 128, 500
-# Steps of a probe that tells a step from what a captured one takes to set up.
+# Steps of the timing probe: enough to separate the time of a step from the setup of CUDA graphs.
 _TIMED = 160
-# Share of the time for the first two seeds of all splits, and seeds at most.
+# Share of the time for the first two seeds of all splits; number of these; most seeds.
 _FIRST_SHARE, _FIRST_ROUNDS, _MOST_ROUNDS = 0.7, 2, 8
 
 Clock = Callable[[], float]
@@ -34,17 +35,17 @@ Clock = Callable[[], float]
 
 @dataclass
 class Trial:
-    """What a race of splits against the plain model gave, by validation score.
+    """Validation scores of the splits and of the plain model.
 
     Attributes:
         run: The plain run of the trial, smaller and shorter than the full one.
         graphs: Graphs for training that were used; None on one graph.
         scores: Validation score at its best epoch by label of the split (None is plain) and seed.
         step_ms: Times of a step by label of the split.
-        seconds: What it took.
-        skipped: Why there was no trial; None where there was.
+        seconds: Time taken.
+        skipped: Why there was no trial; None if there was one.
         ended: Why there were no further seeds.
-        validated: Nodes, graphs or pairs of the validation folds that were looked at.
+        validated: Number of nodes, graphs or pairs in the validation folds of the trial.
     """
 
     run: Run
@@ -57,13 +58,13 @@ class Trial:
     validated: int | None = None
 
     def differences(self, split: str, larger_is_better: bool) -> list[float]:
-        """How much better a split was than the plain model, seed by seed; negative where it was worse."""
+        """Improvement of a split over the plain model, per seed; negative if worse."""
         plain, own = self.scores.get(None, {}), self.scores.get(split, {})
         sign = 1.0 if larger_is_better else -1.0
         return [sign * (own[seed] - plain[seed]) for seed in sorted(own) if seed in plain]
 
     def cost(self, split: str) -> float | None:
-        """Time of a step beside that of the plain model."""
+        """Time of a step relative to the plain model."""
         if not self.step_ms.get(split) or not self.step_ms.get(None):
             return None
         return statistics.median(self.step_ms[split]) / statistics.median(self.step_ms[None])
@@ -79,16 +80,16 @@ def race(
 ) -> Trial:
     """Trains plain and split models in turn, seed by seed, and drops splits that fall behind.
 
-    Where the time is too short for all splits, the last ones are left out: a model that has hardly begun to learn says
-    nothing about the trained one.
+    If the time is too short for all splits, the last ones are skipped: a model after too few steps does not predict
+    the trained one.
 
     Args:
         run: The plain run as it would be trained in full.
-        dataset: Its data; only validation scores are looked at.
-        candidates: The splits, those to try first in front.
-        seconds: What it may take.
+        dataset: Its data; only validation scores are used.
+        candidates: The splits, in order of priority.
+        seconds: Time limit.
         accelerator: As for `train`.
-        clock: What measures the seconds.
+        clock: Clock in seconds.
     """
     begin = clock()
     task, trial = Task.of(dataset), Trial(run)
@@ -105,7 +106,7 @@ def race(
     for first in range(0, _MOST_ROUNDS, plan.at_once):
         seeds = range(first, min(first + plan.at_once, _MOST_ROUNDS))
         for split in alive:
-            # after the first two seeds of all, or the first two models where seeds are trained at once
+            # after the first two seeds of all models, or after two models if seeds are trained in lockstep
             enough = first >= _FIRST_ROUNDS or (plan.at_once > 1 and len(took) >= 2)
             if enough and seconds - (clock() - begin) < took.get(split, took[None]):
                 return _ended(trial, data, "no time for another seed", clock() - begin)
@@ -150,13 +151,13 @@ def _survivors(trial: Trial, alive: list[str | None], larger_is_better: bool, ke
 
 
 def _seeds_at_once(run: Run, dataset: PackedDataset, accelerator: str) -> int:
-    """On a GPU the seeds of a model cost hardly more than one of them."""
+    """Number of seeds trained in lockstep: several on a GPU, where they cost little more than one."""
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     return _MOST_ROUNDS if on_gpu and not why_not_lockstep(run, dataset) else 1
 
 
 def _trained(runs: Sequence[Run], dataset: PackedDataset, accelerator: str) -> list[RunResult | None]:
-    """Runs to their end; None where one diverged."""
+    """Results of the runs; None for runs that diverged."""
     if len(runs) > 1:
         results = train_lockstep(runs, dataset, accelerator=accelerator)
         return [None if each.status == "diverged" else each for each in results]
@@ -174,7 +175,7 @@ class _Plan(NamedTuple):
 
 
 def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, accelerator: str, clock: Clock) -> _Plan:
-    """A run, a part of the data and as many models as fit into the time, by what a few steps take."""
+    """Chooses the run, the part of the data and the number of models that fit the time, from timed steps."""
     on_graphs = dataset.level == "graph"
     small, data, few = replace(run, patience=None), dataset, 3
     if on_graphs:
@@ -190,10 +191,10 @@ def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, acceler
         _trained([replace(small, epochs=epochs, seed=seed) for seed in range(at_once)], data, accelerator)
         return clock() - started
 
-    seconds_of(1)  # loads and builds what is needed once
+    seconds_of(1)  # warm-up
     in_epoch = -(-data.subset("train").numel() // batch) if on_graphs else 1
     set_up = 0.0
-    if at_once > 1:  # capturing takes seconds, a step hardly any: a longer probe tells them apart
+    if at_once > 1:  # CUDA graph capture takes seconds: a longer probe separates it from the steps
         one, many = seconds_of(1), seconds_of(1 + _TIMED // in_epoch)
         step = max(many - one, 1e-3 * many) / (in_epoch * (_TIMED // in_epoch))
         set_up = max(one - in_epoch * step, 0.0)
@@ -203,11 +204,11 @@ def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, acceler
     rounds = 1 if at_once > 1 else _FIRST_ROUNDS
 
     def steps_of(models: int) -> int:
-        """Steps of each where so many models share the time."""
+        """Steps per model if ``models`` models share the time."""
         return int((_FIRST_SHARE * seconds / rounds / models - set_up) / step)
 
     def most(steps: int) -> int:
-        """Models of which each can take so many steps."""
+        """Number of models that can each take ``steps`` steps."""
         return next((each for each in range(models, 0, -1) if steps_of(each) >= min(steps, in_full)), 0)
 
     if most(_FEWEST_STEPS[dataset.level]) < 2:
@@ -224,7 +225,7 @@ def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, acceler
 
 
 def part_of(dataset: PackedDataset, train_graphs: int, val_graphs: int) -> PackedDataset:
-    """The first graphs for training and validation, drawn by a fixed seed; a few stand in for the test."""
+    """A random part of the training and validation folds (fixed seed); the test fold is a small placeholder."""
     generator = torch.Generator().manual_seed(0)
     chosen = []
     for name, count in (("train", train_graphs), ("val", val_graphs), ("test", 8)):

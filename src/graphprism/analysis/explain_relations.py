@@ -1,4 +1,4 @@
-"""What each relation contributes to a model, and what the model loses without it."""
+"""Contribution of each relation to a model, by shares of messages and by ablation."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from graphprism.splitting.check_split import split_names
 
 @dataclass(frozen=True)
 class RelationExplanation:
-    """What `explain` returns; ``str`` of it is a table.
+    """Result of `explain`; ``str`` of it is a table.
 
     Attributes:
-        names: of the R relations, and ``"self-loops"`` after them where there are some: an edge of a node to itself is
-            in a relation (a tie of an ordering) but brings nothing of other nodes, so that it is counted apart.
-        num_edges: of each, in the graph; a layer may add self-loops of its own.
+        names: names of the R relations, then ``"self-loops"`` if there are any: self-loops belong to a relation (ties
+            of `by_order`), but carry no message from other nodes, so that they are counted separately.
+        num_edges: number of edges of each in the graph; a layer may add self-loops of its own.
         layers: names of the layers with relations, in the order of their calls.
-        shares: a row for each layer, with the share of each in what the nodes receive; a row sums to 1 unless
+        shares: a row for each layer, with the share of each in the received messages; a row sums to 1 unless
             nothing is received.
-        removed: what changes without the edges of each, of those in the graph.
-        merged: what changes where they get the mean of all relations.
-        is_score: whether changes are losses of a score; else they are relative to the length of the output.
+        removed: change of the output without the edges of each (of those in the graph).
+        merged: change of the output if these edges use the mean over all relations.
+        is_score: whether changes are losses of a score; else they are relative to the norm of the output.
     """
 
     names: tuple[str, ...]
@@ -61,11 +61,11 @@ class RelationExplanation:
             )
             for line in (heads, *lines)
         ]
-        what = "loss of score" if self.is_score else "change of the output, relative to its length,"
+        what = "loss of score" if self.is_score else "relative change of the output"
         notes = [
-            "columns of layers: share of the relation in what the nodes receive there, self-loops apart",
+            "layer columns: share of the relation in the received messages; self-loops have their own row",
             f"removed: {what} without the edges of the relation",
-            "merged: the same with the mean of all relations for them",
+            "merged: the same with the mean of all relations' messages on these edges",
         ]
         return "\n".join([*rows, *notes])
 
@@ -78,21 +78,21 @@ def explain(
     forward: Callable[[Any, Any], Any] | None = None,
     names: Sequence[str] | None = None,
 ) -> RelationExplanation:
-    r"""Shares of the relations in every layer, and what each is worth by ablation, in evaluation mode.
+    r"""Share of each relation in every layer, and its ablation, in evaluation mode.
 
     The share of relation :math:`r` in a layer is :math:`\|\mathbf{M}_r\| / \sum_s \|\mathbf{M}_s\|` with Frobenius
     norms, where row :math:`i` of :math:`\mathbf{M}_r` sums the messages that node :math:`i` receives in :math:`r`
-    from others. Self-loops, whichever relation they are in, are a row of their own; what else a layer adds of the node
-    itself counts for none. Ablation runs the model again, once without the edges of a relation
-    (degrees are those of the rest) and once with the mean of all relations' messages for them: what its own weights are
-    worth. It measures :math:`\|\mathbf{Y} - \mathbf{Y}'\| / \|\mathbf{Y}\|` of the outputs, or how much a score falls.
+    from other nodes. Self-loops of all relations are a separate row; a layer's root weight is not counted. Ablation
+    calls the model twice more per relation: without its edges (and with the degrees of the remaining graph), and with
+    the mean of all relations' messages on its edges, which measures the value of its own weights. It reports
+    :math:`\|\mathbf{Y} - \mathbf{Y}'\| / \|\mathbf{Y}\|` of the outputs, or the decrease of a score.
 
     Args:
         model: with layers of `graphprism.nn` that have several relations.
         data: a graph or a batch with ``edge_type`` (E,).
         score: a function of the output, larger for a better one, such as an accuracy.
-        forward: ``forward(model, data)`` calls the model; by default it gets the attributes that it asks for by name.
-        names: of the relations; by default those of the split, up, down and tie for one by order, else numbers.
+        forward: ``forward(model, data)`` calls the model; by default its arguments are attributes of ``data`` by name.
+        names: names of the relations; by default those of the split (up, down and tie for `by_order`), else numbers.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -105,9 +105,9 @@ def explain(
         up            2        75 %    0.949   0.422
         down          2        25 %    0.316   0.211
         tie           0         0 %        0       0
-        columns of layers: share of the relation in what the nodes receive there, self-loops apart
-        removed: change of the output, relative to its length, without the edges of the relation
-        merged: the same with the mean of all relations for them
+        layer columns: share of the relation in the received messages; self-loops have their own row
+        removed: relative change of the output without the edges of the relation
+        merged: the same with the mean of all relations' messages on these edges
     """
     check_type("model", model, Module, "a torch.nn.Module")
     for name, function in (("score", score), ("forward", forward)):
@@ -128,7 +128,7 @@ def explain(
     check_range("data.edge_type", types, num_relations)
     names = _names(names, data, num_relations)
     is_loop = data.edge_index[0] == data.edge_index[1]
-    group = torch.where(is_loop, num_relations, types.long())  # relations without self-loops, and these
+    group = torch.where(is_loop, num_relations, types.long())  # relations without self-loops, then self-loops
     with preserved(model), torch.no_grad():
         model.eval()
         called, shares, output = _shares(model, data, forward, layers, num_relations)
@@ -165,7 +165,7 @@ def _names(names: Sequence[str] | None, data: Any, num_relations: int) -> tuple[
 def _shares(
     model: Module, data: Any, forward: Any, layers: dict[str, Module], num_relations: int
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...], Tensor]:
-    """Names and shares of the layers by call, of self-loops last, and the output of the model."""
+    """Names and shares of the layers by call (self-loops last), and the output of the model."""
     called: list[str] = []
     shares: list[tuple[float, ...]] = []
     handles = []
@@ -199,7 +199,7 @@ def _shares(
 
 
 def _received(messages: Tensor, graph: dict[str, Any], relation: int) -> Tensor:
-    """What each node receives from others in one relation, or from itself, (N, ...)."""
+    """Sum of the messages of each node in one relation, or of its self-loops, (N, ...)."""
     here = graph["types"] == relation
     out = messages.new_zeros(graph["size"][1], *messages.shape[1:])
     return out.index_add(0, graph["target"][here], messages[here])

@@ -1,4 +1,4 @@
-"""Conversion: any model with convolutions of PyG, with one weight for each relation."""
+"""Conversion of any model with PyG convolutions to one weight per relation."""
 
 from graphprism.convert.conversion import to_mrs
 from graphprism.convert.mrs_model import MRSModel

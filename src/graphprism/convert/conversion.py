@@ -1,4 +1,4 @@
-"""From a model with convolutions of PyG to one with a weight for each relation."""
+"""`to_mrs`: from a model with PyG convolutions to one with a weight per relation."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def to_mrs(
     budget: str | int | None = None,
     width: int | None = None,
 ) -> MRSModel:
-    """A model with one weight per relation in place of each convolution of PyG, the same function at first.
+    """Converts each convolution of PyG in a model to one weight per relation; initially the same function.
 
     ``GCNConv``, ``SAGEConv``, ``GraphConv`` (mean and sum), ``GATConv`` and ``GINConv`` become the layers of this
     package, with their weights and options. Any other `MessagePassing` gets a copy per relation of the parameters that
     its messages depend on, see `GenericLayer`. CONVERSION.md lists the convolutions of PyG.
 
     Args:
-        model: any module, which is copied; with ``budget`` a function that makes one of a width.
-        split: how edges are put into relations, as for `SplitEdges`.
-        num_relations: R, where the split does not know it.
-        start: ``"shared"`` starts as the given model, with all relations held together; ``"independent"`` draws new
-            weights for each relation, the paper's start, which is another function.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
-        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
-            output channel, which costs hardly any parameters. See `RelationalParameter`.
-        example: arguments of a call of the model, as a tuple or by name. Needed where a convolution waits for the size
-            of its input, or where the input of one without a layer here cannot be guessed.
-        strict: whether a convolution that cannot be converted raises; else it stays as it is.
+        model: any module, which is copied; with ``budget`` a function from a width to a module.
+        split: the split of the edges, as for `SplitEdges`.
+        num_relations: R, if the split does not define it.
+        start: ``"shared"`` starts as the given model, with equal weights in all relations; ``"independent"``, as in the
+            paper, draws new weights for each relation, which is another function.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: difference of a relation from the common weights: ``"full"`` is a matrix, ``"diagonal"`` one factor
+            per output channel, with few parameters. See `RelationalParameter`.
+        example: arguments of a call of the model, as a tuple or by name. Needed if a convolution has lazy parameters,
+            or if the input of a `GenericLayer` cannot be guessed.
+        strict: whether a convolution that cannot be converted raises; else it stays unchanged.
         budget: ``"equal"``: the converted model has at most as many parameters as ``model(width)``; a number: at most
             that many. Its width is the largest that fits; parameters must grow with the width.
         width: the width of the reference for ``budget="equal"``.
@@ -71,7 +71,7 @@ def to_mrs(
     resolved = resolve_split(split)
     count = resolved.num_relations if num_relations is None else num_relations
     if count is None:
-        raise ValueError(f"`num_relations` must be given for a split that does not know it, got None with {resolved!r}")
+        raise ValueError(f"`num_relations` must be given if the split does not define it, got None with {resolved!r}")
     check_positive("num_relations", count)
     if resolved.num_relations is not None and count < resolved.num_relations:
         raise ValueError(f"`num_relations` must be at least {resolved.num_relations} for {resolved!r}, got {count}")
@@ -84,7 +84,7 @@ def to_mrs(
         return _converted(model(size), resolved, count, **options)  # type: ignore[arg-type]
 
     def count_parameters(size: int) -> int:
-        with torch.random.fork_rng(devices=[]):  # the search draws no random numbers
+        with torch.random.fork_rng(devices=[]):  # the search leaves the random state unchanged
             return number_of_parameters(make(size))
 
     check_function(
@@ -101,7 +101,7 @@ def to_mrs(
 
 
 def number_of_parameters(model: torch.nn.Module) -> int:
-    """How many numbers a model learns."""
+    """Number of trainable parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -167,9 +167,9 @@ def _convert(
     if isinstance(conv, RelationalConv):
         raise NotConvertible("it has a weight for each relation already")
     if any(is_lazy(parameter) for parameter in conv.parameters()):
-        raise NotConvertible("it waits for the sizes of its input: give `example`, or call the model once before")
+        raise NotConvertible("it has lazy parameters: give `example`, or call the model once before")
     if any(id(parameter) in shared for parameter in conv.parameters()):
-        raise NotConvertible("it shares parameters with another module, which copies would part")
+        raise NotConvertible("it shares parameters with another module, and copies would not")
     own = own_layer(conv, current.num_relations, start, decay, deviation)
     if own is not None:
         return OwnLayer(own, conv, current).train(conv.training)
@@ -190,7 +190,7 @@ def _convert(
 def _recorded_calls(
     model: torch.nn.Module, example: tuple[Any, ...] | Mapping[str, Any]
 ) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
-    """The arguments that each convolution gets in a call of the model; lazy parameters of ``model`` get their size."""
+    """The arguments of each convolution in a call of the model; initialises lazy parameters of ``model``."""
     scratch = copy.deepcopy(model)
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
     for name, module in scratch.named_modules():
@@ -209,7 +209,7 @@ def _recorded_calls(
 
 
 def _guessed_call(conv: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments for a call of a convolution whose attributes tell the sizes of its input."""
+    """Arguments for a call of a convolution, with sizes from its attributes."""
     edges = torch.tensor([[0, 1, 2, 3, 1, 2], [1, 2, 3, 0, 0, 1]])
     like = next(conv.parameters(), torch.empty(0))
     channels = getattr(conv, "in_channels", None) or getattr(conv, "channels", None)
@@ -235,7 +235,7 @@ def _shared_parameters(model: torch.nn.Module) -> set[int]:
 
 
 def _with_directions(model: torch.nn.Module, current: CurrentSplit) -> torch.nn.Module:
-    """PyG's layer for both directions reverses the edges itself: the relations have to come along."""
+    """Replaces PyG's `DirGNNConv`, which reverses edges itself, by one that also passes the relations."""
     if isinstance(model, DirGNNConv):
         return _Directions(model, current)
     for parent in list(model.modules()):

@@ -1,4 +1,4 @@
-"""The relations of the edges that a converted model is called with, as its convolutions find them."""
+"""The relations of the edges of a call, shared by a converted model with its convolutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphprism.splitting import Split
 
 @dataclass(frozen=True, eq=False)
 class SplitEdgeIndex:
-    """Edges that a model was called with, and their relations, (E,) or (E, R); prepared if they came before.
+    """Edges that a model was called with, and their relations, (E,) or (E, R); prepared from the second call on.
 
     Edges are a tensor (2, E) or PyG's ``adj_t``, a sparse tensor with a row for every receiver, whose relations are in
     the order of its entries.
@@ -40,11 +40,10 @@ def sparse_edges(adj_t: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 class CurrentSplit:
-    """What a converted model shares with its convolutions: how to split, and the edges that are split now.
+    """State that a converted model shares with its convolutions: the split, and the relations of the current call.
 
-    One split is kept from call to call, of each set of edges that a call has. It is found by the tensors that the split
-    has read, as objects with their version, never by their address, which the next batch may have; the tensors are not
-    kept alive.
+    The relations of the last call are cached, for each set of edges. The cache key is the identity and version of the
+    tensors that the split read (weak references, never addresses, which the next batch may reuse).
 
     Args:
         split: from a graph to the relation of each edge.
@@ -65,9 +64,9 @@ class CurrentSplit:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def entry_of(self, key: Any, graph: CalledGraph) -> SplitEdgeIndex:
-        """The edges of a call with their relations, computed unless the last split read the same tensors.
+        """The edges of a call with their relations, cached if the last call had the same tensors.
 
-        Edges that come a second time are prepared for all layers and calls to come.
+        Edges that are seen a second time are prepared for all layers and later calls.
         """
         kept = self._kept.get(key)
         if kept is None or not kept.fits(graph):
@@ -77,20 +76,20 @@ class CurrentSplit:
                 _check_below(types, self.num_relations)
             kept = self._kept[key] = _Kept.of(graph, types)
         elif kept.adj is None:
-            edges = graph.edges().detach()  # another object: the one of the call is not kept alive
+            edges = graph.edges().detach()  # a new object: the caller's tensor is not kept alive
             kept.adj = RelationalAdj(
                 edges, kept.types, num_relations=self.num_relations, num_nodes=graph.size
             ).prepare()
         return SplitEdgeIndex(graph.original, kept.types, kept.adj)
 
     def leave(self, outer: list[SplitEdgeIndex]) -> None:
-        """Ends a call: its edges are not kept alive, but still known to activation checkpoints, which run later."""
+        """Ends a call: drops its edges, except for activation checkpoints, which run in the backward pass."""
         if not torch.compiler.is_compiling():
             self._last = [(_identity(entry.edge_index), entry.edge_type) for entry in self.entries]
         self.entries = outer
 
     def lookup(self, edge_index: object) -> SplitEdgeIndex:
-        """Edges with their relations; raises where they are not those that the model was called with."""
+        """Edges with their relations; raises unless they are edges that the model was called with."""
         for entry in self.entries:
             if entry.edge_index is edge_index:
                 return entry
@@ -100,13 +99,13 @@ class CurrentSplit:
                 return SplitEdgeIndex(edge_index, types)
         raise ValueError(
             "a converted convolution must get the `edge_index` that the model was called with, or `edge_type=` with "
-            "another one, got another one without: relations come from a split of the whole graph, not of what is left "
-            "after dropped edges, pooling or sampling"
+            "another one, got another one without: relations come from a split of the whole graph, not of the edges "
+            "that remain after dropout, pooling or sampling"
         )
 
 
 class CalledGraph:
-    """The graph of a call, for a split: arguments by their name; notes which of them were read.
+    """The graph of a call, for a split: arguments by name; records which of them were read.
 
     Args:
         edge_index: (2, E) edges, or a sparse tensor with a row for every receiver.
@@ -148,7 +147,7 @@ class CalledGraph:
 
 @dataclass(eq=False)
 class _Kept:
-    """A split, with the tensors that it depends on."""
+    """Cached relations, with the tensors that they depend on."""
 
     size: int | tuple[int, int]
     seen: dict[str, Any]
@@ -179,14 +178,14 @@ def _is_same(seen: Any, value: Any) -> bool:
 
 def _check_below(types: Tensor, num_relations: int) -> None:
     if types.numel() and int(types.max()) >= num_relations:
-        raise ValueError(f"the split must give numbers below {num_relations} relations, got {int(types.max())}")
+        raise ValueError(f"the split must give relations below {num_relations}, got {int(types.max())}")
 
 
 def types_at(seen: Tensor, entry: SplitEdgeIndex, num_relations: int) -> Tensor | None:
-    """Relations of the edges that a convolution made of its own, (E',); None where some are not of the graph.
+    """Relations (E',) of edges that a convolution derived from those of the graph; None if some are not of the graph.
 
-    ``seen`` may be the edges themselves, reversed, with self-loops replaced or added, which are in the last relation,
-    or any of them in any order, each pair of nodes with its relation in the graph; a pair in two relations has none.
+    ``seen`` may be the edges themselves, reversed, or with self-loops replaced or added (in the last relation), or any
+    subset in any order: each pair of nodes gets its relation in the graph, unless it has several.
     """
     edges, types = entry.edge_index, entry.edge_type
     if seen is edges:
@@ -210,12 +209,12 @@ def types_at(seen: Tensor, entry: SplitEdgeIndex, num_relations: int) -> Tensor 
 
 
 def _at_pairs(seen: Tensor, edges: Tensor, number: Tensor, loop: int) -> Tensor | None:
-    """The ``number`` (E,) of the edges that join each pair of ``seen``, ``loop`` at self-loops; None if not one."""
+    """The unique ``number`` of the edges of each pair in ``seen``, ``loop`` for self-loops; None if not unique."""
     nodes = int(torch.cat([seen, edges], dim=1).max()) + 1 if seen.numel() else 1
     key = edges[0] * nodes + edges[1]
     by_number = number.argsort(stable=True)
     order = by_number[key[by_number].argsort(stable=True)]
-    key, number = key[order], number[order]  # sorted by pair, then by number: equal ends are equal throughout
+    key, number = key[order], number[order]  # sorted by pair, then by number: unique iff the first equals the last
     wanted, loops = seen[0] * nodes + seen[1], seen[0] == seen[1]
     if key.numel() == 0:
         return torch.full_like(wanted, loop) if bool(loops.all()) else None

@@ -19,7 +19,7 @@ from graphprism.nn.conv.relational_weight import Together, check_start, deviatio
 
 
 class NotConvertible(ValueError):
-    """A convolution that has no multi-relational form; says why."""
+    """A convolution cannot be converted; the message gives the reason."""
 
 
 class GenericLayer(torch.nn.Module):
@@ -30,26 +30,26 @@ class GenericLayer(torch.nn.Module):
 
     where :math:`\psi_{\theta_r}(e)` is the message of the layer with the parameters :math:`\theta_r` on the whole
     graph, so that its softmax and its norms are over all edges, :math:`\bigoplus` and :math:`\phi` are the layer's
-    aggregation and update, done once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` at first. With soft types a
-    message is :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. Attention that a layer puts into its messages is that of the
-    copies, so that it sums to one over a node's edges only while they are equal; `MRSGATConv` has one softmax. A layer
-    that passes messages several times mixes each time.
+    aggregation and update, applied once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` initially. With soft types a
+    message is :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. Each copy computes its own attention, so that attention sums to
+    one over a node's edges only while the copies are equal; `MRSGATConv` has one softmax. If a layer passes messages
+    several times, they are selected by relation each time.
 
-    Time grows with R: every copy makes all messages. With ``return_attention_weights`` a layer returns the attention of
-    each edge's own copy. Modules of the layer that keep statistics in training, such as batch norms, see all copies.
+    Time grows with R: every copy computes all messages. With ``return_attention_weights`` a layer returns the attention
+    of each edge's own copy. Submodules with running statistics, such as batch norms, are updated by all copies.
 
-    `torch.compile` leaves the layer as it is, and with ``fullgraph=True`` refuses it: ``message``, ``propagate`` and
-    ``edge_updater`` are replaced on the layer during a call, and a copy that has made its message is ended by an
-    exception, neither of which can be traced; where the layer adds self-loops, their relations are found by comparing
-    values. `torch.export` takes it where the layer adds no self-loops.
+    `torch.compile` runs the layer eagerly, and raises with ``fullgraph=True``. During a call ``message``, ``propagate``
+    and ``edge_updater`` of the layer are replaced, and an exception ends a copy after its message; neither can be
+    traced. The relations of self-loops that the layer adds are found by comparing values. `torch.export` works if the
+    layer adds no self-loops.
 
     Args:
-        conv: the layer, which is taken over.
+        conv: the layer; owned by this module from now on.
         names: the parameters that messages depend on.
         calls: how often it passes messages.
-        current: where the relations of edges are found.
+        current: source of the relations of edges.
         start: ``"shared"``, or ``"independent"`` to draw new parameters for each relation.
-        decay: :math:`\lambda`, how much stronger deviations are held than the common parameters.
+        decay: :math:`\lambda`, how strongly relations are tied to the common parameters.
         deviation: ``"full"``, or ``"diagonal"`` for one factor for each row of a matrix.
     """
 
@@ -98,17 +98,17 @@ class GenericLayer(torch.nn.Module):
         self.together.adopt(state, f"{prefix}together.", keys)
 
     def reset_parameters(self) -> None:
-        """Draws new parameters; deviations are zero again."""
+        """Draws new parameters; deviations become zero."""
         self.conv.reset_parameters()
         for deviation in self.deviations:
             torch.nn.init.zeros_(deviation)
 
-    # torch.compile cannot follow methods that are replaced during a call, and leaves the layer as it is
+    # torch.compile cannot trace methods that are replaced during a call
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
-        """The layer with its own arguments; ``edge_type`` is the relations of other edges than the model's."""
+        """The layer with its own arguments; ``edge_type`` gives the relations of edges other than the model's."""
         named = {**named_arguments(self.arguments, args), **kwargs}
-        if "edge_type" in self.arguments and edge_type is not None:  # types of the layer's own
+        if "edge_type" in self.arguments and edge_type is not None:  # an argument of the layer itself
             kwargs["edge_type"], edge_type = edge_type, None
         entry = self._entry(named, edge_type)
         if is_sparse_adj(entry[0].edge_index):
@@ -128,8 +128,8 @@ class GenericLayer(torch.nn.Module):
             types = found_types(seen, entry, self.current.num_relations)
             if types is None:
                 raise ValueError(
-                    f"a converted {type(self.conv).__name__} must pass messages along the edges that it gets, with one "
-                    "relation for edges of the same two nodes where it reorders them, got others"
+                    f"a converted {type(self.conv).__name__} must pass messages along the edges that it gets, and if "
+                    "it reorders them, each pair of nodes must have one relation, got others"
                 )
             message = _select([sent.message for sent in each], types, self.conv.node_dim)
             mixed.append(
@@ -180,18 +180,18 @@ def edges_of_call(named: Mapping[str, Any]) -> list[Tensor]:
 
 
 def found_types(seen: Tensor, entries: list[SplitEdgeIndex], num_relations: int) -> Tensor | None:
-    """Relations of the edges that messages are passed along; None where they are not those that the layer got."""
+    """Relations of the edges that messages are passed along; None if these are not the edges that the layer got."""
     for entry in entries:
         if seen is entry.edge_index:
             return entry.edge_type
-    if len(entries) > 1:  # layers for several kinds of nodes number all nodes through, and put edges end to end
+    if len(entries) > 1:  # hetero layers renumber all nodes consecutively and concatenate the edges
         types = torch.cat([entry.edge_type for entry in entries])
         return types if types.size(0) == seen.size(1) else None
     return types_at(seen, entries[0], num_relations)
 
 
 class _Sent(NamedTuple):
-    """A message, the attention that a layer keeps of it, and what it has for each edge before, if any."""
+    """A message, the attention that the layer stores with it, and the output of ``edge_updater``, if any."""
 
     message: Tensor
     alpha: Tensor | None
@@ -199,11 +199,11 @@ class _Sent(NamedTuple):
 
 
 class _Stop(Exception):
-    """Ends a layer where its message is known."""
+    """Aborts a call of a layer once its message is computed."""
 
 
 class _Tap:
-    """Stands for methods of a layer during a call: hands in messages and what precedes them, keeps the next ones."""
+    """Replaces methods of a layer during a call: returns the messages ``sent`` so far, then records the next one."""
 
     def __init__(self, conv: MessagePassing, sent: list[_Sent], stops: bool) -> None:
         self.conv, self.sent, self.stops = conv, sent, stops
@@ -253,7 +253,7 @@ def _run(
                 setattr(conv, name, before[name])
             else:
                 delattr(conv, name)
-        if "_alpha" in before:  # what a layer that was stopped keeps would hold the graph of gradients
+        if "_alpha" in before:  # an aborted call would leave it set, with its autograd graph
             conv._alpha = before["_alpha"]
 
 
@@ -264,8 +264,8 @@ def first_message(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> tuple[_Sent, Tensor]:
-    """The message after those ``sent`` of a layer with other parameters, and the edges that it is passed along."""
-    # an exported layer goes on to the end, which nothing reads: its trace does not survive an exception
+    """The message after those ``sent``, with other parameters of the layer, and its edges."""
+    # `torch.export` cannot trace an exception: there the call runs to the end, and its output is ignored
     tap = _Tap(conv, sent, stops=not torch.compiler.is_compiling())
     with suppress(_Stop):
         _run(conv, tap, parameters, args, kwargs)
@@ -283,7 +283,7 @@ def _with_messages(conv: MessagePassing, sent: list[_Sent], args: tuple[Any, ...
 
 
 def _mixed(each: list[Tensor | None], types: Tensor) -> Tensor | None:
-    """What every edge has beside its message, from the copy of its relation; None unless that is a row per edge."""
+    """Per-edge rows other than messages, each from the copy of its relation; None unless there is a row per edge."""
     known = [part for part in each if part is not None and part.dim() and part.size(0) == types.size(0)]
     return _select(known, types, 0) if len(known) == len(each) else None
 
@@ -304,7 +304,7 @@ def _select(each: list[Tensor], types: Tensor, node_dim: int) -> Tensor:
 
 
 def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int]:
-    """The parameters that messages depend on, by autograd, and how often messages are passed; raises if there are none.
+    """Finds, by autograd, the parameters that messages depend on (raises if none) and counts the message passes.
 
     Args:
         conv: a copy of the layer, which is changed.
@@ -313,7 +313,7 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """
     name = type(conv).__name__
     if any(is_lazy(parameter) for parameter in conv.parameters()):
-        raise NotConvertible("it waits for the sizes of its input: give `example`, or call the model once before")
+        raise NotConvertible("it has lazy parameters: give `example`, or call the model once before")
     if conv._decomposed_layers != 1:
         raise NotConvertible("it is decomposed (`decomposed_layers`)")
     conv.eval()

@@ -1,4 +1,4 @@
-"""The converted model: splits the edges that it is called with, outside of its convolutions."""
+"""The converted model: splits the edges of a call once, before its convolutions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from graphprism.splitting.check_split import check_split
 
 
 class MRSModel(torch.nn.Module):
-    """A model whose convolutions have one weight for each relation, called as it was before; made by `to_mrs`.
+    """A model whose convolutions have one weight per relation, with the same arguments as before; made by `to_mrs`.
 
-    A call finds the edges among its arguments: tensors called ``edge_index`` (or that end so), dictionaries of them by
-    type of edge, sparse tensors of torch called so or ``adj_t``, `Data` or `HeteroData`. They are split once, and the
-    last split is kept as long as the same tensor comes again. Relations may be given: ``model(x, edge_index,
+    A call finds the edges among its arguments: tensors whose names end in ``edge_index``, dictionaries of them by edge
+    type, sparse torch tensors whose names end so or in ``adj_t``, `Data` or `HeteroData`. They are split once, and the
+    result is cached while calls pass the same tensor. Relations may be given: ``model(x, edge_index,
     edge_type=types)``, a dictionary for a dictionary, or ``data.edge_type``. They must be given for a part of a graph,
-    such as a sampled batch: a degree is the degree in the whole graph. If the model itself has an argument
-    ``edge_type``, that one is meant, and the edges are always split here.
+    such as a sampled batch, as orderings need the whole graph. If the model itself has an argument ``edge_type``, the
+    argument goes to the model, and the edges are always split here.
 
     Methods of the model (``model.encode(x, edge_index)``) split as a call does. The senders and receivers of a
-    bipartite graph are compared as nodes of one graph. Two threads must not call one model.
+    bipartite graph are compared as nodes of one graph. A model is not thread-safe.
 
-    The state names the split, and is refused by a model with another one, whose relations mean something else; without
-    its ``_extra_state`` it is taken as it is.
+    The ``state_dict`` contains the split; loading it into a model with another split raises, as relations differ.
+    Without its ``_extra_state`` it loads unchecked.
 
     Attributes:
         model: the model with converted convolutions.
@@ -43,22 +43,22 @@ class MRSModel(torch.nn.Module):
         self.model = model
         self.current = current
         self.training = model.training
-        # a model that is one converted convolution is called as that
+        # a model that is a single converted convolution has the arguments of that convolution
         self._names: tuple[str, ...] = getattr(model, "arguments", None) or argument_names(model.forward)
         self._register_load_state_dict_pre_hook(self._before_load)  # type: ignore[no-untyped-call]
 
     def get_extra_state(self) -> Tensor:
-        """The split in words, as bytes: a state holds tensors alone."""
+        """The text of the split as a byte tensor, as a ``state_dict`` should hold tensors only."""
         return torch.tensor(list(repr(self.current.split).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Refuses the state of a model with another split."""
+        """Raises for the state of a model with another split."""
         saved, own = bytes(state.tolist()).decode(), repr(self.current.split)
-        # a function or a tensor is not known by its words
+        # the repr of a function or a tensor does not identify it
         if saved != own and "<" not in saved + own:
             raise ValueError(
                 f"a state must be of a model with the same split, {own}, got one of {saved}; without its "
-                "`_extra_state` it is taken as it is"
+                "`_extra_state` it loads unchecked"
             )
 
     def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
@@ -72,7 +72,7 @@ class MRSModel(torch.nn.Module):
     def call_signature(self) -> inspect.Signature:
         """The arguments of the model, and ``edge_type``; `graphprism.collapse` and `graphprism.explain` read it."""
         own, kinds = inspect.signature(self.model.forward), inspect.Parameter
-        if hasattr(self.model, "arguments"):  # one converted convolution: nodes and edges are needed, the rest is not
+        if hasattr(self.model, "arguments"):  # one converted convolution: only nodes and edges are required
             needed = [kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in self._names[:2]]
             return own.replace(parameters=[*needed, kinds("edge_type", kinds.KEYWORD_ONLY, default=None)])
         if "edge_type" in own.parameters:
@@ -149,7 +149,7 @@ _Found = tuple[Any, Tensor, int | tuple[int, int], Mapping[str, Any], Tensor | N
 
 
 def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
-    """Every set of edges in a call: key, edges, number of nodes, what a split may read, relations if given."""
+    """Every set of edges in a call: key, edges, number of nodes, arguments for the split, relations if given."""
     tensors = {name: value for name, value in named.items() if is_edge_index(value)}
     by_name = {name: value for name, value in tensors.items() if name.endswith("edge_index")} or tensors
     for name, value in by_name.items():
@@ -235,11 +235,11 @@ def _count(numbers: Tensor) -> int:
 
 
 def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of the arguments of a function that may come without their name, in their order."""
+    """Names of the positional arguments of a function, in order."""
     kinds = inspect.signature(function).parameters.values()
     return tuple(each.name for each in kinds if each.kind is each.POSITIONAL_OR_KEYWORD)
 
 
 def named_arguments(names: tuple[str, ...], args: tuple[Any, ...]) -> dict[str, Any]:
-    """Arguments by name, by their place where a function has no names for them."""
+    """Positional arguments by name, or by position if a function has no names for them."""
     return {names[i] if i < len(names) else f"argument {i}": value for i, value in enumerate(args)}

@@ -1,4 +1,4 @@
-"""Convolutions of PyG that have a layer of this package: its weights and options, and the same call."""
+"""Conversion of PyG convolutions that have a counterpart in this package, with weights, options and call signature."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalParameter
 from graphprism.ops import Coefficients, RelationalAdj
 
-# What a layer of this package takes beside node features and edges.
+# Arguments of the layers of this package besides node features and edges.
 _TAKES = {"edge_weight", "edge_attr"}
 _COPIED = ("in_channels", "out_channels", "heads", "concat", "aggr", "flow")
 
 
 class OwnLayer(torch.nn.Module):
-    """A layer of this package, called as the convolution of PyG that it replaces.
+    """A layer of this package with the call signature of the PyG convolution that it replaces.
 
     Args:
         conv: the layer.
         replaced: the convolution.
-        current: where the relations of edges are found.
+        current: source of the relations of edges.
     """
 
     def __init__(self, conv: torch.nn.Module, replaced: MessagePassing, current: CurrentSplit) -> None:
         super().__init__()
         self.conv, self.current = conv, current
         self.is_reversed = replaced.flow == "target_to_source"
-        # PyG divides by the number of edges where weights are given, too
+        # PyG divides by the number of edges even if weights are given
         self.averages = isinstance(replaced, GraphConv) and replaced.aggr == "mean"
         self.is_mean = getattr(replaced, "aggr", None) == "mean"
         self.arguments = argument_names(replaced.forward)
@@ -49,7 +49,7 @@ class OwnLayer(torch.nn.Module):
         return int(self.conv.num_relations)  # type: ignore[arg-type]
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        """What the layer multiplies messages by; `graphprism.certify` takes it."""
+        """Coefficients of the layer's messages, for `graphprism.certify`."""
         found: Coefficients = self.conv.coefficients(adj)  # type: ignore[operator]
         return found
 
@@ -100,7 +100,7 @@ class OwnLayer(torch.nn.Module):
             )
 
     def _with_attention(self, out: Tensor, attention: tuple[Tensor, Tensor], is_sparse: bool) -> Any:
-        """As PyG's layer returns them: edges as they came, and ``alpha`` in their order."""
+        """Output and attention as PyG's layer returns them: the input edges, and ``alpha`` in their order."""
         edges, alpha = attention
         if is_sparse:
             adj_t = to_torch_coo_tensor(edges.flip(0), alpha, size=out.size(0))
@@ -108,7 +108,7 @@ class OwnLayer(torch.nn.Module):
         return out, (edges.flip(0) if self.is_reversed else edges, alpha)
 
     def _prepared(self, entry: SplitEdgeIndex, x: Any, edge_weight: Tensor | None) -> RelationalAdj | None:
-        """The prepared graph, where there is one and the layer would not have to sort it anew."""
+        """The prepared graph, if there is one that the layer can use without sorting again."""
         ends = (x, x) if isinstance(x, Tensor) else x
         adj = None if torch.compiler.is_compiling() else entry.adj
         if adj is None or adj.size != tuple(end.size(-2) for end in ends):
@@ -127,7 +127,7 @@ class OwnLayer(torch.nn.Module):
 
 
 def check_edges(edge_index: object) -> None:
-    """Raises unless edges come as a tensor (2, E), or a sparse one of torch, which relations belong to."""
+    """Raises unless edges are a tensor (2, E) or a sparse torch tensor."""
     if not is_edge_index(edge_index) and not is_sparse_adj(edge_index):
         raise TypeError(
             "`edge_index` must be an integer tensor (2, E) or a sparse tensor of torch in a converted model, got "
@@ -138,7 +138,7 @@ def check_edges(edge_index: object) -> None:
 def own_layer(
     conv: MessagePassing, num_relations: int, start: str, decay: float, deviation: str
 ) -> torch.nn.Module | None:
-    """The layer of this package with the weights and options of ``conv``; None where there is none."""
+    """The layer of this package with the weights and options of ``conv``; None if there is no counterpart."""
     make = _MAKERS.get(type(conv))
     is_plain = conv._decomposed_layers == 1 and not any(hasattr(part, "parametrizations") for part in conv.modules())
     if make is None or not is_plain:
@@ -228,7 +228,7 @@ def _gin(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
     shared = options["start"] == "shared"
     try:
         layer = MRSGINConv(conv.nn if shared else _fresh(conv.nn), conv.initial_eps, train_eps, **options)
-    except ValueError:  # its network begins with no linear map
+    except ValueError:  # its network does not begin with a linear map
         return None
     first = next(conv.nn.parameters())
     layer.to(first.device, first.dtype)
@@ -257,7 +257,7 @@ _MAKERS: dict[type, Callable[[Any, dict[str, Any]], torch.nn.Module | None]] = {
 
 
 def _filled(layer: torch.nn.Module, like: Tensor, values: dict[str, Tensor | None]) -> torch.nn.Module:
-    """``layer`` with the values of the parameters named; relations that start apart keep the weights drawn for them."""
+    """``layer`` with the given parameter values; with an independent start, relations keep the weights drawn."""
     layer.to(like.device, like.dtype)
     for name, value in values.items():
         if value is None:

@@ -1,4 +1,4 @@
-"""A table from a file: CSV in the forms that people have, and Parquet."""
+"""Tables from CSV files of various dialects, and from Parquet."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from graphprism.io.file_graph import GraphFileError, open_file, read_block
 
 Array = npt.NDArray[Any]
 
-# What stands for a value that is not there.
+# Cells that stand for a missing value.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 _DELIMITERS = ",;\t|"
 _PARQUET = b"PAR1"
 _BLOCK = 1 << 20
-# A cell of a table; texts that are longer are no features, ids or classes.
+# Longest cell; longer texts are no features, ids or classes.
 _LONGEST_CELL = 1 << 17
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
 class Columns(Mapping[str, Array]):
-    """Columns of one length by name: whole numbers, floats with NaN where one is missing, booleans, or text.
+    """Columns of equal length by name: whole numbers, floats (NaN if missing), booleans, or text.
 
-    Text is an array of objects, each a string or None where it is missing.
+    Text is an array of objects, each a string or None if missing.
 
     Args:
         columns: The columns.
-        path: Where they come from, for messages.
+        path: Their file, for error messages.
 
     >>> table = Columns.of_text(["id", "age", "town"], [["a", "3", "Bonn"], ["b", "", "Ulm"]])
     >>> table["age"].tolist(), table["town"].tolist(), len(table.rows)
@@ -56,27 +56,27 @@ class Columns(Mapping[str, Array]):
 
     @classmethod
     def of_text(cls, names: Sequence[str], rows: Sequence[Sequence[str]], path: Path = Path("table")) -> Columns:
-        """Finds the type of every column."""
+        """Infers the type of every column."""
         columns = zip(*rows, strict=True) if rows else ((),) * len(names)
         return cls({name: _typed(column) for name, column in zip(names, columns, strict=True)}, path)
 
     def joined(self, other: Columns) -> Columns:
-        """The rows of both, one table after the other; a column that one of them lacks is missing there.
+        """Concatenates the rows of both tables; a column that one of them lacks has missing values there.
 
-        A column that is text in one of them is text.
+        A column that is text in one table is text in the result.
         """
         names = list(dict.fromkeys([*self, *other]))
         return Columns({name: _joined(self, other, name) for name in names}, other.path)
 
 
 def read_columns(path: Path) -> Columns:
-    r"""Reads a table with a header, or without one where its first row holds numbers alone: columns are then 0, 1, ...
+    r"""Reads a table. A first row of numbers only is not taken as a header: columns are then named 0, 1, ...
 
     CSV may be separated by commas, semicolons, tabs or bars, quoted, and compressed with gzip; numbers may have a
-    decimal comma where no comma separates them. The first bytes of Parquet say what it is.
+    decimal comma unless commas are the separator. Parquet is detected by its first bytes.
 
     Raises:
-        GraphFileError: A `ValueError` of one sentence, with the line where there are lines.
+        GraphFileError: The file cannot be read; a `ValueError` of one sentence, with the line for text files.
         FileNotFoundError: There is no such file.
 
     >>> import tempfile
@@ -127,7 +127,7 @@ def _parse(path: Path, text: str) -> Columns:
     names = [name.strip() or f"column {number}" for number, name in enumerate(rows[0])]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise GraphFileError(path, f"the column {twice!r} must be there once, got {names.count(twice)}", 1)
+        raise GraphFileError(path, f"the column {twice!r} must occur once, got {names.count(twice)}", 1)
     return Columns.of_text(names, rows[1:], path)
 
 
@@ -135,7 +135,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 
 
 def _with_points(rows: list[list[str]]) -> list[list[str]]:
-    """Rows whose columns of numbers with a decimal comma have a point instead, as tables with semicolons have them."""
+    """Replaces decimal commas by points in numeric columns, as in tables separated by semicolons."""
     commas = [
         any(_DECIMAL_COMMA.fullmatch(cell) for cell in column)
         and all(_DECIMAL_COMMA.fullmatch(cell) or _is_number(cell) or cell.lower() in MISSING for cell in column)
@@ -155,7 +155,7 @@ def _is_number(text: str) -> bool:
 
 
 def _typed(column: Sequence[str]) -> Array:
-    """Whole numbers, floats, booleans or text, whichever all cells are; ids such as 007 stay text."""
+    """The narrowest type of all cells: whole numbers, floats, booleans or text; ids such as 007 stay text."""
     cells = np.array([cell.strip() for cell in column], dtype=np.str_)
     if cells.size == 0:
         return np.zeros(0)
@@ -206,7 +206,7 @@ def _of_arrow(path: Path, name: str, column: Any) -> Array:
         return array
     texts = np.array([None if cell is None else _cell(path, name, cell) for cell in column.to_pylist()], dtype=object)
     given = [cell for cell in texts if cell is not None]
-    if given and all(isinstance(cell, bool) for cell in given):  # booleans of which some are missing
+    if given and all(isinstance(cell, bool) for cell in given):  # booleans with missing values
         return np.array([np.nan if cell is None else float(cell) for cell in texts])
     return np.array([None if cell is None else str(cell) for cell in texts], dtype=object)
 
@@ -227,7 +227,7 @@ def _joined(first: Columns, second: Columns, name: str) -> Array:
 
 
 def as_text(column: Array) -> Array:
-    """Every value as text, whole numbers without a point, None where it is missing.
+    """Every value as text, whole numbers without a point, None if missing.
 
     >>> as_text(np.array([1.0, 2.5, np.nan])).tolist(), as_text(np.array([7])).tolist()
     (['1', '2.5', None], ['7'])

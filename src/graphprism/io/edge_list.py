@@ -25,7 +25,7 @@ _EMPTY_CELL = re.compile(rb"[,;][ \t]*(?=[,;\n]|\Z)|^[ \t]*[,;]", re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """Whole lines with cells separated by spaces; comments and names of columns are blank."""
+    """Complete lines with cells separated by spaces; comments and the header are blanked."""
 
     text: bytes
     first_line: int
@@ -54,7 +54,7 @@ def blocks(path: Path) -> Iterator[Block]:
 
 
 def raw_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole lines, which end in LF alone, with the number of their first line."""
+    """Blocks of complete lines, each ending in LF, with the number of their first line."""
     line, rest = 1, b""
     with open_file(path) as file:
         while block := read_block(path, file, _BLOCK_BYTES, line):
@@ -72,12 +72,12 @@ def raw_blocks(path: Path) -> Iterator[tuple[bytes, int]]:
 
 
 def blank_comments(block: bytes) -> bytes:
-    """The block with the lines that start with # or % left empty, so that the numbers of lines stay."""
+    """The block with lines that start with # or % blanked, so that line numbers stay the same."""
     return _COMMENT.sub(b"", block) if b"#" in block or b"%" in block else block
 
 
 def _unix_lines(path: Path, block: bytes, first_line: int) -> bytes:
-    """The block without the CR of CRLF; a CR elsewhere may end a line or not, and deleting it would join numbers."""
+    """The block with LF for CRLF; raises for a CR elsewhere, which is ambiguous, and deleting it would join numbers."""
     if b"\r" not in block:
         return block
     block = block.replace(b"\r\n", b"\n")
@@ -88,10 +88,10 @@ def _unix_lines(path: Path, block: bytes, first_line: int) -> bytes:
 
 
 def _warn_if_cut(path: Path, file: BinaryIO, line: int) -> None:
-    # Small files are often written by hand and end without a line break; large ones come from programs.
+    # Only for large files: small ones are often written by hand and end without a line break.
     if file.tell() > _BLOCK_BYTES:
         warnings.warn(
-            f"{path}, line {line}: the last line does not end in a line break; if the file was cut off, it is wrong",
+            f"{path}, line {line}: the last line does not end in a line break; the file may be truncated",
             stacklevel=2,
         )
 
@@ -102,7 +102,7 @@ def _check_no_empty_cell(path: Path, block: bytes, first_line: int) -> None:
 
 
 def _blank_header(text: bytes) -> bytes:
-    """Leaves the first line that is not empty blank if neither of its first two cells looks like a number."""
+    """Blanks the first nonempty line if neither of its first two cells looks like a number."""
     start = len(text) - len(text.lstrip())
     end = text.find(b"\n", start)
     line = text[start : len(text) if end < 0 else end]
@@ -126,7 +126,7 @@ def _cells_per_line(text: bytes) -> npt.NDArray[np.int64]:
     separators = codes[separator]
     regular = codes.size and not separator[0] and separator[-1] and not (separator[1:] & separator[:-1]).any()
     newlines = np.flatnonzero(separators == 10)
-    if regular:  # cells and separators alternate: the cells of a line are its separators
+    if regular:  # cells and separators alternate: a line has as many cells as separators
         return np.diff(newlines, prepend=-1)
     starts = ~separator
     starts[1:] &= separator[:-1]
@@ -165,7 +165,7 @@ def _third_column(cells: Sequence[str] | None) -> tuple[bool, str]:
 
 
 def read_named_edges(path: Path) -> FileGraph:
-    """Reads an edge list of names, and numbers nodes in the order in which they appear."""
+    """Reads an edge list of names, and numbers nodes in the order of appearance."""
     numbers: dict[str, int] = {}
     ends: list[int] = []
     weights: list[float] = []
@@ -195,7 +195,7 @@ def read_named_edges(path: Path) -> FileGraph:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Number and cells of each line that holds any; a tab, a comma or a semicolon separates, else blanks do."""
+    """Line number and cells of each nonempty line; separated by tab, comma or semicolon, else by blanks."""
     separator: str | None = None
     for block, first_line in raw_blocks(path):
         for line, raw in enumerate(blank_comments(block).split(b"\n"), start=first_line):
@@ -211,7 +211,7 @@ def _named_cells(path: Path, line: int, text: str, separator: str) -> list[str]:
         return text.split()
     try:
         return next(csv.reader([text], delimiter=separator))
-    except csv.Error as error:  # a cell of more than 128 KB, which an open quote makes of many lines
+    except csv.Error as error:  # a cell of more than 128 KB, e.g. after an unclosed quote
         raise GraphFileError(path, f"the line must hold cells ({error})", line) from None
 
 
@@ -233,7 +233,7 @@ def _check_row(path: Path, line: int, cells: list[str], columns: int) -> None:
 
 def _weight(path: Path, line: int, cell: str) -> float:
     try:
-        value = float(cell.replace("_", "x"))  # Python reads 1_0 as 10, no other program does
+        value = float(cell.replace("_", "x"))  # reject 1_0, which only Python reads as 10
     except ValueError:
         raise GraphFileError(path, f"{cell[:40]!r} must be a number to be a weight", line) from None
     if value - value != 0:
@@ -243,15 +243,15 @@ def _weight(path: Path, line: int, cell: str) -> float:
 
 _Numbers = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
-# Edges keep a node number in 32 bits while a file is read.
+# Node numbers are stored in 32 bits while a file is read.
 _LARGEST_ID = 2**31 - 1
 _LARGEST_INTEGER = 2**63 - 1
-# A table with a row for every number up to the largest one must not dwarf the file that it comes from.
+# Most unused node numbers: a table of all nodes must not be much larger than the file.
 _SPARE_NODES = 10_000_000
 
 
 def has_names(path: Path) -> bool:
-    """Whether the first edge has a node that is no number; a first line of two names may be names of columns."""
+    """Whether the first edge has a node that is no number; a first line of two names may be a header."""
     first = [cells for _, (_, cells) in zip(range(2), _rows(path), strict=False)]
     return bool(first) and not all(_is_number(cell) for cell in first[-1][:2])
 
@@ -267,12 +267,10 @@ def _is_number(cell: str) -> bool:
 def read_edge_list(path: Path, *, labels: bool | None = False) -> FileGraph:
     """Reads an edge list: ``source target [weight]`` on each line, separated by spaces, tabs, commas or semicolons.
 
-    With a line of column names the third column is a weight only if it is called so (weight, w, value, ...).
-
-    Lines that are empty or start with # or % are skipped, and so is a first line of column names. Nodes are whole
-    numbers from 0 and keep their number, so that there are as many nodes as the largest one plus 1. With ``labels``
-    every node is a name, and nodes are numbered in the order in which they appear; None asks `has_names`. The file is
-    read in blocks of 16 MB.
+    Lines that are empty or start with # or % are skipped, and so is a header, under which the third column is a weight
+    only if it is called so (weight, w, value, ...). Nodes are whole numbers from 0 and keep their number, so that the
+    number of nodes is the largest one plus 1. With ``labels`` every node is a name, and nodes are numbered in the order
+    of appearance; None decides by `has_names`. The file is read in blocks of 16 MB.
     """
     if has_names(path) if labels is None else labels:
         return read_named_edges(path)
@@ -307,16 +305,16 @@ def _ends_alone(block: Block) -> Block:
 
 
 def _numbers(path: Path, block: Block) -> _Numbers:
-    """The table of a block, (lines, columns); `blocks` has counted the columns of every line."""
+    """The table of a block, (lines, columns); `blocks` has checked the columns of every line."""
     plain = not block.text.translate(None, b"0123456789 \n")
     flat = _parsed(path, block, np.int64 if plain else np.float64)
-    # numpy gives the largest number for all that are larger, which a weight may be.
+    # numpy saturates integers at the largest one, which a weight may exceed: parse as floats then
     return _parsed(path, block, np.float64) if plain and flat.max(initial=0) == _LARGEST_INTEGER else flat
 
 
 def _parsed(path: Path, block: Block, dtype: type[Any]) -> _Numbers:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # what numpy has for text that is not a number
+        warnings.simplefilter("error", DeprecationWarning)  # numpy's reaction to text that is no number
         try:
             flat: _Numbers = np.fromstring(block.text, dtype, sep=" ")
         except (DeprecationWarning, ValueError):

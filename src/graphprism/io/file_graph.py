@@ -1,4 +1,4 @@
-"""A graph as a file holds it."""
+"""The graph of a file, its errors, and opening of plain and gzip files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphprism._files import Gunzip
 
 @dataclass(frozen=True, eq=False)
 class FileGraph:
-    """One graph, or several as one batch; what the file does not hold is None.
+    """One graph, or several as one batch; fields that the file lacks are None.
 
     Shapes: ``edge_index`` (2, E), ``x`` (N, F), ``edge_attr`` (E, D), ``edge_weight`` and ``edge_type`` (E,),
     ``batch`` (N,)
@@ -28,11 +28,11 @@ class FileGraph:
         x: Features of the nodes.
         edge_attr: Features of the edges.
         edge_weight: Weight of each edge.
-        edge_type: Relation of each edge, where the file is one that `graphprism split` wrote.
-        note: How the third column of an edge list was read; empty if there is none.
-        batch: Number of the graph of each node, where the file holds several.
-        labels: Name of each node in the file, where nodes are not numbered there.
+        edge_type: Relation of each edge, for files that `graphprism split` wrote.
+        batch: Index of the graph of each node, if the file holds several.
+        labels: Name of each node in the file, if nodes are not numbers there.
         name: Name of the graph.
+        note: How the third column of an edge list was read; empty if there is none.
     """
 
     edge_index: Tensor
@@ -48,7 +48,7 @@ class FileGraph:
 
 
 class GraphFileError(ValueError):
-    """A file cannot be read as a graph; the message is one sentence with the file and, where known, the line."""
+    """A file cannot be read as a graph; the message is one sentence with the file and, if known, the line."""
 
     def __init__(self, path: Path, problem: str, line: int | None = None) -> None:
         where = f"{path}, line {line}" if line is not None else str(path)
@@ -61,7 +61,7 @@ _GZIP = b"\x1f\x8b"
 
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens ``path`` for reading bytes, through gzip if its first bytes say so."""
+    """Opens ``path`` for reading bytes; decompresses gzip, detected by its first bytes."""
     if path.is_dir():
         raise GraphFileError(path, "is a folder, not a file")
     if not path.exists():
@@ -77,7 +77,7 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_block(path: Path, file: BinaryIO, size: int, lines_so_far: int) -> bytes:
-    """Up to ``size`` bytes, or the error of a damaged archive with the last line that could be read."""
+    """Reads up to ``size`` bytes; the error for a damaged archive names the last readable line."""
     with _sentences(path, lines_so_far):
         return file.read(size)
 

@@ -1,4 +1,4 @@
-"""GraphML, read without ever expanding an entity."""
+"""Reader of GraphML, safe against entity expansion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_
 _NUMBERS = {"int", "long", "float", "double", "boolean"}
 _WORDS = {"true": 1.0, "false": 0.0}
 _LONGEST_NUMBER = 1000
-# Elements within elements; graphs within nodes, the deepest GraphML has, are not read.
+# Deepest nesting of elements; nested graphs, which need more, are not supported.
 _DEEPEST = 100
 
 
@@ -29,10 +29,10 @@ class _Key(NamedTuple):
 
 
 class GraphMLHandler:
-    """Collects nodes, edges and the data on them from the calls of an XML parser."""
+    """SAX-style handler that collects nodes, edges and their attributes."""
 
     class Problem(Exception):
-        """The file is XML but not a graph that can be read."""
+        """The file is XML but not a supported graph."""
 
     _NESTED: ClassVar[dict[str, str]] = {
         "hyperedge": "edges of more than two ends are not read",
@@ -99,7 +99,7 @@ class GraphMLHandler:
         return found
 
     def table(self, kind: str, path: Path) -> Columns:
-        """All attributes of nodes or edges, texts as well, with holes where one is missing; ids and ends come first."""
+        """All attributes of nodes or edges, including text, with missing values; ids and ends come first."""
         rows = len(self.numbers) if kind == "node" else len(self.undirected)
         names = np.array([*self.numbers], dtype=object)
         ends = np.array(self.ends, dtype=np.int64).reshape(-1, 2)
@@ -141,7 +141,7 @@ class GraphMLHandler:
     def _start_node(self, attributes: dict[str, str]) -> None:
         name = self._required(attributes, "id")
         if name in self.numbers:
-            raise self.Problem(f"node {name[:40]!r} comes twice")
+            raise self.Problem(f"node {name[:40]!r} occurs twice")
         self.numbers[name] = len(self.numbers)
 
     def _start_edge(self, attributes: dict[str, str]) -> None:
@@ -168,9 +168,9 @@ _BLOCK_BYTES = 1 << 20
 def read_graphml(path: Path) -> FileGraph:
     """Reads a GraphML file with one graph, nodes numbered in the order of the file.
 
-    An undirected edge becomes one edge each way. Numbers and truth values on nodes become the columns of ``x`` and
-    those on edges the columns of ``edge_attr``, where every node or edge has them; an edge attribute called
-    ``weight`` is ``edge_weight``. Document types and entities are refused: a few bytes of them can fill any memory.
+    An undirected edge becomes two edges. Numeric and boolean attributes that every node has become the columns of
+    ``x``, those that every edge has the columns of ``edge_attr``; the edge attribute ``weight`` becomes
+    ``edge_weight``. Document types and entities are rejected, as entity expansion can exhaust memory.
     """
     handler = _parsed(path)
     if not handler.numbers:
@@ -190,7 +190,7 @@ def read_graphml(path: Path) -> FileGraph:
 
 
 def read_graphml_columns(path: Path) -> tuple[Columns, Columns, bool]:
-    """The nodes and the edges of a GraphML file as tables, with texts, and whether all edges go one way."""
+    """The nodes and the edges of a GraphML file as tables, including text, and whether all edges are directed."""
     handler = _parsed(path)
     if not handler.numbers:
         raise GraphFileError(path, "holds no nodes")
@@ -230,7 +230,7 @@ def _refuse_doctype(*_: object) -> None:
     raise _Refused("document types and entities are not read, for safety; remove the <!DOCTYPE ...>")
 
 
-# Those that the parser knows itself; for others it takes a table of 256 characters from Python.
+# Encodings built into the parser; for others it needs a table of 256 characters.
 _OWN_ENCODINGS = {"UTF-8", "UTF-16", "ISO-8859-1", "US-ASCII"}
 
 

@@ -1,4 +1,4 @@
-"""The packed form: arrays of one graph or of many, in one .npz file."""
+"""Reader of the packed format: arrays of one or many graphs in one .npz file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _KEYS = ("about", "edge_index", "x", "edge_attr", "num_nodes", "num_edges")
 
 
 def read_packed(path: Path) -> FileGraph:
-    """Reads a packed ``.npz`` file as one batch; nothing in it is executed.
+    """Reads a packed ``.npz`` file as one batch, without pickle.
 
-    Arrays: ``edge_index`` (2, E), numbered within each graph; ``x`` (N, F); ``edge_attr`` (E, D) where there is any;
-    ``num_nodes`` and ``num_edges`` (G,), the sizes of the graphs, absent where there is one graph; ``about``, JSON with
-    the ``name``.
+    Arrays: ``edge_index`` (2, E), numbered within each graph; ``x`` (N, F); optionally ``edge_attr`` (E, D);
+    ``num_nodes`` and ``num_edges`` (G,), the sizes of the graphs, absent for a single graph; ``about``, JSON with the
+    ``name``.
     """
     try:
         arrays = open_arrays(path, _KEYS)
@@ -53,6 +53,6 @@ def _rows(arrays: Arrays, key: str, rows: int) -> Tensor | None:
 def _name(about: str) -> str:
     try:
         fields = json.loads(about)
-    except (ValueError, RecursionError):  # text that is nested too deeply
+    except (ValueError, RecursionError):  # JSON that is nested too deeply
         return ""
     return str(fields.get("name", "")) if isinstance(fields, dict) else ""

@@ -1,4 +1,4 @@
-"""A graph from a file, whatever its format."""
+"""Reads a graph from a file of any supported format."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_graph(path: str | os.PathLike[str], *, labels: bool | None = False, undirected: bool = False) -> FileGraph:
-    r"""Reads an edge list, GraphML or a packed ``.npz``: the first bytes say which. The first two may be gz.
+    r"""Reads an edge list, GraphML or a packed ``.npz``, detected by the first bytes. The first two may be gzipped.
 
-    The third column of an edge list is the weight of edges; under a line of column names only if it is called so
-    (weight, w, value, ...), else it is ignored. ``note`` says which.
+    The third column of an edge list is the edge weight; under a header only if it is called so (weight, w, value, ...),
+    else it is ignored. ``note`` says which.
 
-    Reads Parquet that `graphprism split` wrote as well, with ``edge_type``, and compares it with its checksums.
+    Also reads Parquet that `graphprism split` wrote, with ``edge_type``, and verifies its checksums.
 
     Args:
         path: The file.
-        labels: Take the nodes of an edge list as names, and number them in the order in which they appear. None does so
-            where the first edge of the file has a node that is no number.
-        undirected: Add every edge the other way round, too (loops stay single), for files that name an edge once.
+        labels: Treat the nodes of an edge list as names, and number them in the order of appearance. None does so if
+            the first edge of the file has a node that is no number.
+        undirected: Add the reverse of every edge (loops are not duplicated), for files that list an edge once.
 
     Raises:
-        GraphFileError: A `ValueError` of one sentence, with the line where there are lines.
+        GraphFileError: The file cannot be read; a `ValueError` of one sentence, with the line for text files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def read_graph(path: str | os.PathLike[str], *, labels: bool | None = False, und
     try:
         return _read(file, labels, undirected)
     except MemoryError:
-        raise GraphFileError(file, "must fit into memory, got a graph that needs more than there is") from None
+        raise GraphFileError(file, "must fit into memory, got a larger graph") from None
 
 
 def _read(file: Path, labels: bool | None, undirected: bool) -> FileGraph:

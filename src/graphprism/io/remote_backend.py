@@ -1,4 +1,4 @@
-"""Edges that `graphprism split` wrote as PyG's remote backend: a graph store with an edge type per relation."""
+"""PyG's remote backend for files of `graphprism split`: a graph store with an edge type per relation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NODE = "node"
 
 
 class RelationStore(GraphStore):
-    """Relations of a split as edge types ``("node", NAME, "node")``, read from the file when they are asked for.
+    """Relations of a split as edge types ``("node", NAME, "node")``, read lazily from the file.
 
-    Other layouts than COO are there once they were put, as ``csc(store=True)`` does.
+    Layouts other than COO are available once they were put, as ``csc(store=True)`` does.
 
     Args:
         edges: The split.
@@ -35,7 +35,7 @@ class RelationStore(GraphStore):
         self._put: dict[Any, tuple[Tensor, Tensor]] = {}
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
-        """An attribute for every relation as COO, and for what was put."""
+        """An attribute for every relation in COO, and for every layout that was put."""
         size = (self.edges.num_nodes, self.edges.num_nodes)
         there = [EdgeAttr(edge_type, "coo", size=size) for edge_type in self.edge_types]
         return there + [EdgeAttr(edge_type, layout, size=size) for edge_type, layout in self._put]
@@ -49,7 +49,7 @@ class RelationStore(GraphStore):
         return source, target
 
     def _put_edge_index(self, edge_index: tuple[Tensor, Tensor], edge_attr: EdgeAttr) -> bool:
-        if edge_attr.layout == EdgeLayout.COO:  # the file has those
+        if edge_attr.layout == EdgeLayout.COO:  # already in the file
             return False
         self._put[tuple(edge_attr.edge_type), edge_attr.layout] = edge_index
         return True
@@ -62,7 +62,7 @@ class RelationStore(GraphStore):
 
 
 class ArrayFeatures(FeatureStore):
-    """Features of nodes in arrays, which may be mapped from files: only the rows that are asked for are read."""
+    """Node features in arrays, which may be memory-mapped: only the requested rows are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class ArrayFeatures(FeatureStore):
 
     def _put_tensor(self, tensor: Any, attr: TensorAttr) -> bool:
         if attr.index is not None and not (isinstance(attr.index, slice) and attr.index == slice(None)):
-            return False  # rows of an array that is not ours to change
+            return False  # arrays are read-only
         self._arrays[attr.group_name, attr.attr_name] = tensor
         return True
 
@@ -86,7 +86,7 @@ class ArrayFeatures(FeatureStore):
         if isinstance(array, Tensor):
             return array[index]
         rows = array[index.numpy() if isinstance(index, Tensor) else index]
-        return torch.from_numpy(np.array(rows))  # a copy: torch does not take what it cannot write to
+        return torch.from_numpy(np.array(rows))  # a copy: torch warns about read-only arrays
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
         array = self._arrays.get((attr.group_name, attr.attr_name))
@@ -99,16 +99,16 @@ class ArrayFeatures(FeatureStore):
 def remote_backend(
     path: str | os.PathLike[str], **features: Tensor | np.ndarray[Any, Any] | str | os.PathLike[str]
 ) -> tuple[ArrayFeatures, RelationStore]:
-    """The pair that PyG's loaders take in place of ``data``, for a file that `graphprism split` wrote.
+    """The pair (feature store, graph store) for PyG's loaders, for a file that `graphprism split` wrote.
 
-    Relations are edge types of one type of nodes, ``"node"``; a sampler has to give a ``HeteroSamplerOutput``.
+    Relations are edge types of one node type, ``"node"``; a sampler must return a ``HeteroSamplerOutput``.
 
     Args:
         path: The file.
-        **features: Arrays with a row per node, such as ``x``, or the paths of ``.npy`` files, which are mapped.
+        **features: Arrays with a row per node, such as ``x``, or paths of ``.npy`` files, which are memory-mapped.
 
     Raises:
-        EdgeFileError: The file is cut off, damaged or of another kind.
+        EdgeFileError: The file is truncated, damaged or of another format.
         ValueError: An array has another number of rows than there are nodes.
     """
     edges, store = open_split(path), ArrayFeatures()
@@ -116,7 +116,7 @@ def remote_backend(
         array = given
         if isinstance(given, str | os.PathLike):
             array = np.load(given, mmap_mode="r", allow_pickle=False)
-        assert isinstance(array, Tensor | np.ndarray)  # a path has become an array
+        assert isinstance(array, Tensor | np.ndarray)  # paths were replaced by arrays above
         if array.shape[0] != edges.num_nodes:
             raise ValueError(f"`{name}` must have a row for each of {edges.num_nodes} nodes, got {array.shape[0]}")
         store.put_tensor(array, group_name=NODE, attr_name=name, index=None)

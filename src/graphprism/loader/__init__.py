@@ -1,4 +1,4 @@
-"""Graphs that are larger than a step: samplers and loaders that carry relations, and inference layer by layer."""
+"""Mini-batches of large graphs: samplers and loaders that keep relations, and layer-wise inference."""
 
 from graphprism.loader.cluster_loader import ClusterLoader, partition
 from graphprism.loader.cugraph import merge_relations, put_relations, with_edge_type

@@ -17,9 +17,9 @@ from graphprism.loader.neighbor_sampler import Adjacency, NeighborSampler
 
 
 def partition(edge_index: Tensor, num_nodes: int, num_parts: int, *, seed: int = 0) -> Tensor:
-    """The part of every node: parts of nearly equal size with few edges between them, found by METIS.
+    """Partition by METIS: the part of every node, with parts of nearly equal size and few edges between them.
 
-    Needs pymetis, which the extra ``full`` installs. Directions, self-loops and repeats of edges do not count.
+    Needs pymetis, which the extra ``full`` installs. Directions, self-loops and repeated edges do not count.
 
     Shapes: ``edge_index`` (2, E) -> (N,) integers in [0, ``num_parts``)
     """
@@ -33,7 +33,7 @@ def partition(edge_index: Tensor, num_nodes: int, num_parts: int, *, seed: int =
     edges = edge_index.long().cpu()
     edges = edges[:, edges[0] != edges[1]]
     edges = coalesce(torch.cat([edges, edges.flip(0)], dim=1), num_nodes=num_nodes)
-    if num_parts == 1 or not edges.size(1):  # METIS divides by the number of parts, and by that of edges
+    if num_parts == 1 or not edges.size(1):  # METIS would divide by zero
         return torch.arange(num_nodes) % num_parts
     adjacency = Adjacency.build(edges[0], edges[1], num_nodes)
     graph = pymetis.CSRAdjacency(adjacency.ptr.numpy(), adjacency.other.numpy())
@@ -42,19 +42,19 @@ def partition(edge_index: Tensor, num_nodes: int, num_parts: int, *, seed: int =
 
 
 class ClusterLoader(torch.utils.data.DataLoader[Data]):
-    """Batches of some clusters each, with all edges between the nodes of a batch and their relations (Cluster-GCN).
+    """Batches of several clusters, with all edges between their nodes and the relations of these (Cluster-GCN).
 
-    Every node is in one cluster, so that a pass over the clusters sees every node once; edges between clusters that
-    are not in one batch are left out. ``edge_type`` and ``edge_weight`` are those of the whole graph.
+    Every node is in one cluster, so that an epoch visits every node once; edges between clusters of different batches
+    are dropped. ``edge_type`` and ``edge_weight`` are those of the whole graph.
 
     Args:
         data: a ``Data``; apply `SplitEdges`, and `RelationalNorm` for GCN, to it before.
         num_parts: number of clusters.
         parts: (N,) the cluster of every node; METIS finds them by default.
-        batch_size: clusters of a batch, those of all processes together.
-        shuffle: whether their order follows from ``seed`` and the epoch.
-        seed: of METIS and the permutations.
-        rank: this process.
+        batch_size: clusters per batch, over all processes.
+        shuffle: whether to permute the clusters, as a function of ``seed`` and the epoch.
+        seed: seed of METIS and the permutations.
+        rank: rank of this process.
         ranks: number of processes.
         kwargs: of PyTorch's ``DataLoader``, such as ``num_workers``.
 
@@ -98,7 +98,7 @@ class ClusterLoader(torch.utils.data.DataLoader[Data]):
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch of the next pass, which decides its order; passes count on from there."""
+        """Sets the epoch of the next pass, which seeds its permutation; later passes increment it."""
         self.next_epoch = epoch
 
     def __iter__(self) -> Any:
@@ -107,7 +107,7 @@ class ClusterLoader(torch.utils.data.DataLoader[Data]):
         return super().__iter__()
 
     def collate(self, clusters: list[int]) -> Data:
-        """The subgraph of some clusters."""
+        """The subgraph of the given clusters."""
         chosen = torch.tensor(clusters, dtype=torch.long)
         count = self.clusters.degree(chosen)
         nodes = [self.clusters.other[self.clusters.ptr[each] : self.clusters.ptr[each + 1]] for each in clusters]
@@ -117,6 +117,6 @@ class ClusterLoader(torch.utils.data.DataLoader[Data]):
 
     @property
     def kept_edges(self) -> float:
-        """Share of edges inside clusters: those that batches of one cluster have."""
+        """Share of edges within clusters: the edges kept by batches of one cluster."""
         source, target = self.parts.to(self._nodes.data.edge_index.device)[self._nodes.data.edge_index]
         return float((source == target).double().mean()) if source.numel() else 1.0

@@ -1,18 +1,18 @@
-"""Random numbers that are a function of counters: no state, so every process and every order gives the same."""
+"""Counter-based random numbers: stateless, so that results do not depend on processes or their order."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-# The steps of SplitMix64 (Steele, Lea, Flood 2014), whose output function passes the usual batteries of tests.
+# The constants of SplitMix64 (Steele, Lea, Flood 2014), whose output passes the usual statistical test suites.
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _BITS = 0xFFFFFFFFFFFFFFFF
 
 
 def mixed_key(*words: int) -> int:
-    """A key of 64 bits, as a signed number, out of whole numbers; their order counts.
+    """A 64-bit hash of whole numbers, as a signed integer; it depends on their order.
 
     >>> mixed_key(0, 1) == mixed_key(1, 0)
     False
@@ -27,7 +27,7 @@ def mixed_key(*words: int) -> int:
 
 
 def mix(key: int | Tensor, word: Tensor) -> Tensor:
-    """`mixed_key` one word further, for many words at once: keys and words int64 -> int64 of all 64 bits."""
+    """Adds one word to a `mixed_key`, vectorised: int64 keys and words -> int64 hashes."""
     mixed = (word ^ key) + _signed(_GOLDEN)
     for shift, factor in ((30, _FIRST), (27, _SECOND)):
         mixed ^= _shifted(mixed, shift)
@@ -38,7 +38,7 @@ def mix(key: int | Tensor, word: Tensor) -> Tensor:
 def below(bits: Tensor, bound: int | Tensor) -> Tensor:
     r"""Whole numbers in [0, ``bound``) from random bits: :math:`\lfloor u b / 2^{32} \rfloor`, u the upper 32 bits.
 
-    The chance of a number is off by less than :math:`b / 2^{32}` of itself; ``bound`` must be below :math:`2^{31}`.
+    The relative bias of a probability is below :math:`b / 2^{32}`; ``bound`` must be below :math:`2^{31}`.
 
     >>> bits = mix(mixed_key(7), torch.arange(10_000))
     >>> below(bits, 5).unique().tolist()
@@ -48,7 +48,7 @@ def below(bits: Tensor, bound: int | Tensor) -> Tensor:
 
 
 def permutation(key: int, count: int) -> Tensor:
-    """A permutation of 0..count-1 that follows from ``key`` alone, on the CPU.
+    """A permutation of 0..count-1 that depends on ``key`` only, on the CPU.
 
     >>> permutation(3, 5).sort().values.tolist()
     [0, 1, 2, 3, 4]
@@ -57,7 +57,7 @@ def permutation(key: int, count: int) -> Tensor:
 
 
 def _shifted(bits: Tensor, shift: int) -> Tensor:
-    """A shift to the right that fills up with zeros; torch's keeps the sign."""
+    """Logical right shift; torch's is arithmetic."""
     return (bits >> shift).bitwise_and_((1 << 64 - shift) - 1)
 
 

@@ -1,4 +1,4 @@
-"""Relations for batches of loaders that keep a graph in stores, such as those of cuGraph-PyG."""
+"""Relations for batches from loaders with graph stores, such as those of cuGraph-PyG."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch_geometric.data import Data, HeteroData
 
 from graphprism._checks import check_choice, check_integer, check_positive, check_shape, check_type
 
-# Names of the parts of a graph in a store: nodes, and edges of one relation.
+# Names in a store: the node type, and the prefix of the edge type of each relation.
 NODES, RELATION = "node", "relation_"
 
 
 def with_edge_type(batch: Data, edge_type: Any, edge_weight: Any = None) -> Data:
-    """Writes relations, and weights, of the whole graph into a sampled batch, by the numbers of its edges.
+    """Writes the relations and weights of the whole graph into a sampled batch, by ``e_id``.
 
     Args:
-        batch: a batch with ``e_id``, the number of each of its edges in the whole graph, as every loader gives it.
-        edge_type: (E,) relations of all edges of the graph: a tensor on any device, or what a feature store gives,
-            which only has to be indexed by a tensor (``store[("n", "e", "n"), "edge_type", None]``).
-        edge_weight: (E,) weights of all edges, such as `RelationalNorm` writes, in the same forms.
+        batch: a batch with ``e_id``, the index of each of its edges in the whole graph, as every loader writes it.
+        edge_type: (E,) relations of all edges of the graph: a tensor on any device, or an object of a feature store
+            that can be indexed by a tensor (``store[("n", "e", "n"), "edge_type", None]``).
+        edge_weight: (E,) weights of all edges, such as those of `RelationalNorm`; a tensor or such an object.
 
     Example:
         >>> batch = Data(edge_index=torch.tensor([[0, 1], [2, 2]]), e_id=torch.tensor([5, 3]))
@@ -31,7 +31,7 @@ def with_edge_type(batch: Data, edge_type: Any, edge_weight: Any = None) -> Data
     """
     number = getattr(batch, "e_id", None)
     if number is None:
-        raise ValueError("`batch.e_id` must be given, the numbers of its edges in the whole graph, got None")
+        raise ValueError("`batch.e_id` must be given, the indices of its edges in the whole graph, got None")
     check_shape("batch.e_id", number, [batch.edge_index.size(1)])
     batch.edge_type = _rows(edge_type, number, batch.edge_index.device).long()
     if edge_weight is not None:
@@ -40,7 +40,7 @@ def with_edge_type(batch: Data, edge_type: Any, edge_weight: Any = None) -> Data
 
 
 def _rows(table: Any, number: Tensor, device: torch.device) -> Tensor:
-    """Rows of a tensor, on the device where it lies, or of a table that is indexed by a tensor; one column is none."""
+    """Rows of a tensor, gathered on its device, or of another indexable table; a single column is squeezed."""
     found = table[number.to(table.device)] if isinstance(table, Tensor) else table[number]
     check_type("edge_type", found, Tensor, "a table whose rows are tensors")
     return found.view(number.numel(), -1).squeeze(1).to(device)
@@ -49,21 +49,21 @@ def _rows(table: Any, number: Tensor, device: torch.device) -> Tensor:
 def put_relations(
     graph_store: Any, data: Data, num_relations: int, *, layout: str = "coo", nodes: str = NODES
 ) -> list[tuple[str, str, str]]:
-    """Puts the edges of each relation into a graph store, as one type of edges each.
+    """Puts the edges of each relation into a graph store, as one edge type each.
 
-    Loaders that sample from a graph store (cuGraph-PyG's ``GraphStore``, a database's) then give a ``HeteroData`` with
-    these types, which `merge_relations` turns into a batch with ``edge_type``. The number of neighbours is per type
-    there: three relations and 10 neighbours are up to 30.
+    Loaders that sample from a graph store (cuGraph-PyG's ``GraphStore``, a database's) then return a ``HeteroData``
+    with these types, which `merge_relations` converts to a batch with ``edge_type``. There the number of neighbours is
+    per type: three relations with 10 neighbours are up to 30.
 
     Args:
         graph_store: PyG's ``GraphStore``, or one with its ``put_edge_index``.
         data: a ``Data`` that `SplitEdges` has split.
-        num_relations: number of relations R; a relation without an edge is put, too.
-        layout: ``"coo"``, which cuGraph-PyG takes.
-        nodes: name of the type of nodes.
+        num_relations: number of relations R; empty relations are put, too.
+        layout: ``"coo"``, as cuGraph-PyG requires.
+        nodes: name of the node type.
 
     Returns:
-        The types of edges, in the order of relations.
+        The edge types, in the order of relations.
     """
     check_choice("layout", layout, ("coo",))
     check_positive("num_relations", num_relations)
@@ -78,13 +78,13 @@ def put_relations(
 
 
 def merge_relations(batch: HeteroData, kinds: Sequence[tuple[str, str, str]]) -> Data:
-    """One graph out of a batch with one type of edges for each relation: with ``edge_type`` and ``batch_size``.
+    """Merges a batch with one edge type per relation into one graph with ``edge_type`` and ``batch_size``.
 
-    Attributes of the nodes stay; of the edges those that every type has are put together in the order of relations.
+    Node attributes are kept; edge attributes that all types have are concatenated in the order of relations.
 
     Args:
-        batch: what a loader gives for a store that `put_relations` has filled.
-        kinds: what `put_relations` returned.
+        batch: a batch of a loader for a store filled by `put_relations`.
+        kinds: the edge types that `put_relations` returned.
     """
     check_type("batch", batch, HeteroData, "a HeteroData")
     ends = {end for kind in kinds for end in (kind[0], kind[2])}
@@ -105,7 +105,7 @@ def merge_relations(batch: HeteroData, kinds: Sequence[tuple[str, str, str]]) ->
 
 
 def _shared_names(stores: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Attributes with one row for every edge that all of the stores have; numbers of edges are those of one type."""
+    """Attributes with one row per edge that all stores have, without ``e_id``, which is per edge type."""
     skipped = {"edge_index", "e_id", "edge_type"}
     return [
         name

@@ -1,4 +1,4 @@
-"""Inference layer by layer: every convolution runs on the whole graph, in parts that fit into memory, and exactly."""
+"""Exact layer-wise inference: every convolution runs on the whole graph, in chunks of nodes that fit into memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from graphprism.loader.neighbor_sampler import NeighborSampler
 from graphprism.nn.conv import DirConv
 from graphprism.ops import RelationalAdj
 
-# Edges around a node that a layer may read: which way, and how far. Norms of degrees read one hop further than sums.
+# Neighbourhoods that a layer may read: direction and hops. Degree norms read one hop further than sums.
 _REACHES = (("in", 1), ("both", 1), ("in", 2), ("both", 2))
 _TRIED_NODES = 8
-# Relative differences that come from another order of summation alone.
+# Relative differences that can come from the order of summation alone.
 _SAME, _SAME_HALF = {torch.float64: 1e-9, torch.float32: 1e-4}, 0.05
 
 
@@ -34,20 +34,20 @@ def layerwise(
     device: torch.device | str | None = None,
     **arguments: Any,
 ) -> Tensor:
-    """The output of a model on a whole graph, computed layer by layer and in parts of nodes: exact, without sampling.
+    """The output of a model on a whole graph, computed layer by layer in chunks of nodes: exact, without sampling.
 
-    Every convolution gets ``batch_size`` nodes at a time, with all of their neighbours; what stands between
-    convolutions runs on all nodes. Memory is that of the states of two layers, not of all messages. See `in_parts` for
-    which layers this is exact.
+    Every convolution gets ``batch_size`` nodes at a time, with all of their neighbours; the operations between
+    convolutions run on all nodes. Memory is that of the states of two layers, not of all messages. See `in_parts` for
+    the supported layers.
 
     Args:
         model: a `GNN`, a model of PyG, one that `to_mrs` made, or any other that passes ``edge_index`` on to its
             convolutions. It is run in evaluation mode, without gradients.
-        data: a ``Data``; the model is called with those of its attributes that it has arguments for. ``x`` may be
-            memory-mapped, and of half precision: rows become the type of the weights when a convolution takes them.
-        batch_size: nodes that a convolution works on at once.
-        device: where convolutions compute, see `in_parts`; without it where the model is.
-        arguments: further arguments of the model, or others than those of ``data``.
+        data: a ``Data``; its attributes are passed to the arguments of the same name. ``x`` may be memory-mapped, and
+            of half precision: rows are cast to the dtype of the weights chunk by chunk.
+        batch_size: nodes per chunk of a convolution.
+        device: device of the convolutions, see `in_parts`; by default that of the model.
+        arguments: further arguments of the model; they override those of ``data``.
 
     Example:
         >>> from graphprism.nn import GNN
@@ -88,22 +88,22 @@ def in_parts(
     kept: dict[Any, Any] | None = None,
     device: torch.device | str | None = None,
 ) -> Iterator[None]:
-    """While it lasts, convolutions of a model run on ``batch_size`` nodes at a time; call the model as usual.
+    """Context in which convolutions of a model run on ``batch_size`` nodes at a time; call the model as usual.
 
-    A layer is given the edges around its nodes as far as it reads them. How far that is, is tried on some nodes when
-    it is first called: one hop for sums, means and attention, both ways for `DirConv`, two hops for layers that compute
-    norms from degrees (PyG's ``GCNConv``). A graph that is too small to tell is one part.
+    A layer gets the edges around its nodes that it reads. In its first call this neighbourhood is found by a test on
+    some nodes: one hop for sums, means and attention, both directions for `DirConv`, two hops for layers that compute
+    norms from degrees (PyG's ``GCNConv``). A graph that is too small for the test is one chunk.
 
     Args:
         model: the model.
-        batch_size: nodes that a convolution works on at once.
-        rank: this process, where several have the graph and share the work.
+        batch_size: nodes per chunk of a convolution.
+        rank: rank of this process, if several share the work on one graph.
         ranks: number of processes.
-        add: sum of a tensor over all processes; needed where there are several.
-        kept: an empty dictionary at first; given again with the same model and graph, nothing is prepared or tried
-            anew.
-        device: where convolutions compute, part by part, while graph, states and all else of the model stay where they
-            are: a graph that is larger than a GPU is on the CPU, with the model. Without it everything is in one place.
+        add: all-reduce (sum) of a tensor over all processes; needed if there are several.
+        kept: a cache, initially an empty dictionary; pass it again with the same model and graph to reuse the prepared
+            chunks and neighbourhoods.
+        device: device of the convolutions, chunk by chunk, while graph, states and the rest of the model stay on
+            theirs: a graph that does not fit a GPU stays on the CPU, with the model. By default that of the model.
 
     Raises:
         ValueError: A layer reads further than two hops, such as ``APPNP``, or the model has no convolution.
@@ -118,20 +118,20 @@ def in_parts(
         if device is not None:
             layer.to(device)
         layer.forward = _PartialLayer(layer, batch_size, (rank, ranks), add, kept, number, device)
-        # seen by a `GNN`, which then calls the layer and not its parts
+        # a hook makes `GNN` call the layer as a whole
         hooks.append(layer.register_forward_hook(lambda *_: None))
     try:
         yield
     finally:
         for layer, hook, home in zip(layers, hooks, homes, strict=False):
-            del layer.forward  # what stands in the class is used again
+            del layer.forward  # restores the method of the class
             hook.remove()
             if device is not None and home is not None:
                 layer.to(home)
 
 
 def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """The outermost modules that pass messages: of PyG, ours, and those that `to_mrs` made of them."""
+    """The outermost message-passing modules: PyG's, ours, and those converted by `to_mrs`."""
     is_converted = hasattr(module, "current") and hasattr(module, "arguments")
     if is_converted or isinstance(module, MessagePassing | DirConv):
         yield module
@@ -141,14 +141,14 @@ def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
 
 
 class _Parts:
-    """Neighbourhoods of the nodes of a graph; each kind is prepared when it is first needed."""
+    """Neighbourhoods of the nodes of a graph, prepared lazily."""
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
         self.data = Data(edge_index=edge_index, num_nodes=num_nodes)
         self.samplers: dict[str, NeighborSampler] = {}
 
     def around(self, node: Tensor, direction: str, hops: int) -> Any:
-        """Nodes, of which the given ones are the first, and all edges at distance below ``hops``."""
+        """Nodes, the given ones first, and all edges at distance below ``hops``."""
         if direction not in self.samplers:
             self.samplers[direction] = NeighborSampler(self.data, [-1], direction=direction)
         sampler = self.samplers[direction]
@@ -156,7 +156,7 @@ class _Parts:
         return sampler.sample_from_nodes(NodeSamplerInput(None, node))
 
     def some_nodes(self) -> Tensor:
-        """Ends of edges, where there are any of edges that follow another one."""
+        """Test nodes: ends of edges, preferably of paths of two edges."""
         edge_index, num_nodes = self.data.edge_index, int(self.data.num_nodes)
         degree = torch.bincount(edge_index[1], minlength=num_nodes)
         follows = (degree[edge_index[0]] > 0).nonzero().view(-1)
@@ -171,16 +171,16 @@ class _Parts:
 
 
 class _PartialLayer:
-    """The forward of a layer, part by part.
+    """The forward pass of a layer, in chunks of nodes.
 
     Args:
         layer: the layer.
-        batch_size: nodes of a part.
-        division: this process and how many there are.
-        add: sum of a tensor over all processes.
-        kept: parts of the graphs that the layers of a model share, and how far each layer reads.
-        number: of the layer in the model.
-        device: where the layer is; None where its input is.
+        batch_size: nodes per chunk.
+        division: rank of this process and number of processes.
+        add: all-reduce (sum) of a tensor over all processes.
+        kept: cache of the chunks, shared by the layers of a model, and of the neighbourhood that each layer reads.
+        number: index of the layer in the model.
+        device: device of the layer; None for that of its input.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class _PartialLayer:
         if reach is None:
             whole = {**named, "x": x.to(_dtype(self.layer, x))}
             return self._back(self.whole(**{name: _moved(value, self.device) for name, value in whole.items()}), x)
-        # a process without a node of its own computes one that others have: it has to know the shape of the output
+        # a process without nodes computes one of another process, to learn the shape of the output
         own = part_of(x.size(0), *self.division)
         nodes = torch.arange(own[0], max(own[1], own[0] + 1), device=parts.data.edge_index.device)
         out = edge_out = None
@@ -229,7 +229,7 @@ class _PartialLayer:
             rows, edges = found if isinstance(found, tuple) else (found, None)
             out = rows.new_zeros(x.size(0), *rows.shape[1:]) if out is None else out
             out[node] = rows[: node.numel()]
-            if edges is not None:  # states of edges, each made by the part of its receiver
+            if edges is not None:  # states of edges, each computed in the chunk of its receiver
                 edge_out = edges.new_zeros(_num_edges(graph), *edges.shape[1:]) if edge_out is None else edge_out
                 mine = around.col < node.numel()
                 edge_out[around.edge[mine]] = edges[mine]
@@ -241,7 +241,7 @@ class _PartialLayer:
         return out if edge_out is None else (out, edge_out)
 
     def _back(self, found: Any, x: Tensor) -> Any:
-        """What the layer gave, where its input is; not in the lower precision that a device may compute in."""
+        """Moves the output to the device of the input, in the dtype of the weights even under autocast."""
         if self.device is None:
             return found
         if isinstance(found, tuple):
@@ -249,7 +249,7 @@ class _PartialLayer:
         return found.to(x.device, _dtype(self.layer, x)) if isinstance(found, Tensor) else found
 
     def _weighted(self, adj: RelationalAdj, x: Tensor) -> RelationalAdj:
-        """The graph with the coefficients that the layer would compute: from the degrees of the whole graph."""
+        """The graph with the layer's coefficients, from the degrees of the whole graph."""
         normalizes: Any = getattr(self.layer, "_normalizes", None)
         if normalizes is None or adj.edge_weight is not None or not normalizes(adj):
             return adj
@@ -266,7 +266,7 @@ class _PartialLayer:
         return found
 
     def _run(self, named: dict[str, Any], around: Any) -> Any:
-        """The layer on a part of the graph."""
+        """Runs the layer on one chunk."""
         graph, count = named["edge_index"], named["x"].size(0)
         edges = _num_edges(graph)
         local = torch.stack([around.row, around.col])
@@ -285,7 +285,7 @@ class _PartialLayer:
         return self.whole(**{name: _moved(value, self.device) for name, value in given.items()})
 
     def _find_reach(self, named: dict[str, Any], parts: _Parts) -> tuple[str, int] | None:
-        """How far the layer reads; None where the graph is too small to tell, which then is one part."""
+        """The neighbourhood that the layer reads; None if the graph is too small to test, and becomes one chunk."""
         nodes = parts.some_nodes()
         for direction, hops in _REACHES:
             same = [self._reads_no_further(named, parts, node, direction, hops) for node in nodes.split(1)]
@@ -301,7 +301,7 @@ class _PartialLayer:
     def _reads_no_further(
         self, named: dict[str, Any], parts: _Parts, node: Tensor, direction: str, hops: int
     ) -> bool | None:
-        """Whether edges further away change nothing at a node; None where there are none."""
+        """Whether edges further away do not affect a node; None if there are none."""
         near, far = parts.around(node, direction, hops), parts.around(node, "both", hops + 1)
         if near.edge.numel() == far.edge.numel():
             return None
@@ -318,7 +318,7 @@ def _device(module: torch.nn.Module) -> torch.device | None:
 
 
 def _moved(value: Any, device: torch.device | str | None) -> Any:
-    """Tensors and graphs on a device; other things, and all where it is None, as they are."""
+    """Moves tensors and graphs to a device; returns other values, or all if it is None, unchanged."""
     return value.to(device) if device is not None and isinstance(value, Tensor | RelationalAdj) else value
 
 
@@ -327,7 +327,7 @@ def _num_edges(graph: Any) -> int:
 
 
 def _dtype(layer: torch.nn.Module, x: Tensor) -> torch.dtype:
-    """The type of rows that a layer takes: that of its weights."""
+    """The dtype of a layer's input: that of its weights."""
     weights = (each.dtype for each in layer.parameters() if each.is_floating_point())
     return next(weights, x.dtype) if x.is_floating_point() else x.dtype
 

@@ -1,4 +1,4 @@
-"""PyG's loaders of sampled nodes and links with our sampler, in batches that any number of processes can share."""
+"""PyG's loaders of nodes and links with our neighbour sampler; a batch can be divided among processes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from graphprism._checks import check_flag, check_positive, check_whole
 from graphprism.loader.counter_random import mixed_key, permutation
 from graphprism.loader.neighbor_sampler import NeighborSampler
 
-_ORDER = 4  # what the numbers of an epoch's permutation are for; the sampler has others
+_ORDER = 4  # random stream of an epoch's permutation; the sampler uses others
 
 
 class SeedBatches(torch.utils.data.Sampler[list[int]]):
-    """Numbers of the seeds of every batch, of each batch the part that belongs to one process.
+    """Batches of seed indices; yields of each batch the part of one process.
 
     Args:
         count: Number of seeds.
-        batch_size: Seeds of a batch, those of all processes together.
-        shuffle: Whether their order is a permutation that follows from ``seed`` and the epoch.
-        drop_last: Whether to leave out a last batch that is smaller.
-        seed: Of the permutations.
-        rank: This process.
+        batch_size: Seeds per batch, over all processes.
+        shuffle: Whether to permute the seeds, as a function of ``seed`` and the epoch.
+        drop_last: Whether to drop a smaller last batch.
+        seed: Seed of the permutations.
+        rank: Rank of this process.
         ranks: Number of processes.
 
     >>> [[len(part) for part in SeedBatches(10, 4, rank=rank, ranks=3)] for rank in range(3)]
@@ -68,7 +68,7 @@ class SeedBatches(torch.utils.data.Sampler[list[int]]):
 
 
 def part_of(count: int, rank: int, ranks: int) -> tuple[int, int]:
-    """Where the part of a process begins and ends in ``count`` things.
+    """Begin and end of the part of one process in ``count`` items.
 
     >>> [part_of(10, rank, 4) for rank in range(4)]
     [(0, 2), (2, 5), (5, 7), (7, 10)]
@@ -77,13 +77,13 @@ def part_of(count: int, rank: int, ranks: int) -> tuple[int, int]:
 
 
 class _Epochs:
-    """What both loaders share: every pass over the data is an epoch, which decides its order and what is sampled."""
+    """Base of both loaders: every pass is an epoch, whose number seeds its permutation and its samples."""
 
     sampler_of_neighbors: NeighborSampler
     batches: SeedBatches | None
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch of the next pass; passes count on from there."""
+        """Sets the epoch of the next pass; later passes increment it."""
         check_whole("epoch", epoch)
         self.next_epoch = epoch
 
@@ -96,7 +96,7 @@ class _Epochs:
 
 
 def _order_options(count: int, seed: int, rank: int, ranks: int, options: dict[str, Any]) -> SeedBatches | None:
-    """Replaces what decides batches among the options of a ``DataLoader``; a sampler of the caller stays as it is."""
+    """Replaces the batching options of a ``DataLoader`` by `SeedBatches`; a sampler of the caller is kept."""
     if options.get("sampler") is not None or options.get("batch_sampler") is not None:
         if ranks > 1:
             raise ValueError(f"`sampler` must be None on {ranks} processes, which share the batches of a seed, got one")
@@ -118,8 +118,8 @@ class NeighborLoader(_Epochs, NodeLoader):  # type: ignore[misc]  # torch_geomet
     """PyG's ``NodeLoader`` with `NeighborSampler`: batches of nodes with sampled neighbours.
 
     Every batch is a ``Data`` whose first ``batch_size`` nodes are the seeds, with all attributes of nodes and edges,
-    ``n_id``, ``e_id``, ``input_id``, ``num_sampled_nodes`` and ``num_sampled_edges``. Each pass is an epoch of its own,
-    which seed and number of the pass decide: see `set_epoch`.
+    ``n_id``, ``e_id``, ``input_id``, ``num_sampled_nodes`` and ``num_sampled_edges``. Each pass is an epoch, whose
+    samples depend on the seed and the epoch number only, see `set_epoch`.
 
     Args:
         data: a ``Data``; apply `SplitEdges`, and `RelationalNorm` for GCN, to it before.
@@ -129,10 +129,10 @@ class NeighborLoader(_Epochs, NodeLoader):  # type: ignore[misc]  # torch_geomet
         replace: whether an edge may be sampled more than once.
         disjoint: whether every seed has nodes of its own.
         subgraph_type: ``"directional"``, ``"bidirectional"`` or ``"induced"``.
-        unbiased: whether to multiply ``edge_weight`` by the share (edges of the receiver) / (sampled ones): a weighted
-            sum over neighbours (GCN) then has the whole graph's sum as its mean. A layer that takes means needs none.
-        seed: of permutations and sampled neighbours.
-        rank: this process. A batch is divided among processes, which sample the same as one process would.
+        unbiased: whether to multiply ``edge_weight`` by (edges of the receiver) / (sampled edges): the expected value
+            of a weighted sum over neighbours (GCN) is then the sum over the whole graph. A layer with means needs none.
+        seed: seed of permutations and sampled neighbours.
+        rank: rank of this process. A batch is divided among processes, with the samples of a single process.
         ranks: number of processes.
         transform: a function of a batch.
         kwargs: of PyG's ``NodeLoader`` and PyTorch's ``DataLoader``: ``batch_size`` (seeds of all processes together),
@@ -185,8 +185,8 @@ class NeighborLoader(_Epochs, NodeLoader):  # type: ignore[misc]  # torch_geomet
 class LinkNeighborLoader(_Epochs, LinkLoader):  # type: ignore[misc]  # torch_geometric has no types
     """PyG's ``LinkLoader`` with `NeighborSampler`: batches of links with the sampled neighbours of their ends.
 
-    Negative links follow from seed, epoch and the number of a link, whichever process draws them. Split the graph of
-    training edges alone.
+    Negative links depend on seed, epoch and the index of a link only, not on the process. Split the graph of training
+    edges only.
 
     Args:
         data: a ``Data``; apply `SplitEdges`, and `RelationalNorm` for GCN, to it before.
@@ -198,8 +198,8 @@ class LinkNeighborLoader(_Epochs, LinkLoader):  # type: ignore[misc]  # torch_ge
         replace: whether an edge may be sampled more than once.
         disjoint: whether every end of a link has nodes of its own.
         subgraph_type: ``"directional"``, ``"bidirectional"`` or ``"induced"``.
-        seed: of permutations, negative links and sampled neighbours.
-        rank: this process.
+        seed: seed of permutations, negative links and sampled neighbours.
+        rank: rank of this process.
         ranks: number of processes.
         kwargs: of PyG's ``LinkLoader`` and PyTorch's ``DataLoader``.
     """
@@ -244,7 +244,7 @@ class LinkNeighborLoader(_Epochs, LinkLoader):  # type: ignore[misc]  # torch_ge
 
 
 class _Unbiased:
-    """Scales weights of sampled edges, then calls the transform of the user; workers can pickle it."""
+    """Scales weights of sampled edges, then calls the user's transform; a class, so that workers can pickle it."""
 
     def __init__(self, sampler: NeighborSampler, data: Data, then: Callable[[Data], Data] | None) -> None:
         if sampler.direction != "in" or data.get("edge_weight") is None:

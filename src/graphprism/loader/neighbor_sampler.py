@@ -1,4 +1,4 @@
-"""A sampler of neighbours for PyG's loaders, in operations of torch alone."""
+"""A neighbour sampler for PyG's loaders, in pure PyTorch."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from graphprism._checks import check_choice, check_flag, check_integer, check_ra
 from graphprism.loader.counter_random import below, mix, mixed_key
 
 DIRECTIONS = ("in", "out", "both")
-# What a random number is for: equal counters must not give equal numbers for different uses.
+# Random streams: equal counters must not give equal numbers for different purposes.
 _IN, _OUT, _NEGATIVE = 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    """The edges at every node, one after another: node ``i`` owns entries ``ptr[i]`` to ``ptr[i + 1]``.
+    """The edges of every node in CSR: node ``i`` owns entries ``ptr[i]`` to ``ptr[i + 1]``.
 
     Attributes:
-        ptr: (N + 1,) where the edges of each node begin.
+        ptr: (N + 1,) first entry of each node.
         other: (E,) the other end of each edge.
-        edge: (E,) its number in the graph; None where edges stand in their order.
+        edge: (E,) its index in the graph; None if the edges are sorted already.
     """
 
     ptr: Tensor
@@ -37,10 +37,10 @@ class Adjacency:
 
     @staticmethod
     def build(own: Tensor, other: Tensor, num_nodes: int) -> Adjacency:
-        """Sorts edges by one of their ends; edges of a node stay in their order."""
+        """Sorts edges by one of their ends (stable)."""
         ptr = torch.zeros(num_nodes + 1, dtype=torch.long, device=own.device)
         ptr[1:] = torch.bincount(own, minlength=num_nodes).cumsum(0)
-        # half of the memory, and of what a random access reads
+        # int32 if it fits: half the memory and bandwidth
         narrow = torch.int32 if max(num_nodes, own.numel()) < 2**31 else torch.int64
         if bool((own[1:] >= own[:-1]).all()):
             return Adjacency(ptr, other.to(narrow), None)
@@ -52,7 +52,7 @@ class Adjacency:
         return self.ptr.index_select(0, node + 1) - self.ptr.index_select(0, node)
 
     def entries(self, node: Tensor, count: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Other ends and numbers of edges, (M,): ``count`` of each node, at ``position`` (M,) among its edges."""
+        """Other ends and indices of edges, (M,): ``count`` of each node, at ``position`` (M,) among its edges."""
         first = self.ptr.index_select(0, node).repeat_interleave(count, output_size=position.numel())
         entry = first.add_(position)
         edge = entry if self.edge is None else self.edge.index_select(0, entry).long()
@@ -60,18 +60,18 @@ class Adjacency:
 
 
 def draw_positions(key: Tensor, degree: Tensor, count: int, replace: bool) -> tuple[Tensor, Tensor]:
-    """Chooses ``count`` of ``degree`` things for every row; all of them where there are no more, or ``count`` is -1.
+    """Chooses ``count`` of ``degree`` items for every row; all if there are no more, or if ``count`` is -1.
 
-    Without replacement every subset has the same chance (Floyd's algorithm: one step per choice, whatever the degree).
+    Without replacement every subset is equally likely (Floyd's algorithm: one step per choice, whatever the degree).
 
     Args:
-        key: (n,) random bits that decide.
-        degree: (n,) things to choose from.
-        count: How many.
-        replace: Whether a thing may be chosen more than once.
+        key: (n,) random bits.
+        degree: (n,) number of items to choose from.
+        count: Number of items to choose.
+        replace: Whether an item may be chosen more than once.
 
     Returns:
-        (n,) how many were chosen, and (M,) their numbers in [0, degree), row after row.
+        (n,) numbers of chosen items, and (M,) their indices in [0, degree), concatenated over rows.
     """
     if count < 0:
         return degree, _ranges(degree)
@@ -103,19 +103,19 @@ def _subsets(key: Tensor, degree: Tensor, count: int) -> Tensor:
 
 
 def _ranges(count: Tensor) -> Tensor:
-    """0, 1, ..., count - 1 for every row, one after another."""
+    """0, 1, ..., count - 1 for every row, concatenated."""
     end = count.cumsum(0)
     total = int(end[-1]) if count.numel() else 0
     return torch.arange(total, device=count.device) - (end - count).repeat_interleave(count, output_size=total)
 
 
 class _Numbers:
-    """Numbers of sampled nodes in the batch, in the order in which they are found.
+    """Numbering of the sampled nodes of a batch, in the order of discovery.
 
     Attributes:
-        nodes: Nodes that each hop has found, the seeds first.
-        owners: Places of the seeds they belong to; None where seeds share nodes.
-        count: How many there are.
+        nodes: New nodes of each hop, the seeds first.
+        owners: Indices of their seeds; None if seeds share nodes.
+        count: Number of nodes so far.
     """
 
     nodes: list[Tensor]
@@ -123,11 +123,11 @@ class _Numbers:
     count: int
 
     def find(self, node: Tensor, owner: Tensor | None) -> Tensor:
-        """Numbers of nodes that have one, -1 of others."""
+        """Numbers of nodes in the batch, -1 for nodes not in it."""
         raise NotImplementedError
 
     def add(self, node: Tensor, owner: Tensor | None) -> None:
-        """Gives numbers to nodes that have none; a node may come several times."""
+        """Numbers the nodes that are not in the batch yet; ``node`` may have duplicates."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class _Numbers:
 class _SharedNumbers(_Numbers):
     """Seeds share nodes: a table with a row for every node of the graph, -1 for those without a number.
 
-    A seed that comes twice has two numbers; others find the first.
+    A duplicate seed has two numbers; `find` returns the first.
     """
 
     def __init__(self, seeds: Tensor, table: Tensor) -> None:
@@ -145,7 +145,7 @@ class _SharedNumbers(_Numbers):
         self._number_first(seeds)
 
     def _number_first(self, node: Tensor) -> Tensor:
-        """Writes the first place of each node; of equal entries the smallest wins, on every device."""
+        """Writes the first position of each node; for duplicates the smallest wins, on every device."""
         place = torch.arange(node.numel(), device=node.device, dtype=self.table.dtype)
         self.table.scatter_reduce_(0, node, place, "amin", include_self=False)
         return place
@@ -197,28 +197,28 @@ class _DisjointNumbers(_Numbers):
 class NeighborSampler(BaseSampler):  # type: ignore[misc]  # torch_geometric has no types
     r"""Samples neighbours for PyG's ``NodeLoader`` and ``LinkLoader``; needs neither pyg-lib nor torch-sparse.
 
-    Edges keep their number in the whole graph (``e_id``), so that ``edge_type``, ``edge_weight`` and all other
-    attributes of edges and nodes are those of the whole graph, never computed anew on a part of it.
+    Edges keep their index in the whole graph (``e_id``), so that ``edge_type``, ``edge_weight`` and all other
+    attributes of edges and nodes are those of the whole graph, never recomputed on a part of it.
 
-    Random numbers are a hash of counters. With ``disjoint`` each seed has a subgraph of its own, decided by (seed,
-    epoch, seed node, hop, node, position). Otherwise nodes are shared, and the neighbours of a node are decided by
-    (seed, epoch, node, position). Whatever the seed nodes of a batch, and whichever process or worker samples it, a
-    seed node therefore sees the same neighbours in an epoch: always with ``disjoint``, and without it where one
-    direction is sampled and all hops take the same number of neighbours.
+    Random numbers are a hash of counters. With ``disjoint`` each seed node has its own subgraph, a function of (seed,
+    epoch, seed node, hop, node, position). Otherwise nodes are shared, and the neighbours of a node are a function of
+    (seed, epoch, node, position). In an epoch, the neighbours of a seed node therefore do not depend on the other seed
+    nodes of the batch, the process or the worker: always with ``disjoint``, and without it if one direction is sampled
+    and all hops have the same number of neighbours.
 
-    With ``num_neighbors=[-1] * L`` a network of L layers gives seed nodes what it gives them on the whole graph, as
-    long as its layers do not compute norms from the sampled edges: write them before, with `RelationalNorm`.
+    With ``num_neighbors=[-1] * L`` a network of L layers gives the same output for seed nodes as on the whole graph, as
+    long as its layers do not compute norms from the sampled edges: precompute them with `RelationalNorm`.
 
     Args:
         data: a ``Data`` with ``edge_index``; on a GPU it is sampled there.
         num_neighbors: neighbours of each node, a number for every hop; -1 takes all of them.
-        direction: ``"in"`` samples senders of messages, ``"out"`` receivers, ``"both"`` both ends of edges, so many of
-            each, for layers that read both (`DirConv`).
+        direction: ``"in"`` samples senders of messages, ``"out"`` receivers, ``"both"`` this number of each, for layers
+            that read both directions (`DirConv`).
         replace: whether an edge may be sampled more than once.
-        disjoint: whether every seed has nodes of its own; ``batch`` then tells whose a node is.
-        subgraph_type: ``"directional"`` for the sampled edges; ``"bidirectional"`` also for those of the graph that
-            lead back along them; ``"induced"`` for all edges between sampled nodes.
-        seed: of the random numbers.
+        disjoint: whether every seed node has its own copies of nodes; ``batch`` then holds the seed of each node.
+        subgraph_type: ``"directional"`` for the sampled edges; ``"bidirectional"`` also for their reverse edges in the
+            graph; ``"induced"`` for all edges between sampled nodes.
+        seed: seed of the random numbers.
 
     Example:
         >>> from torch_geometric.loader import NodeLoader
@@ -262,35 +262,35 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # torch_geometric has
             self._ways.append((Adjacency.build(source, target, self.num_nodes), _OUT))
         numbers = torch.int32 if self.num_nodes < 2**31 else torch.int64
         self._table = None if disjoint else torch.full((self.num_nodes,), -1, dtype=numbers, device=self.device)
-        # in shared memory: workers that are kept between epochs see the new one
+        # in shared memory, so that persistent workers read the new epoch
         self._epoch = torch.zeros(1, dtype=torch.long).share_memory_()
 
     @property
     def epoch(self) -> int:
-        """The epoch that decides what is sampled."""
+        """The current epoch, which seeds the samples."""
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses other neighbours; workers see it, too."""
+        """Sets the epoch, and with it other samples, in all workers."""
         check_whole("epoch", epoch)
         self._epoch.fill_(epoch)
 
     def in_degree(self, node: Tensor) -> Tensor:
-        """Edges that enter these nodes in the whole graph."""
+        """In-degrees of these nodes in the whole graph."""
         assert self._incoming is not None
         return self._incoming.degree(node)
 
     def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: Any) -> SamplerOutput:
-        """The subgraph around these nodes, which are its first."""
+        """The subgraph around these nodes, which come first in it."""
         _check_no_time(index.time)
         out = self._sample(index.node.to(self.device))
         out.metadata = (index.input_id, index.time)
         return out
 
     def sample_from_edges(self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None) -> SamplerOutput:
-        """The subgraph around the ends of these edges and, where asked for, of random ones.
+        """The subgraph around the ends of these edges and, if requested, of negative ones.
 
-        Negative ends follow from seed, epoch and ``input_id`` of an edge. As in PyG, they may be edges by chance.
+        Negative ends depend on seed, epoch and ``input_id`` of an edge only. As in PyG, some may be actual edges.
         """
         _check_no_time(index.time)
         source, target, label = index.row, index.col, index.label
@@ -310,7 +310,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # torch_geometric has
             seeds, place = ends_of_links, torch.arange(ends_of_links.numel())
         else:
             seeds, place = ends_of_links.unique(return_inverse=True)
-        # with disjoint subgraphs a seed is an end of a link, and ends of one link are drawn for apart
+        # with disjoint subgraphs each end of a link is a seed of its own
         out = self._sample(seeds.to(self.device))
         if self.disjoint:
             out.batch = out.batch % max(1, count)
@@ -367,11 +367,11 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # torch_geometric has
                 ways = (row * node.numel() + col, col * node.numel() + row)
                 kept = torch.isin(ways[0], sampled) | torch.isin(ways[1], sampled)
                 row, col, edge = row[kept], col[kept], edge[kept]
-            return SamplerOutput(node, row, col, edge, owner)  # as in PyG, without numbers for each hop
+            return SamplerOutput(node, row, col, edge, owner)  # as in PyG, without sizes per hop
         return SamplerOutput(node, row, col, edge, owner, sizes, edges_of_hop)
 
     def _hop(self, seeds: Tensor, numbers: _Numbers, hop: int, count: int) -> Tensor:
-        """Edges (3, M), as numbers of both ends in the batch and of the edge, of the nodes that came last."""
+        """Sampled edges of the last hop's nodes, (3, M): both ends as numbers in the batch, and the edge index."""
         node, owner = numbers.nodes[-1], None if numbers.owners is None else numbers.owners[-1]
         own = torch.arange(numbers.count - node.numel(), numbers.count, device=self.device)
         drawn = []
@@ -395,7 +395,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # torch_geometric has
         return torch.cat(edges, dim=1)
 
     def _induced(self, node: Tensor, owner: Tensor | None, numbers: _Numbers) -> tuple[Tensor, Tensor, Tensor]:
-        """All edges between the nodes of a batch, as numbers of both ends and of the edge."""
+        """All edges between the nodes of a batch: numbers of both ends, and edge indices."""
         assert self._incoming is not None
         degree = self._incoming.degree(node)
         position = _ranges(degree)
@@ -408,7 +408,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # torch_geometric has
 
 
 def _first_of_equals(key: Tensor) -> Tensor:
-    """Where keys stand that did not come before."""
+    """Positions of the first occurrence of each key."""
     order = key.sort(stable=True).indices
     is_first = torch.ones_like(key, dtype=torch.bool)
     is_first[order[1:]] = key[order[1:]] != key[order[:-1]]
@@ -443,4 +443,4 @@ def _checked_hops(num_neighbors: Sequence[int]) -> list[int]:
 
 def _check_no_time(time: object) -> None:
     if time is not None:
-        raise ValueError("`input_time` must be None, as this sampler knows no time, got a tensor")
+        raise ValueError("`input_time` must be None, as temporal sampling is not supported, got a tensor")

@@ -1,6 +1,6 @@
-"""`relational_aggregate` sums neighbours per relation, `relational_sum` sums what senders prepared per relation.
+"""`relational_aggregate` sums neighbours per relation; `relational_sum` sums rows that senders hold per relation.
 
-Each is the other's gradient, on the reversed edges.
+The gradient of each is the other one on the reversed edges.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def aggregate_reference(x: Tensor, adj: RelationalAdj, weight: Tensor | None) ->
 
 
 def aggregate_scatter(x: Tensor, adj: RelationalAdj, weight: Tensor | None) -> Tensor:
-    """Reads the row of every sender and adds it up at the pair (receiver, relation)."""
+    """Gathers the row of every sender and adds it at the pair (receiver, relation) by ``index_add``."""
     message = x.index_select(0, adj.src)
     if weight is not None:
         message = weight[:, None].to(x.dtype) * message
@@ -75,7 +75,7 @@ def relational_aggregate(x: Tensor, adj: PreparedGraph, *, impl: str | None = No
 
     .. math:: \mathbf{y}_{i, r} = \sum_{e = (j, i),\, r(e) = r} w_e \, \mathbf{x}_j
 
-    Shapes: ``x`` (N_src, F) -> (N_dst, R, F); a leading dimension of ``x`` is carried along.
+    Shapes: ``x`` (N_src, F) -> (N_dst, R, F); ``x`` may have one leading batch dimension.
 
     Example:
         >>> from graphprism.ops import RelationalAdj
@@ -113,7 +113,7 @@ def sum_reference(h: Tensor, adj: RelationalAdj, weight: Tensor | None) -> Tenso
 
 
 def sum_scatter(h: Tensor, adj: RelationalAdj, weight: Tensor | None) -> Tensor:
-    """Reads the row of every pair (sender, relation) and adds it up at the receiver."""
+    """Gathers the row of every pair (sender, relation) and adds it at the receiver by ``index_add``."""
     message = h.flatten(0, 1).index_select(0, adj.pair_src)
     if weight is not None:
         message = weight[:, None].to(h.dtype) * message
@@ -149,12 +149,12 @@ SUM = Backends(automatic="csr", reference=sum_reference, scatter=sum_scatter, cs
 
 
 def relational_sum(h: Tensor, adj: PreparedGraph, weight: Tensor | None = None, *, impl: str | None = None) -> Tensor:
-    r"""Sums over all incoming edges what the sender has prepared for the edge's relation: (N, R, F) -> (N, F).
+    r"""Sums, over all incoming edges, the sender's row for the edge's relation: (N, R, F) -> (N, F).
 
     .. math:: \mathbf{y}_i = \sum_{e = (j, i)} w_e \, \mathbf{h}_{j, r(e)}
 
-    ``weight`` (K,) replaces the weights of ``adj``, one for each entry, and takes a gradient: attention coefficients,
-    for instance. With (K, H) weights and ``h`` (N_src, R, H, F) the heads are summed separately: (N_dst, H, F).
+    ``weight`` (K,) replaces the entry weights of ``adj`` and is differentiable, for instance attention coefficients.
+    With (K, H) weights and ``h`` (N_src, R, H, F) the heads are summed separately: (N_dst, H, F).
 
     Shapes: ``h`` (N_src, R, F) -> (N_dst, F)
     """

@@ -1,4 +1,4 @@
-"""Which implementation of an op runs: the one chooser of all ops."""
+"""Choice of the backend of an op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from graphprism.ops import kernels
 
 _CPU = torch.device("cpu")
-# Whether the automatic choice takes kernels on the CPU as well; set by tests that run them in Triton's interpreter.
+# Whether the automatic choice takes Triton kernels on the CPU too; set by tests that use Triton's interpreter.
 _INTERPRETED = False
 
 
@@ -21,10 +21,10 @@ class Backends(Collection[str]):
     """The implementations of an op, by name.
 
     A kernel is given as the name ``"module:function"`` and loaded when it is first chosen, so that importing an op
-    never imports Triton. ``in`` and iteration speak of the backends that can run on this machine.
+    never imports Triton. ``in`` and iteration cover only the backends that can run on this machine.
 
     Args:
-        automatic: The backend that the automatic choice takes where nothing better fits.
+        automatic: Default of the automatic choice.
         backends: Functions with the same signature; ``triton`` is the name of a kernel's function.
 
     Example:
@@ -43,15 +43,15 @@ class Backends(Collection[str]):
     def choose(
         self, impl: str | None, device: torch.device, fits: Callable[[ModuleType], bool] | None = None
     ) -> Callable[..., Any]:
-        """The backend asked for, or the best one for the call.
+        """The requested backend, or by default the best one for the call.
 
-        One that is asked for and cannot run raises, and says why. The automatic choice falls back instead. Code that
-        `torch.compile` or `torch.func` transforms gets ``scatter``, which consists of plain operations.
+        A requested backend that cannot run raises with the reason; the automatic choice falls back instead. Code under
+        `torch.compile` or `torch.func` gets ``scatter``, which consists of plain PyTorch operations.
 
         Args:
             impl: Name of a backend; `None` for the automatic choice.
             device: Where the tensors of the call are.
-            fits: Says of the module of the kernels whether they take the call; by default they take all.
+            fits: Given the module of the kernel, returns whether it supports the call; by default always.
         """
         if impl is not None:
             return self._load(impl if isinstance(impl, str) else repr(impl))
@@ -60,7 +60,7 @@ class Backends(Collection[str]):
         return self._load("triton" if self.kernel_fits(device, fits) else self._automatic)
 
     def kernel_fits(self, device: torch.device, fits: Callable[[ModuleType], bool] | None = None) -> bool:
-        """Whether the op has a Triton kernel that can run here and takes the call."""
+        """Whether the op has a Triton kernel that can run here and supports the call."""
         # compared as a whole first: `device.type` makes a string, 0.6 us in every op on the CPU
         if "triton" not in self._backends or (device == _CPU and not _INTERPRETED):
             return False
@@ -101,10 +101,10 @@ class Backends(Collection[str]):
 
 
 def is_transformed() -> bool:
-    """Whether `torch.compile`, `torch.vmap` or another transform of `torch.func` is at work."""
+    """Whether the code runs under `torch.compile`, `torch.vmap` or another transform of `torch.func`."""
     return torch.compiler.is_compiling() or inside_functorch()
 
 
 def inside_functorch() -> bool:
-    """Whether `torch.vmap` or another transform of `torch.func` is at work."""
+    """Whether the code runs under `torch.vmap` or another transform of `torch.func`."""
     return torch._C._functorch.peek_interpreter_stack() is not None

@@ -1,4 +1,4 @@
-"""Weights of the messages of a layer on a graph, apart from the layer's parameters."""
+"""Coefficients of a layer's messages on a graph: the part of a layer that is not learned."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from graphprism.ops.relational_adj import RelationalAdj
 class Coefficients:
     r"""Coefficients of the messages of a layer on a graph.
 
-    They are the matrices :math:`\mathbf{A}` and the numbers :math:`s` beside the layer's weights :math:`\mathbf{W}` in
+    They are the matrices :math:`\mathbf{A}` and the scalars :math:`s` in
 
     .. math:: \mathbf{X}' = \sum_{p} \sum_{r} (\mathbf{A}_{p,r} + s_{p,r} \mathbf{I}) \, \mathbf{X} \, \mathbf{W}_{p,r}
         \; \big( + \mathbf{X} \mathbf{W} \big)
 
-    Where a layer computes its coefficients from its input, these are the ones it has with all logits equal.
+    where :math:`\mathbf{W}` are the layer's weights. If a layer computes its coefficients from its input (attention,
+    gates), these are its coefficients for equal logits.
 
     Attributes:
         layer: Name of the layer.
         parts: One graph for each :math:`p`, with the coefficient of an edge as ``edge_weight`` (`None`: all are one).
             The entry of the edge in :math:`\mathbf{A}_{p,r}` is its coefficient, times its score where types are soft.
             Layers have one part, `DirConv` has one for each direction, with the edges in the same order.
-        own: :math:`s_{p,r}` as one (R,) tensor for each part; empty where all are zero.
-        root: Whether the row of the receiver has a weight of its own, :math:`\mathbf{W}`.
-        norm: The kind of `edge_norm` that the layer applied; "none" where it takes weights as they are.
-        channels: Number of output channels; `None` where the layer does not know it.
+        own: :math:`s_{p,r}` as one (R,) tensor for each part; empty if all are zero.
+        root: Whether there is a separate weight :math:`\mathbf{W}` for the receiver's own row.
+        norm: The kind of `edge_norm` that the layer applies; "none" if it uses the edge weights unchanged.
+        channels: Number of output channels; `None` if unknown.
         is_linear: Whether the layer is this sum (and a bias), with coefficients that do not depend on its input.
-        notes: Sentences on what the sum leaves out.
-        unproven: Why the layer has no form as such a sum; `None` where it has one.
+        notes: Sentences on parts of the layer that this sum omits.
+        unproven: Why the layer cannot be written as such a sum; `None` if it can.
     """
 
     layer: str

@@ -13,13 +13,13 @@ from torch import Tensor
 from graphprism._checks import check_dtype, check_integer, check_same_device, check_shape, guard_ranges
 from graphprism.ops.backends import Backends
 
-# Bytes of the sums of one block. A product that goes block by block keeps them in the cache instead of writing (N, R,
-# F) numbers to memory and reading them back: two cores, 169k nodes, 64 channels, forward, 51 ms at 2 MiB, 77 ms
-# unblocked. On a GPU the matrix products are faster in one piece; blocks only bound the memory of very large graphs.
+# Bytes of the sums of one block. A blocked product keeps them in the cache instead of writing (N, R, F) numbers to
+# memory and reading them back: two cores, 169k nodes, 64 channels, forward, 51 ms at 2 MiB, 77 ms unblocked. On a GPU
+# the matrix products are faster unblocked; blocks only bound the memory of very large graphs.
 _CPU_BLOCK_BYTES = 2 << 20
 _GPU_BLOCK_BYTES = 256 << 20
-# Entries that one program sums. A program takes about 0.12 us an entry on an H200, so that 128 of them pass unnoticed
-# beside the other rows, where a hub of 27,000 entries in one piece took 3.4 ms of a product that needs 0.2.
+# Entries that one program sums, at about 0.12 us each on an H200: 128 do not delay the other rows. Unsegmented,
+# a single hub of 27,000 entries took 3.4 ms of a product that otherwise takes 0.2 ms.
 _LONGEST_SEGMENT = 128
 
 
@@ -35,15 +35,15 @@ def reference(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) 
 
 
 def embedding_bag(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
-    """Treats every row as one bag; PyTorch's CPU kernel prefetches the rows that it is about to read.
+    """Treats every row as one bag; PyTorch's CPU kernel prefetches rows.
 
     Measured on two cores, 1.17M entries, 64 channels, float32: 28 ms, against 67 ms for MKL's CSR product, 44 ms for
     ``torch.sparse.mm(..., reduce="sum")`` and 379 ms for gather and ``index_add``. Half precisions are summed in
     float32.
     """
-    if dense.size(0) == 0 or dense.size(1) == 0:  # the kernel refuses an empty table
+    if dense.size(0) == 0 or dense.size(1) == 0:  # the kernel rejects an empty table
         return dense.new_zeros(rowptr.numel() - 1, dense.size(1))
-    # what `torch.nn.functional.embedding_bag` calls after checks that cost as much as the sums of a small graph
+    # not `torch.nn.functional.embedding_bag`: its checks take as long as the sums of a small graph
     return torch.embedding_bag(dense.contiguous(), col, rowptr, False, 0, False, value, True, None)[0]
 
 
@@ -59,7 +59,7 @@ def csr_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor, *,
     r"""Computes :math:`\mathbf{y}_i = \sum_{k = p_i}^{p_{i+1} - 1} v_k \, \mathbf{x}_{c_k}`, without autograd.
 
     Here :math:`p` is ``rowptr``, :math:`c` is ``col``, :math:`v` is ``value`` (ones if `None`) and :math:`\mathbf{x}`
-    is ``dense``. Numbers in ``rowptr`` and ``col`` must be in range; see `guard_ranges` for what happens otherwise.
+    is ``dense``. Indices in ``rowptr`` and ``col`` must be in range; see `guard_ranges` for the errors otherwise.
 
     Shapes: ``rowptr`` (M + 1,), ``col`` (K,), ``value`` (K,), ``dense`` (N, F) -> (M, F)
     """
@@ -74,14 +74,14 @@ def csr_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor, *,
         check_dtype("value", value, dense.dtype, "`dense`")
     guard_ranges({"rowptr": (rowptr, col.numel() + 1), "col": (col, dense.size(0))})
     if rowptr.device.type == "cpu" and (rowptr.numel() == 0 or rowptr[0] != 0 or bool((rowptr.diff() < 0).any())):
-        raise ValueError(f"`rowptr` must begin at 0 and not fall, got {rowptr.tolist()[:8]}")
+        raise ValueError(f"`rowptr` must begin at 0 and not decrease, got {rowptr.tolist()[:8]}")
     return trusted_csr_sum(rowptr, col, value, dense, impl=impl)
 
 
 def trusted_csr_sum(
     rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor, *, impl: str | None = None
 ) -> Tensor:
-    """`csr_sum` of numbers that a `RelationalAdj` has checked."""
+    """`csr_sum` without checks, for indices that a `RelationalAdj` has validated."""
     out: Tensor = BACKENDS.choose(impl, dense.device, lambda _: _fills_gpu(col, dense))(rowptr, col, value, dense)
     return out
 
@@ -95,10 +95,10 @@ def span_sum(
     dense: Tensor,
     key: object,
 ) -> Tensor:
-    """`csr_sum` over consecutive rows of a larger structure, whose entries are those of ``span``.
+    """`csr_sum` over consecutive rows of a larger structure, with the entries ``span``.
 
-    ``rowptr`` counts entries from the first of the whole structure. What a GPU derives from it is kept in ``cache``
-    under ``key``, so that it is derived once.
+    ``rowptr`` counts entries from the start of the whole structure. On a GPU, the `Segments` derived from it are cached
+    in ``cache`` under ``key``.
     """
     if BACKENDS.kernel_fits(dense.device, lambda _: _fills_gpu(col, dense)):
         if ("segments", key) not in cache:
@@ -113,21 +113,22 @@ def span_sum(
 
 
 def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
-    # below, launches dominate: about 50 us for a Triton kernel, 15 us for one of PyTorch's
+    # for smaller products launch time dominates: about 50 us for a Triton kernel, 15 us for one of PyTorch's
     return col.numel() * dense.size(1) >= 1 << 22
 
 
 @dataclass(frozen=True)
 class Segments:
-    """Pieces of rows: the first piece of every row in order, then H further pieces, those of one row side by side.
+    """Rows cut into segments of bounded length: first the first segment of every row, then H further segments.
 
-    H is the largest number that the entries can need, so that they are not counted: unused pieces are empty.
+    The further segments of a row are adjacent. H is an upper bound by the number of entries, which needs no host-device
+    sync; unused segments are empty.
 
     Attributes:
-        begin, end: (M + H,) the entries of every piece.
-        hub: (H,) the row of every further piece.
-        hub_begin, hub_end: (H,) at the first further piece of a row all of them, counted from the first of any row;
-            empty elsewhere.
+        begin, end: (M + H,) the range of entries of every segment.
+        hub: (H,) the row of every further segment.
+        hub_begin, hub_end: (H,) at the first further segment of a row, the range of all its further segments, counted
+            from segment M; an empty range elsewhere.
     """
 
     begin: Tensor
@@ -142,7 +143,7 @@ class Segments:
         begin, end = rowptr[:-1], rowptr[1:]
         further = (end - begin - 1).clamp(min=0) // _LONGEST_SEGMENT  # (M,)
         most = num_entries // _LONGEST_SEGMENT if begin.numel() else 0
-        past = further.cumsum(0)  # further pieces of all rows up to each
+        past = further.cumsum(0)  # further segments of all rows up to and including each row
         piece = torch.arange(most, device=rowptr.device)
         row = torch.searchsorted(past, piece, right=True)
         used, row = row < begin.numel(), row.clamp(max=max(0, begin.numel() - 1))
@@ -166,9 +167,9 @@ class Csr:
         rowptr: (N * R + 1,) where the entries of each pair (node, relation) begin.
         col: (K,) the other node of every entry.
         pair_col: (K,) the pair ``other node * R + relation`` of every entry.
-        order: (K,) the number that the entry had before sorting.
+        order: (K,) the index of the entry before sorting.
         num_relations: R.
-        cache: what others derive from this structure.
+        cache: structures derived from this one.
     """
 
     rowptr: Tensor
@@ -180,14 +181,14 @@ class Csr:
 
     @staticmethod
     def build(row: Tensor, relation: Tensor | None, col: Tensor, size: tuple[int, int], num_relations: int) -> Csr:
-        """Sorts entries by (row, relation); equal ones keep their order, so that the same input gives the same sums."""
+        """Sorts entries by (row, relation); the sort is stable, so that sums are reproducible."""
         num_rows, num_cols = size
         largest = max(num_rows * num_relations, num_cols * num_relations, row.numel())
-        is_short = largest < 2**31  # half the bytes to sort and to read wherever they fit
+        is_short = largest < 2**31  # int32 if it fits: half the bytes to sort and to read
         dtype = torch.int32 if is_short else torch.int64
         pair = (row if relation is None else torch.add(relation, row.long(), alpha=num_relations)).to(dtype)
         pair, order = torch.sort(pair, stable=True)
-        # what PyG does as well; `bincount` would wait for the device
+        # as in PyG; `bincount` would need a host-device sync
         rowptr = torch._convert_indices_from_coo_to_csr(pair, num_rows * num_relations, out_int32=is_short)
         col = col.index_select(0, order).to(dtype)
         pair_col = col if relation is None else torch.add(pair % num_relations, col, alpha=num_relations)
@@ -208,14 +209,14 @@ class Csr:
 
     @property
     def places(self) -> tuple[Tensor, Tensor]:
-        """(K,) the row node of every entry, and (K,) which of the entries of that node it is."""
+        """(K,) the row node of every entry, and (K,) its position among the entries of that node."""
         start = self.node_rowptr.long()
         row = torch.repeat_interleave(torch.arange(self.num_rows, device=start.device), start.diff())
         return row, torch.arange(row.numel(), device=start.device) - start[row]
 
     @property
     def active_share(self) -> float:
-        """Share of the pairs (node, relation) that have an entry; waits for the device once."""
+        """Share of the pairs (node, relation) that have an entry; host-device sync on first use."""
         if "active_share" not in self.cache:
             pairs = self.rowptr.numel() - 1
             self.cache["active_share"] = float(self.rowptr.diff().count_nonzero()) / max(1, pairs)
@@ -223,13 +224,13 @@ class Csr:
         return share
 
     def nodes_per_block(self, dense: Tensor) -> int:
-        """How many nodes the sums over rows of ``dense`` fit the cache for, all relations side by side."""
+        """Number of nodes whose sums over rows of ``dense``, for all relations, fit the cache."""
         budget = _GPU_BLOCK_BYTES if dense.is_cuda else _CPU_BLOCK_BYTES
         step = budget // max(1, self.num_relations * dense.size(1) * dense.element_size())
         return min(max(1, step), max(1, self.num_rows))
 
     def is_one_block(self, dense: Tensor) -> bool:
-        """Whether the sums over rows of ``dense`` need no blocks."""
+        """Whether the sums over rows of ``dense`` fit one block."""
         return self.nodes_per_block(dense) >= self.num_rows
 
     def blocks(self, step: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -244,15 +245,15 @@ class Csr:
         return blocks
 
     def sum_pairs(self, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
-        """One sum for every pair (node, relation), over ``dense[col]``: (N * R, F)."""
+        """Sums ``dense[col]`` for every pair (node, relation): (N * R, F)."""
         return span_sum(self.cache, self.rowptr, (0, col.numel()), col, value, dense, "pairs")
 
     def sum_nodes(self, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
-        """One sum for every node, all relations together, over ``dense[col]``: (N, F)."""
+        """Sums ``dense[col]`` for every node, over all relations: (N, F)."""
         return span_sum(self.cache, self.node_rowptr, (0, col.numel()), col, value, dense, "nodes")
 
     def sums_by_block(self, value: Tensor | None, dense: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Yields blocks of nodes with the sums of ``dense[self.col]``, relations side by side: (n, R * F)."""
+        """Yields blocks of nodes with the sums of ``dense[self.col]``, concatenated over relations: (n, R * F)."""
         step, width = self.nodes_per_block(dense), self.num_relations * dense.size(1)
         for (begin, first), (end, last) in self._spans(step, dense):
             rowptr = self.rowptr[begin * self.num_relations : end * self.num_relations + 1]
@@ -260,7 +261,7 @@ class Csr:
             yield slice(begin, end), h.view(end - begin, width)
 
     def _spans(self, step: int, dense: Tensor) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-        """`blocks`; with all entries in each where the kernel finds them by itself, which needs no sync."""
+        """`blocks`; with all entries in each if the kernel reads the bounds itself, which saves a host-device sync."""
         if not BACKENDS.kernel_fits(dense.device, lambda _: _fills_gpu(self.col, dense)):
             return self.blocks(step)
         nodes = [*range(0, self.num_rows, step), self.num_rows]

@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def dropout(x: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
-    """Sets a share of the numbers, in [0, 1), to zero and scales the others, so that their mean stays.
+    """Sets a random share, in [0, 1), of the elements to zero and scales the others to keep the mean.
 
-    No number is drawn where the share is 0.
+    With a share of 0 no random number is drawn.
 
     >>> sorted(set(dropout(torch.ones(50, 2), 0.5).flatten().tolist()))
     [0.0, 2.0]
@@ -18,5 +18,5 @@ def dropout(x: Tensor, share: float, generator: torch.Generator | None = None) -
 
 
 def keep_mask(x: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
-    """Boolean mask of the shape of ``x``: true where `dropout` keeps the number."""
+    """Boolean mask of the shape of ``x``: true where `dropout` keeps the element."""
     return torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - share, generator=generator)

@@ -25,14 +25,14 @@ def edge_norm(
     edge_weight: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    r"""Gives every edge :math:`(j, i)` its coefficient, from degrees that do not know the relations.
+    r"""Computes the coefficient of every edge :math:`(j, i)`, from degrees over all relations together.
 
     ``"sym"`` :math:`w_{ji} / (\sqrt{d^{in}_j} \sqrt{d^{in}_i})` as in GCN; ``"dir"`` :math:`w_{ji} / (\sqrt{d^{out}_j}
     \sqrt{d^{in}_i})` for directed graphs; ``"mean"`` :math:`w_{ji} / d^{in}_i`; ``"none"`` :math:`w_{ji}`. Here
     :math:`w` is ``edge_weight`` (ones if `None`), :math:`d^{in}_i = \sum_j w_{ji}` and :math:`d^{out}_j = \sum_i
-    w_{ji}`. An edge gets coefficient zero where the formula has no value: where a degree is zero, and where ``"sym"``
-    or ``"dir"`` would need the root of a negative one. Weights may be negative: the coefficients of ``"mean"`` add up
-    to one at every node whose degree is not zero. Half precisions are computed in float32.
+    w_{ji}`. The coefficient is zero if the formula is undefined: if a degree is zero, or negative under the root of
+    ``"sym"`` or ``"dir"``. Weights may be negative; the coefficients of ``"mean"`` sum to one at every node whose
+    degree is not zero. Half precisions are computed in float32.
 
     Shapes: ``edge_index`` (2, E), ``edge_weight`` (E,) -> (E,)
     """
@@ -49,7 +49,7 @@ def edge_norm(
 
 
 def check_norm(kind: object, dtype: object = None) -> None:
-    """Raises unless ``kind`` is a norm of edges and ``dtype`` a type that its coefficients can have."""
+    """Raises unless ``kind`` is one of `EDGE_NORMS` and ``dtype`` is None or a floating-point dtype."""
     if not isinstance(kind, str) or kind not in EDGE_NORMS:
         raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)} (a norm of edges), got {kind!r}")
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
@@ -59,11 +59,11 @@ def check_norm(kind: object, dtype: object = None) -> None:
 def trusted_norm(
     edge_index: Tensor, size: tuple[int, int], kind: str, edge_weight: Tensor | None, dtype: torch.dtype | None
 ) -> Tensor:
-    """`edge_norm` of edges that a `RelationalAdj` has checked."""
+    """`edge_norm` without checks, for edges that a `RelationalAdj` has validated."""
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
     dtype = dtype or edge_weight.dtype
-    # bfloat16 cannot count further than 256
+    # bfloat16 cannot represent all integers above 256
     wide = edge_weight.to(torch.promote_types(dtype, torch.float32))
     return EDGE_NORMS[kind](edge_index, size, wide).to(dtype)
 

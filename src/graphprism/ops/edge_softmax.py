@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 def edge_softmax(logit: Tensor, adj: PreparedGraph) -> Tensor:
-    r"""Normalises over all entries that end in the same node, each counted with its weight :math:`w`.
+    r"""Softmax over all entries with the same receiver, each weighted by its :math:`w`.
 
     .. math:: \alpha_k = \frac{w_k \exp(\ell_k)}{\sum_{m \to i} w_m \exp(\ell_m)}
 
-    An edge of weight two counts as two edges; a weight or score of zero takes an entry out. Where no entry of a node
-    has a positive weight, its coefficients are zero and constant. Weights must not be negative: `ValueError` on the
-    CPU; on a GPU and in transformed code, where nothing looks at values, the coefficients of that node are NaN.
+    An edge of weight two counts as two edges; a weight or score of zero removes an entry. If no entry of a node has a
+    positive weight, its coefficients are zero, without a gradient. Weights must not be negative: `ValueError` on the
+    CPU; on a GPU and under `torch.compile` or `torch.func`, where values are not checked, the coefficients of that node
+    are NaN.
 
     Shapes: ``logit`` (K, H) -> (K, H)
     """
@@ -52,29 +53,29 @@ def dispatch_softmax(logit: Tensor, adj: RelationalAdj) -> Tensor:
 
 def check_not_negative(weight: Tensor | None) -> None:
     """Raises for negative weights, on the CPU and outside transformed code."""
-    # Only `edge_softmax` needs this, so `RelationalAdj` takes any weight and the check is here: a pass over E numbers
-    # beside several over E x H. On a GPU it would be a host-device sync in every forward pass.
+    # Here and not in `RelationalAdj`, as only `edge_softmax` needs it: one pass over E numbers beside several over
+    # E x H. On a GPU it would be a host-device sync in every forward pass.
     if weight is None or weight.device.type != "cpu" or is_transformed():
         return
     if bool((weight < 0).any()):
-        raise ValueError(f"weights of edges must not be negative in a softmax, got {float(weight.detach().min()):g}")
+        raise ValueError(f"edge weights must not be negative in a softmax, got {float(weight.detach().min()):g}")
 
 
 def entry_mass(logit: Tensor, weight: Tensor | None) -> Tensor:
-    """``weight * exp(logit)`` for logits that are not positive unless the weight is zero; NaN for negative weights."""
+    """``weight * exp(logit)``; logits must be <= 0 unless the weight is zero. NaN for negative weights."""
     if weight is None:
         return logit.exp()
-    # The exponential of an entry of weight zero is the gradient of its weight: exact up to the root of the largest
-    # number, and finite beyond it, where infinity times zero would be NaN.
+    # For weight zero, exp(logit) is the gradient of the weight. It is clamped at the root of the largest number: an
+    # overflow to infinity, times zero, would be NaN.
     most = math.log(torch.finfo(logit.dtype).max) / 2
     return torch.where(weight < 0, torch.nan, weight) * logit.clamp(max=most).exp()
 
 
 def without_minus_infinity(largest: Tensor) -> Tensor:
-    """The maximum of no entries as zero; NaN and infinity stay, so that they show."""
+    """Replaces -inf, the maximum of no entries, by zero; NaN and +inf stay, so that they are noticed."""
     return torch.where(largest == -torch.inf, 0, largest)
 
 
 def divisor(total: Tensor) -> Tensor:
-    """Sums to divide by: infinity for zero, as zero over infinity is zero with zero gradient."""
+    """Replaces zero sums by infinity: zero over infinity is zero, with zero gradient."""
     return torch.where(total == 0, torch.inf, total)

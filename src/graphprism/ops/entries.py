@@ -1,4 +1,4 @@
-"""Rows of entries: read from nodes, multiplied, and summed at the receiver.
+"""One row per entry: gathered from nodes, multiplied, and summed at the receiver.
 
 An *entry* is an edge in one relation, see `RelationalAdj`; entry k goes from a sender to a receiver.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphprism.ops.prepared_graph import PreparedGraph
     from graphprism.ops.relational_adj import RelationalAdj
 
-_CHUNK = 1 << 16  # rows gathered at once, so that the gathered copies stay small beside the matrices
+_CHUNK = 1 << 16  # rows gathered per chunk, so that the copies stay small beside the matrices
 
 
 def check_graph(adj: object) -> None:
@@ -35,13 +35,13 @@ def check_graph(adj: object) -> None:
 
 
 def at_senders(h: Tensor, adj: PreparedGraph) -> Tensor:
-    """What the sending node holds for the relation of the entry: (N, R, ...) -> (K, ...); for all, (N, F) -> (K, F)."""
+    """Gathers, for every entry, its sender's row (for its relation): (N, R, ...) -> (K, ...) or (N, F) -> (K, F)."""
     check_graph(adj)
     return adj.at_senders(h)
 
 
 def at_receivers(h: Tensor, adj: PreparedGraph) -> Tensor:
-    """The same of the receiving node."""
+    """Gathers, for every entry, its receiver's row (for its relation): (N, R, ...) -> (K, ...) or (N, F) -> (K, F)."""
     check_graph(adj)
     return adj.at_receivers(h)
 
@@ -80,7 +80,7 @@ BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=c
 def entry_sum(rows: Tensor, adj: PreparedGraph, *, impl: str | None = None) -> Tensor:
     r"""Sums one row per entry at its receiver: :math:`\mathbf{y}_i = \sum_{k = (j, i)} \mathbf{m}_k`.
 
-    The weights of ``adj`` are not used: the rows are taken as they are.
+    The weights of ``adj`` are not used.
 
     Shapes: ``rows`` (K, F) -> (N_dst, F)
     """
@@ -123,6 +123,6 @@ def index_sum(rows: Tensor, index: Tensor, size: int) -> Tensor:
 
 
 def trusted_index_sum(rows: Tensor, index: Tensor, size: int) -> Tensor:
-    """`index_sum` with an index that a `RelationalAdj` has checked."""
+    """`index_sum` without checks, for an index that a `RelationalAdj` has validated."""
     wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
     return wide.new_zeros(size, *rows.shape[1:]).index_add(0, index, wide).to(rows.dtype)

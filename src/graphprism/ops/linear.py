@@ -51,8 +51,8 @@ def relational_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, *, impl: st
 
     where :math:`w_e` and :math:`r(e)` are weight and relation of edge :math:`e`; with soft types the edge counts in
     every relation with its score. Gradients flow to ``x``, ``weight``, the edge weights and the scores. Half precisions
-    are summed in float32. A leading dimension of ``x`` is carried along (one graph, many signals). ``x`` may be
-    a sparse CSR tensor, which counts as a constant.
+    are summed in float32. ``x`` may have one leading batch dimension (one graph, many signals). ``x`` may be a sparse
+    CSR tensor, which gets no gradient.
 
     Shapes: ``x`` (N_src, F_in), ``weight`` (R, F_in, F_out) -> (N_dst, F_out)
 
@@ -67,8 +67,8 @@ def relational_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, *, impl: st
         check_tensor("x", x)
         check_tensor("weight", weight)
         check_graph(adj)
-    if x.layout == torch.sparse_csr:  # features of the first layer, which want no gradient
-        from graphprism.ops.sparse_features import sparse_transform  # builds a `RelationalAdj`, which imports this
+    if x.layout == torch.sparse_csr:  # input features, which need no gradient
+        from graphprism.ops.sparse_features import sparse_transform  # circular import
 
         return relational_sum(sparse_transform(x, weight), adj, impl=impl)
     return adj.relational_linear(x, weight, impl)
@@ -78,7 +78,7 @@ def dispatch_linear(x: Tensor, adj: RelationalAdj, weight: Tensor, impl: str | N
     """`relational_linear` on a `RelationalAdj`; under autocast in the lower precision."""
     if x.dim() == 3:
         return torch.stack([dispatch_linear(signal, adj, weight, impl) for signal in x])
-    # compared here before a check is called: this is the hot path of every layer
+    # one comparison before the detailed checks: this is the hot path of every layer
     if weight.dim() != 3 or weight.size(0) != adj.num_relations or x.shape != (adj.size[0], weight.size(1)):
         check_shape("weight", weight, [adj.num_relations, "F_in", "F_out"])
         check_shape("x", x, [adj.size[0], weight.size(1)])

@@ -1,13 +1,13 @@
-r"""The ``csr`` backend of `relational_linear`: a sparse and a matrix product, block by block.
+r"""The ``csr`` backend of `relational_linear`: a sparse and a dense product, block by block.
 
 With :math:`\mathbf{M}_r` the weighted adjacency matrix of relation :math:`r`, the output is
 :math:`\sum_r \mathbf{M}_r \mathbf{X} \mathbf{W}_r`. A block of rows of :math:`\mathbf{M}_r \mathbf{X}` is summed,
-multiplied by :math:`\mathbf{W}_r` while it is in the cache, and forgotten; the backward pass does the same with
-:math:`\mathbf{M}_r^\top \mathbf{G}`, which gives both gradients. Neither holds (N, R, F) numbers, unless the layer
-multiplies first because that is cheaper, and only ``x`` is kept.
+multiplied by :math:`\mathbf{W}_r` while it is in the cache, and discarded; the backward pass does the same with
+:math:`\mathbf{M}_r^\top \mathbf{G}`, which gives both gradients. Only ``x`` is saved for backward, and no (N, R, F)
+tensor exists, unless it is cheaper to multiply by the weights first.
 
-A *pair* is a node and a relation; it is empty if the node has no entry in that relation. The cheapest of four ways is
-taken: over all pairs, over those that are not empty, weights first, or on a GPU one Triton kernel for both products.
+A *pair* is a node and a relation; it is active if the node has an entry in that relation, else empty. The cheapest of
+four algorithms is chosen: all pairs, active pairs only, weights first, or on a GPU one Triton kernel for both products.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ from graphprism.ops.row_orders import active_rows, node_order
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
 
-# How many multiply-adds of a matrix product take as long as moving one number through memory. Measured on two CPU cores
-# at 64 channels: 0.5 ns a gathered number, 0.02 ns a multiply-add; an H200 has about the same ratio in float32.
+# Multiply-adds of a matrix product in the time of moving one number through memory. Measured on two CPU cores at 64
+# channels: 0.5 ns per gathered number, 0.02 ns per multiply-add; an H200 has about the same ratio in float32.
 _MULTIPLY_ADDS_PER_MOVE = 25
-# Leaving a pair out spares its products, F multiply-adds a channel in each of three, and costs every pair that stays
-# about five moves a channel: it pays from F (1 - a) > 42 a channels on, where the share a of the pairs is active. On a
-# GPU a move is slower beside a product. Measured, forward and backward, with and without empty pairs: two cores, 64
-# channels, 108 and 153 ms at a = 0.5, 186 and 125 ms at a = 0.72; H200, 256 channels, 2.9 and 5.0 ms, 32 channels, 6.2
-# and 4.6 ms at a = 0.5.
+# Skipping an empty pair saves three products of F multiply-adds per channel, and costs every active pair about five
+# moves per channel: with a share a of active pairs it pays if F (1 - a) > 42 a. On a GPU a move is slower relative to
+# a product. Measured, forward and backward, skipping and not skipping: two cores, 64 channels, 108 and 153 ms at
+# a = 0.5, 186 and 125 ms at a = 0.72; H200 at a = 0.5, 256 channels, 2.9 and 5.0 ms, 32 channels, 6.2 and 4.6 ms.
 _CHANNELS_THAT_PAY_CPU = 42
 _CHANNELS_THAT_PAY_GPU = 160
-# Channels of which a program can hold the sums of some nodes and, going back, the gradients of four matrices. Measured
-# on an H200 beside the product by blocks, forward and backward: 2.9M nodes, 14M entries, 32 channels 3.0 and 3.6 ms
-# (half of the memory); with 64 channels and hubs (169k nodes, 1.2M entries) 0.93 and 0.57 ms.
+# Most channels for which a program of the fused kernel holds its sums and, in backward, the gradients of four matrices
+# in registers. Measured on an H200, fused and blocked, forward and backward: 2.9M nodes, 14M entries, 32 channels 3.0
+# and 3.6 ms (half of the memory); with 64 channels and hubs (169k nodes, 1.2M entries) 0.93 and 0.57 ms.
 _MOST_FUSED_CHANNELS = 32
-# Gathered numbers below which launches take longer than what is launched, and the order of the nodes does not pay.
+# Gathered numbers below which launch time dominates, and sorting the nodes does not pay.
 _FEWEST_FUSED_NUMBERS = 1 << 24
-# Nodes for one hub: where there are more hubs, gathering takes most of the time and sums may as well be written.
+# Nodes per hub: with more hubs than that, gathering takes most of the time and fusing saves little.
 _NODES_PER_HUB = 32
 _FUSED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -60,7 +59,7 @@ def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
     check_channels("x", x, in_channels)
     check_dtype("x", x, weight.dtype, "`weight`")
     flat = x @ weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
-    # sizes in full: -1 is ambiguous where there are no channels
+    # explicit sizes: -1 is ambiguous if there are no channels
     return flat.view(math.prod(x.shape[:-1]), num_relations, out_channels)
 
 
@@ -132,31 +131,31 @@ def transform_first(
 ) -> bool:
     """Whether to multiply by the weights before the sums over neighbours rather than after them.
 
-    Before: every sender makes R rows of ``out_channels``, which are written, then gathered once per entry. After: rows
-    of ``in_channels`` are gathered once per entry and multiplied while they are in the cache; on a GPU only where one
-    kernel does both (``at_once``).
+    Before: every sender gets R rows of ``out_channels``, which are written, then gathered once per entry. After: rows
+    of ``in_channels`` are gathered once per entry and multiplied while they are in the cache; on a GPU this holds only
+    for the fused kernel (``at_once``).
     """
     num_src, num_dst = adj.size
     product = adj.num_relations * in_channels * out_channels / _MULTIPLY_ADDS_PER_MOVE
     before = num_entries * out_channels + num_src * (product + 2 * adj.num_relations * out_channels)
     after = num_entries * in_channels + num_dst * product
-    if adj.edge_index.is_cuda and not at_once:  # no block fits the cache there: the sums are written and read as well
+    if adj.edge_index.is_cuda and not at_once:  # no block fits a GPU's cache: the sums are written and read too
         after += num_dst * 2 * adj.num_relations * in_channels
     return before <= after
 
 
 def skip_empty_pairs(csr: Csr, in_channels: int, out_channels: int) -> bool:
-    """Whether skipping the products of empty pairs is worth gathering the others."""
+    """Whether skipping the products of empty pairs saves more than gathering the active ones costs."""
     if csr.num_relations == 1:
         return False
     pays = _CHANNELS_THAT_PAY_GPU if csr.rowptr.is_cuda else _CHANNELS_THAT_PAY_CPU
     channels = min(in_channels, out_channels)
-    # nearly a quarter of the pairs is active at least: with so few channels there is no need to count them
+    # the active share is rarely below a quarter: with fewer channels skipping cannot pay, so it is not counted
     return channels * 3 > pays and channels * (1 - csr.active_share) > pays * csr.active_share
 
 
 def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
-    """Whether one kernel is to gather, sum and multiply rows of ``dense``; a host-device sync, once per graph."""
+    """Whether the fused kernel (gather, sum, multiply) pays; a host-device sync, once per graph."""
     if not dense.is_cuda or dense.dtype not in _FUSED_TYPES or weight.dtype != dense.dtype:
         return False
     if max(weight.shape[1:]) > _MOST_FUSED_CHANNELS or csr.col.numel() * dense.size(1) < _FEWEST_FUSED_NUMBERS:
@@ -165,9 +164,9 @@ def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
 
 
 def all_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-    """Sums the neighbours of a block of nodes, relations side by side, and multiplies by the stacked matrices.
+    """Sums the neighbours of a block of nodes, concatenated over relations, and multiplies by the stacked matrices.
 
-    Few channels, or few empty pairs: a product with zeros is cheaper than skipping them.
+    For few channels or few empty pairs, where multiplying zeros is cheaper than skipping them.
     """
     csr, stacked = adj.incoming, weight.flatten(0, 1)
     value = adj.values(csr.order, entry_weight, x.dtype)
@@ -214,11 +213,10 @@ def _by_relation(side_by_side: Tensor, weight: Tensor) -> Tensor:
 
 
 def active_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-    """Sums the active rows of a block, multiplies those of each relation by its matrix, adds them up per node.
+    """Sums the active rows of a block, multiplies those of each relation by its matrix, and sums them per node.
 
     Half of the pairs of a molecule split by degree are empty (between a quarter and seven tenths are active on Cora,
-    PubMed, Chameleon, Squirrel, ZINC and Peptides), so that three matrices can cost less than one product with all
-    three.
+    PubMed, Chameleon, Squirrel, ZINC and Peptides), so that three small products can cost less than a large one.
     """
     active = active_rows(adj.incoming, x)
     value = adj.values(active.order, entry_weight, x.dtype)
@@ -266,12 +264,12 @@ def weights_first_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None
 
 
 def wide_zeros(x: Tensor, *size: int) -> Tensor:
-    """Zeros to add products of ``x`` to: in float32 at least, as bfloat16 would lose what later blocks add."""
+    """A zero accumulator for products of ``x``, in float32 at least: bfloat16 would lose the terms of later blocks."""
     return x.new_zeros(size, dtype=torch.promote_types(x.dtype, torch.float32))
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Adds ``left @ right`` to ``total``, which may be of a wider type."""
+    """Adds ``left @ right`` to ``total`` in place; ``total`` may have a wider dtype."""
     if total.dtype == left.dtype:
         total.addmm_(left, right)
     else:
@@ -313,10 +311,10 @@ def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
 
 def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
-    # a graph for one pass takes no backend that has to ask the device about the graph first
+    # no backend that needs a host-device sync for a graph that is used once
     fused = not adj.one_pass and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
-    if not (before and out_channels < in_channels):  # else gathering less is worth more than multiplying less
+    if not (before and out_channels < in_channels):  # else gathering less saves more than multiplying less
         if fused:
             return "triton"
         if not adj.one_pass and skip_empty_pairs(csr, in_channels, out_channels):

@@ -1,9 +1,9 @@
-r"""Products for the pairs (node, relation) that occur: what many relations cost grows with the entries, not with N R.
+r"""Products for active pairs (node, relation) only: the cost grows with the number of entries, not with N * R.
 
 A *pair* is a node and a relation; it is active if the node has an entry in that relation. There are at most as many
-active pairs as entries, however many relations there are. Their rows stand relation by relation, so that
-:math:`\mathbf{W}_r^\top \mathbf{x}_j` of all active pairs is a few batched products, and a graph of one relation with
-these rows as senders takes the place of the graph of R relations.
+active pairs as entries, however many relations there are. Their rows are sorted by relation, so that
+:math:`\mathbf{W}_r^\top \mathbf{x}_j` of all active pairs is a few batched products. A graph of one relation with
+these rows as senders then replaces the graph of R relations.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
     from graphprism.ops.prepared_graph import PreparedGraph
     from graphprism.ops.relational_adj import RelationalAdj
 
-# Pairs (node, relation) for one entry from which on rows of active pairs alone are faster, and the number of pairs
-# below which it is slower. CPU time on one core, 10^4 nodes, 10^5 edges, 16 channels, forward and backward, all pairs
-# and active pairs: GCN 11 and 18 ms at 2 pairs an entry, 17 and 12 ms at 4, 42 and 12 ms at 8; GAT 70 and 31, 117 and
-# 44, 377 and 47 ms. Sorting the pairs, once per graph, takes another 20 to 30 ms. Of 8,000 pairs: GAT 1.8 and 1.8 ms.
+# Thresholds above which active pairs alone are faster: pairs (node, relation) per entry, and number of pairs. CPU time
+# on one core, 10^4 nodes, 10^5 edges, 16 channels, forward and backward, all pairs and active pairs: GCN 11 and 18 ms
+# at 2 pairs per entry, 17 and 12 ms at 4, 42 and 12 ms at 8; GAT 70 and 31, 117 and 44, 377 and 47 ms. Sorting the
+# pairs, once per graph, takes another 20 to 30 ms. With 8,000 pairs: GAT 1.8 and 1.8 ms.
 _PAIRS_PER_ENTRY = 4
 _FEWEST_PAIRS = 1 << 14
-# Numbers of pairs that relations are padded to, so that those of one size are one batched product: 1, 2, 3, 4, 6, 8,
-# 12, ... Padding adds less than half, and 10^6 pairs make at most 40 products.
+# Sizes (numbers of pairs) that relations are padded to, so that all relations of one size are one batched product:
+# 1, 2, 3, 4, 6, 8, 12, ... Padding adds less than half, and 10^6 pairs make at most 40 products.
 _SIZES = sorted({1, *(2**k for k in range(1, 62)), *(3 * 2**k for k in range(60))})
 
 
 def active_pairs_pay(adj: RelationalAdj) -> bool:
-    """Whether to compute rows of active pairs only: relations are many beside the entries of a node.
+    """Whether to compute rows of active pairs only: there are many relations per entry.
 
-    It looks at sizes alone. Transformed code keeps all pairs: how many are active depends on values.
+    Depends on sizes only. Under `torch.compile` and `torch.func` all pairs are kept: the number of active ones depends
+    on values.
     """
     pairs = max(adj.size) * adj.num_relations
     if pairs < _FEWEST_PAIRS or adj.num_relations == 1 or is_transformed():
@@ -47,7 +48,7 @@ def active_pairs_pay(adj: RelationalAdj) -> bool:
 def sender_rows(
     x: Tensor, adj: PreparedGraph, weight: Tensor, bias: Tensor | None = None
 ) -> tuple[Tensor, PreparedGraph]:
-    """What senders send, and the graph that reads it, for `at_senders` and `relational_sum`.
+    """Transformed rows of the senders and the graph over these rows, for `at_senders` and `relational_sum`.
 
     Either every sender has a row for each relation, (N_src, R, F_out), and the graph is ``adj``; or only active pairs
     have one, (P, 1, F_out), and the graph has these P rows as senders.
@@ -86,9 +87,9 @@ def pair_linear(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PairRows:
-    """A row for every active pair of one end of the entries; rows of a relation stand together.
+    """One row per active pair, for senders or for receivers; rows are sorted by relation.
 
-    Relations are padded to sizes that others share; padding repeats a node of the relation, and no entry reads it.
+    Relations are padded to common sizes; a padding row repeats a node of the relation and belongs to no entry.
 
     Attributes:
         relation: (S,) the relations that occur, those of few pairs first.
@@ -106,7 +107,7 @@ class PairRows:
 
     @staticmethod
     def build(node: Tensor, relation: Tensor, num_nodes: int) -> PairRows:
-        """Sorts the pairs of all entries; waits for the device, so it is done once."""
+        """Sorts the pairs of all entries; a host-device sync, hence done once per graph."""
         from graphprism.ops.relational_adj import RelationalAdj  # which imports this
 
         pair, entry_pair = torch.unique(relation.long() * max(1, num_nodes) + node, return_inverse=True)
@@ -140,10 +141,10 @@ class PairRows:
 
         Shapes: ``x`` (N, F_in), ``weight`` (R, F_in, F_out) -> (P, F_out)
         """
-        # a sum of one entry rather than a gather: its gradient is a sum over sorted rows
+        # an aggregation with one entry per row instead of a gather: its gradient is a sum over sorted rows
         rows = relational_aggregate(x, self.nodes)[:, 0]
         if not self.groups:
-            return rows @ weight.sum(dim=0)  # no row; the gradient of the weights is zero
+            return rows @ weight.sum(dim=0)  # no rows, but a zero gradient for the weights
         parts = zip(
             rows.split([many * size for many, size in self.groups]),
             weight.index_select(0, self.relation).split([many for many, _ in self.groups]),

@@ -1,4 +1,4 @@
-"""What ops and layers ask of a graph that is prepared once and used by many products."""
+"""The protocol of a graph that is prepared once and used by many ops and layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PreparedGraph(Protocol):
 
     @property
     def edge_weight(self) -> Tensor | None:
-        """(E,) the weight of every edge; `None` where layers are to normalise."""
+        """(E,) the weight of every edge; `None`: layers apply their own normalisation."""
 
     @property
     def entry_edge(self) -> Tensor | None:

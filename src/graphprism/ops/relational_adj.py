@@ -32,7 +32,7 @@ from graphprism.ops.pair_rows import PairRows, active_pairs_pay
 from graphprism.ops.relu_sum import dispatch_relu_sum
 from graphprism.splitting.check_split import check_split, split_relations
 
-# What does not depend on the weights of the edges, and what becomes of it where all edges are reversed.
+# Cached structures that do not depend on edge weights, and their names in the transposed graph.
 _REVERSED = {
     "entries": "entries",
     "incoming": "outgoing",
@@ -42,14 +42,14 @@ _REVERSED = {
 }
 
 
-class Size(NamedTuple):  # compiled code takes named tuples, but in torch 2.6 no other subclasses of tuples
-    """Numbers of nodes; called, as ``size()`` of a tensor, it gives itself."""
+class Size(NamedTuple):  # torch 2.6 compiles no other subclasses of tuple
+    """Numbers of source and target nodes; callable like ``Tensor.size()``."""
 
     sources: int
     targets: int
 
     def __call__(self) -> tuple[int, int]:
-        """The numbers; `torch_geometric.nn.summary` asks every input for its size in this way."""
+        """Returns itself: `torch_geometric.nn.summary` calls ``size()`` on every input."""
         return self
 
     def __repr__(self) -> str:
@@ -60,19 +60,19 @@ class RelationalAdj:
     r"""The edges of a graph with their relations and weights, prepared once and shared by all layers.
 
     It holds the edges in both directions as sorted structures over pairs (node, relation), numbered
-    ``node * num_relations + relation``, and builds each of them when it is first needed. Whatever is wrong with the
-    input is said here, once, so that layers need not look at values again.
+    ``node * num_relations + relation``, each built lazily. Inputs are validated here, once, so that layers need not
+    check values again.
 
     An *entry* is an edge in one relation. With hard types entries are the edges; with soft types an edge has one entry
-    for every relation in which its score is not zero (for every relation if the scores want a gradient, and in a layer
-    that is called with tensors on a CUDA device).
+    for every relation in which its score is not zero (for every relation if the scores require a gradient, or if a
+    layer is called with CUDA tensors instead of a `RelationalAdj`).
 
     Args:
         edge_index: (2, E) integers, source and target of every edge.
         edge_type: (E,) integers in [0, R), or (E, R) scores that put an edge into several relations at once. `None` is
             the plain graph: one relation.
         edge_weight: (E,) the coefficient of every edge. Gradients flow through it.
-        num_relations: R. May be left out where ``edge_type`` is `None` or has R columns.
+        num_relations: R. May be omitted if ``edge_type`` is `None` or has R columns.
         num_nodes: N, or (number of sources, number of targets) for a bipartite graph.
 
     Example:
@@ -101,10 +101,10 @@ class RelationalAdj:
 
     @classmethod
     def from_data(cls, data: Any, num_relations: int | None = None) -> RelationalAdj:
-        """The graph of a ``Data`` with ``edge_type``, and ``edge_weight`` where it has one.
+        """The graph of a ``Data`` with ``edge_type``, and ``edge_weight`` if it has one.
 
-        Types that `SplitEdges` wrote are checked to belong to the edges (`graphprism.check_split`), and the split tells
-        R where ``num_relations`` does not.
+        Types that `SplitEdges` wrote are checked to fit the edges (`graphprism.check_split`), and their split is the
+        default of ``num_relations``.
 
         >>> from torch_geometric.data import Data
         >>> from graphprism.transforms import SplitEdges
@@ -126,10 +126,10 @@ class RelationalAdj:
         num_relations: int,
         size: tuple[int, int],
     ) -> RelationalAdj:
-        """The graph of tensors that a layer was called with, used for one pass and not prepared for more.
+        """The graph of the tensors that a layer was called with, for a single pass.
 
-        On the CPU numbers out of range raise, as in the constructor. On a CUDA device they fail an assertion there, and
-        nothing waits for the device: not here, and not in the choice of a backend (see ``one_pass``).
+        On the CPU, indices out of range raise, as in the constructor. On a CUDA device they fail a device-side
+        assertion, and there is no host-device sync: neither here nor in the choice of a backend (see ``one_pass``).
         """
         adj = cls.__new__(cls)
         adj._hold(edge_index, edge_type, edge_weight, num_relations, size)
@@ -149,9 +149,9 @@ class RelationalAdj:
         num_relations: int | None,
         num_nodes: int | tuple[int, int],
     ) -> None:
-        """Stores the arguments after a look at sizes, types and devices, not at values."""
+        """Stores the arguments after checks of shapes, dtypes and devices, not of values."""
         if isinstance(num_nodes, tuple) and torch.compiler.is_compiling():
-            self.size: tuple[int, int] = num_nodes  # a conversion to int would fix sizes that are dynamic
+            self.size: tuple[int, int] = num_nodes  # a conversion to int would specialise dynamic sizes
         elif isinstance(num_nodes, tuple):
             self.size = Size(*check_sizes("num_nodes", num_nodes))
         else:
@@ -159,13 +159,13 @@ class RelationalAdj:
             self.size = Size(int(num_nodes), int(num_nodes))
         self.num_relations = _count_relations(edge_type, num_relations)
         self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
-        # whether structures that only pay after several passes, and need a host-device sync, are left out
+        # whether to omit structures that need a host-device sync and pay only after several passes
         self.one_pass = False
         self._check()
-        self._cache: dict[Any, Any] = {}  # what is built on demand; shared by nothing
+        self._cache: dict[Any, Any] = {}  # built lazily; not shared with other graphs
 
     def _ranges(self) -> dict[str, tuple[Tensor, int]]:
-        """Index tensors by name, with the number that all of theirs are below."""
+        """Index tensors by name, each with the exclusive upper bound of its values."""
         (src, dst), types = self.size, self.edge_type
         ends = {"edge_index[0]": (self.edge_index[0], src), "edge_index[1]": (self.edge_index[1], dst)}
         if self.edge_index.is_cuda and src == dst:  # half of the launches
@@ -176,7 +176,7 @@ class RelationalAdj:
         check_shape("edge_index", self.edge_index, [2, "E"])
         check_dense("edge_index", self.edge_index)
         check_integer("edge_index", self.edge_index)
-        if self.edge_index.dtype not in (torch.int32, torch.int64):  # PyTorch takes bytes for masks, not for numbers
+        if self.edge_index.dtype not in (torch.int32, torch.int64):  # PyTorch treats uint8 as a mask, not as indices
             self.edge_index = self.edge_index.long()
         types, num_edges = self.edge_type, self.num_edges
         if types is not None:
@@ -185,7 +185,7 @@ class RelationalAdj:
                 _check_type_shape(types, expected)
             if types.dim() == 1 and types.is_floating_point():
                 raise TypeError(
-                    f"`edge_type` must hold integers, got {types.dtype}; weights of edges have a name, `edge_weight=`"
+                    f"`edge_type` must hold integers, got {types.dtype}; pass edge weights as `edge_weight=`"
                 )
             check_same_device("edge_type", types, "edge_index", self.edge_index)
             (check_floating if self.is_soft else check_integer)("edge_type", types)
@@ -245,12 +245,12 @@ class RelationalAdj:
     def scores(self) -> Tensor:
         """(E, R) how much of every edge is in every relation, where types are soft."""
         if self.edge_type is None or not self.is_soft:
-            raise ValueError(f"`scores` must be read where edge types are soft, got {self!r} without soft types")
+            raise ValueError(f"`scores` must be read from a graph with soft edge types, got {self!r}")
         return self.edge_type
 
     def _soft_entries(self) -> tuple[Tensor, Tensor]:
         if "entries" not in self._cache:
-            if self.scores.requires_grad or self.one_pass:  # every score is an entry: their number needs no sync
+            if self.scores.requires_grad or self.one_pass:  # all are entries: counting nonzero ones would sync
                 place = torch.arange(self.scores.numel(), device=self.device)
                 edge, relation = place // self.num_relations, place % self.num_relations
             else:
@@ -272,7 +272,7 @@ class RelationalAdj:
     def _pair(self, node: Tensor) -> Tensor:
         if self.relation is None:
             return node
-        if max(self.size) * self.num_relations >= 2**31:  # the nodes may fit int32, the pairs do not
+        if max(self.size) * self.num_relations >= 2**31:  # pair numbers overflow int32 even if node numbers fit
             node = node.long()
         return node * self.num_relations + self.relation
 
@@ -301,12 +301,12 @@ class RelationalAdj:
 
     @property
     def sender_pairs(self) -> PairRows:
-        """A row for every pair (sending node, relation) that occurs."""
+        """One row per active pair (sending node, relation)."""
         return self._pairs("sender_pairs", self.src, self.size[0])
 
     @property
     def receiver_pairs(self) -> PairRows:
-        """A row for every pair (receiving node, relation) that occurs."""
+        """One row per active pair (receiving node, relation)."""
         return self._pairs("receiver_pairs", self.dst, self.size[1])
 
     def _pairs(self, key: str, node: Tensor, num_nodes: int) -> PairRows:
@@ -329,7 +329,7 @@ class RelationalAdj:
 
     @property
     def place_in_incoming(self) -> Tensor:
-        """(K,) where `incoming` has put every entry."""
+        """(K,) the position of every entry in `incoming`."""
         if "place" not in self._cache:
             place = torch.empty(self.incoming.order.numel(), dtype=torch.long, device=self.device)
             place[self.incoming.order.long()] = torch.arange(place.numel(), device=self.device)
@@ -347,7 +347,7 @@ class RelationalAdj:
         incoming: Csr,
         outgoing: Csr,
     ) -> RelationalAdj:
-        """A graph whose two sorted structures are known and trusted; nothing is checked."""
+        """A graph from its two sorted structures, without checks."""
         adj = cls.__new__(cls)
         adj.size, adj.num_relations = (num_nodes, num_nodes), incoming.num_relations
         adj.edge_index, adj.edge_type, adj.edge_weight = edge_index, edge_type, edge_weight
@@ -355,7 +355,7 @@ class RelationalAdj:
         return adj
 
     def prepare(self) -> RelationalAdj:
-        """Builds now what products need, for instance in a data loader's worker, and returns itself."""
+        """Builds the lazy structures now, for instance in a data loader's worker; returns itself."""
         if active_pairs_pay(self):
             self.sender_graph.prepare()
             self.sender_pairs.nodes.prepare()
@@ -364,20 +364,20 @@ class RelationalAdj:
         return self
 
     def values(self, order: Tensor, weight: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-        """Entry weights in the ``order`` of one of the sorted structures; kept where they are constants."""
+        """Entry weights in the ``order`` of one of the sorted structures; cached if they need no gradient."""
         if weight is None:
             return None
         if weight is not self.edge_weight or weight.requires_grad:
             return weight.detach().to(dtype).index_select(0, order)
         kept = self._cache.setdefault("values", {})
-        key = (order, dtype)  # the tensor, not its id: a copy of this graph must find the values of its own order
+        key = (order, dtype)  # the tensor, not its id: a copy of this graph needs the values in its own order
         if key not in kept:
             kept[key] = weight.to(dtype).index_select(0, order)
         value: Tensor = kept[key]
         return value
 
     def _copy(self) -> RelationalAdj:
-        """The same graph without what was computed of it; torch 2.6 cannot compile `copy.copy`."""
+        """A shallow copy with an empty cache; torch 2.6 cannot compile `copy.copy`."""
         other = object.__new__(RelationalAdj)
         other.edge_index, other.edge_type, other.edge_weight = self.edge_index, self.edge_type, self.edge_weight
         other.one_pass = self.one_pass
@@ -385,7 +385,7 @@ class RelationalAdj:
         return other
 
     def with_weight(self, edge_weight: Tensor | None) -> RelationalAdj:
-        """The same edges with other weights; the sorted structures are shared, not built again."""
+        """The same edges with other weights; the sorted structures are shared."""
         other = self._copy()
         other.edge_weight = edge_weight
         other._check_weight()
@@ -400,7 +400,7 @@ class RelationalAdj:
             cached: RelationalAdj = self._cache[key]
             return cached
         check_norm(kind, dtype)
-        if not torch.compiler.is_compiling():  # so that all kinds share what is sorted
+        if not torch.compiler.is_compiling():  # so that all kinds share the sorted structures
             _ = self.incoming if self.one_pass and not active_pairs_pay(self) else self.prepare()
         other = self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
         # a graph of gradients must not outlive its backward pass, nor what compiled code computes its call: it would be
@@ -410,7 +410,7 @@ class RelationalAdj:
         return other
 
     def derived(self, key: Any, build: Callable[[], RelationalAdj]) -> RelationalAdj:
-        """Another graph that ``build`` makes of this one, once for each ``key`` unless gradients flow through it."""
+        """The graph made by ``build``, cached under ``key`` unless gradients flow through it."""
         if key in self._cache:
             cached: RelationalAdj = self._cache[key]
             return cached
@@ -496,7 +496,7 @@ class RelationalAdj:
         check_shape("h", h, [num_nodes, relations, *("..." for _ in h.shape[2:])])
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> RelationalAdj:
-        """The same graph on another device, with everything that is sorted already."""
+        """The same graph on another device, with the structures built so far."""
         target = _device(device)
         if target.type == self.device.type and target.index in (None, self.device.index):
             return self
@@ -516,7 +516,7 @@ class RelationalAdj:
         return f"RelationalAdj(num_nodes={nodes}, num_edges={self.num_edges}, num_relations={self.num_relations})"
 
 
-# What an error about types ends with that a split may have written for other edges.
+# Appended to errors about `edge_type`, which may come from a split of other edges.
 STALE = "; `gp.check_split(data)` says why"
 
 
@@ -549,7 +549,7 @@ def _device(device: object) -> torch.device:
 
 
 def _may_look_at_values(tensor: Tensor) -> bool:
-    # a compiled graph has no values yet, a captured stream may not wait for them, and `meta` holds none
+    # compiled code has no values yet, a stream under capture must not sync, and `meta` tensors have no values
     if torch.compiler.is_compiling() or tensor.is_meta:
         return False
     return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -1,4 +1,4 @@
-"""ReLU and a division of every row by its length, fused with the addition before and the maximum after them."""
+"""ReLU and L2 normalisation of rows, fused with the addition before and the maximum after them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphprism._checks import check_shape
 from graphprism.ops.backends import Backends
 
 Backend = Callable[..., Any]
-_EPS = 1e-12  # the shortest length that is divided by, as in PyTorch
+_EPS = 1e-12  # lower bound of the norm that is divided by, as in PyTorch
 
 
 def forward_reference(
@@ -27,7 +27,7 @@ def forward_reference(
     keep: bool,
     overwrite: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
-    """Adds, drops, cuts, divides and compares; also gives lengths and where the new rows are larger."""
+    """Addition, dropout, ReLU, normalisation, maximum; also returns norms and the mask of rows above ``largest``."""
     out = x
     for other, change in ((bias, torch.add), (second, torch.add), (kept, torch.mul)):
         if other is not None:
@@ -58,10 +58,10 @@ def backward_reference(
         total = total if grad is None else total.add_(grad)
     if total is None:
         raise ValueError("a gradient must be given, of the rows or of the largest states")
-    # a length that is not divided by has no gradient
+    # a norm clamped to `_EPS` has no gradient
     along = (total * out).sum(dim=-1, keepdim=True) * (length >= _EPS)
     found = torch.addcmul(total, out, along, value=-1, out=None if total is grad else total)
-    found.div_(length.clamp(min=_EPS)).masked_fill_(out <= 0, 0)  # what was dropped is zero as well
+    found.div_(length.clamp(min=_EPS)).masked_fill_(out <= 0, 0)  # dropped elements are zero too
     return found.to(dtype), found.flatten(0, -2).sum(dim=0) if need_bias else None, to_largest
 
 
@@ -81,24 +81,24 @@ def relu_normalize(
 ) -> tuple[Tensor, Tensor]:
     r"""Computes :math:`\mathbf{y}_i = \mathbf{r}_i / \lVert \mathbf{r}_i \rVert_2` and :math:`\max(m_{ic}, y_{ic})`.
 
-    Here :math:`r_{ic} = \max(k_{ic} (x_{ic} + x'_{ic} + b_c), 0)`, where :math:`k_{ic}` says which numbers dropout
-    keeps; a length takes the scale of dropout out again. A row of zeros stays one. Where :math:`m_{ic}` and
+    Here :math:`r_{ic} = \max(k_{ic} (x_{ic} + x'_{ic} + b_c), 0)`, where :math:`k_{ic}` is the mask of dropout; its
+    scale is omitted, as the normalisation cancels it. A row of zeros stays zero. Where :math:`m_{ic}` and
     :math:`y_{ic}` are equal, the gradient goes to :math:`m_{ic}`.
 
-    For the backward pass it keeps :math:`\mathbf{y}`, which the next layer keeps as well, one number for every row, and
-    where :math:`\mathbf{y}` was larger. A GPU reads and writes every number once in each pass.
+    Saved for backward: :math:`\mathbf{y}` (which the next layer saves anyway), one norm per row, and the mask where
+    :math:`\mathbf{y}` was larger. On a GPU every number is read and written once in each pass.
 
     Args:
         x: (N, F) rows.
         second: (N, F) further rows :math:`\mathbf{x}'_i` to add.
-        bias: (F,) a row :math:`\mathbf{b}` to add to all.
+        bias: (F,) a row :math:`\mathbf{b}` to add to all rows.
         kept: (N, F) :math:`k_{ic}`, booleans.
         largest: (N, F) :math:`m_{ic}`, the largest states of earlier layers.
         overwrite: Whether the result may overwrite ``x``, to which there must be no other reference.
         impl: A backend, ``reference`` or ``triton``.
 
     Returns:
-        (N, F) rows of length one, and the larger of them and ``largest``: the rows again where that is not given.
+        (N, F) rows of norm one, and their elementwise maximum with ``largest`` (without it, the same rows).
 
     >>> out, largest = relu_normalize(torch.tensor([[3.0, 4.0, -2.0]]), largest=torch.tensor([[0.0, 1.0, 0.0]]))
     >>> out, largest
@@ -111,7 +111,7 @@ def relu_normalize(
         check_shape("bias", bias, [x.size(-1)])
     inputs = (x, second, bias, kept, largest)
     forward, backward = FORWARD.choose(impl, x.device), BACKWARD.choose(impl, x.device)
-    # autograd lets nothing that gives two tensors write into a view
+    # autograd does not let a function with two outputs write into a view
     overwrite = overwrite and x.is_contiguous() and not x._is_view() and x.dtype == _dtype(x, second, bias)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in inputs):
         out, larger = _ReluNormalize.apply(forward, backward, overwrite, *inputs)  # type: ignore[no-untyped-call]
@@ -130,7 +130,7 @@ class _ReluNormalize(torch.autograd.Function):
         out, larger, length, is_larger = forward(*inputs, keep=True, overwrite=overwrite)
         ctx.save_for_backward(out, length, is_larger)
         ctx.backward, ctx.dtype = backward, inputs[0].dtype  # type: ignore[union-attr]
-        ctx.set_materialize_grads(False)  # nothing reads the last layer's state but its maximum
+        ctx.set_materialize_grads(False)  # of the last layer, only the maximum is used
         return out, larger
 
     @staticmethod
@@ -148,5 +148,5 @@ class _ReluNormalize(torch.autograd.Function):
 
 
 def _dtype(*summands: Tensor | None) -> torch.dtype:
-    """What their sum has."""
+    """Dtype of their sum."""
     return reduce(torch.promote_types, (each.dtype for each in summands if each is not None))

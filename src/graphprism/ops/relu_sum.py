@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def reference(rows: Tensor, adj: RelationalAdj) -> Tensor:
-    """The definition of the sums of entries by relation, one pair at a time; slow on purpose and never optimised."""
+    """The definition: sums rows of entries per (receiver, relation), one pair at a time; never optimised."""
     sums = [rows[adj.pair_dst == pair].sum(dim=0) for pair in range(adj.size[1] * adj.num_relations)]
     return torch.stack(sums) if sums else rows[:0]
 
@@ -50,15 +50,15 @@ BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=c
 def relu_sum(h: Tensor, adj: PreparedGraph, edge_rows: Tensor | None = None, *, by_relation: bool = False) -> Tensor:
     r"""Sums messages after ReLU: :math:`\mathbf{y}_i = \sum_{e = (j, i)} w_e \max(0, \mathbf{h}_j + \mathbf{a}_e)`.
 
-    With ``h`` of three dimensions an entry reads what its sender has prepared for its relation,
-    :math:`\mathbf{h}_{j, r(e)}`. ``edge_rows`` are the :math:`\mathbf{a}_e`, zero where they are `None`. With soft
-    types each entry of an edge has its own message, weighted by its score.
+    With a three-dimensional ``h`` an entry reads its sender's row for its relation, :math:`\mathbf{h}_{j, r(e)}`.
+    ``edge_rows`` are the :math:`\mathbf{a}_e`, zero if `None`. With soft types each entry of an edge has its own
+    message, weighted by its score.
 
     Args:
         h: rows of senders.
         adj: the graph.
         edge_rows: a row for every edge.
-        by_relation: whether messages are summed for each relation apart.
+        by_relation: whether messages are summed separately per relation.
 
     Shapes: ``h`` (N_src, F) or (N_src, R, F), ``edge_rows`` (E, F) -> (N_dst, F), by relation (N_dst, R, F)
 

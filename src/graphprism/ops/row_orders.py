@@ -1,4 +1,4 @@
-"""Rows of a `Csr` in orders that make products faster: without empty pairs, and by their number of entries."""
+"""Reordered rows of a `Csr` for faster products: without empty pairs, and sorted by number of entries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from graphprism.ops.csr import Csr, span_sum
 
-# A program goes through the entries of a few nodes side by side. Where one of 64 is among them it is not the last to
-# end; a hub of thousands would keep a whole GPU waiting.
+# A program processes the entries of a few nodes in parallel, so its time is that of the longest row. Rows of 64
+# entries do not delay a kernel; a hub of thousands would leave the rest of the GPU idle.
 _MOST_LIGHT_ENTRIES = 64
 
 
@@ -41,14 +41,14 @@ class ActiveBlock:
 class ActiveRows:
     r"""The rows of a `Csr` that are not empty.
 
-    They stand block by block (consecutive nodes that fit the cache), within a block relation by relation, so that a
-    relation is one contiguous product.
+    They are sorted by block (consecutive nodes that fit the cache), then by relation, so that a relation of a block is
+    one contiguous product.
 
     Attributes:
         rowptr, col, order: as in `Csr`, over K active rows.
         node: (K,) the node of every row.
         back_rowptr, back_col: (N + 1,), (K,) the rows of every node, counted from the first row of its block.
-        blocks: where each block begins and ends.
+        blocks: bounds of each block.
     """
 
     rowptr: Tensor
@@ -62,7 +62,7 @@ class ActiveRows:
 
     @staticmethod
     def build(csr: Csr, nodes_per_block: int) -> ActiveRows:
-        """Reorders what is sorted already; waits for the device, so it is built once."""
+        """Reorders the sorted rows; a host-device sync, hence done once per graph."""
         num_relations, device = csr.num_relations, csr.rowptr.device
         length = csr.rowptr.diff().long()
         pair = length.nonzero().view(-1)
@@ -97,7 +97,7 @@ class ActiveRows:
             yield block, span_sum(self._cache, rowptr, span, self.col, value, dense, ("rows", block.rows.start))
 
     def collect(self, block: ActiveBlock, rows: Tensor) -> Tensor:
-        """Adds up the rows of every node of the block."""
+        """Sums the rows of every node of the block."""
         rowptr = self.back_rowptr[block.nodes.start : block.nodes.stop + 1]
         span = (block.rows.start, block.rows.stop)
         return span_sum(self._cache, rowptr, span, self.back_col, None, rows, ("back", block.rows.start))
@@ -124,12 +124,12 @@ def node_order(csr: Csr) -> NodeOrder:
 
 @dataclass(frozen=True)
 class NodeOrder:
-    """Nodes of few entries in the order in which a kernel takes them, and hubs apart from them.
+    """Nodes of few entries in the order in which a kernel processes them, and hubs separately.
 
     Attributes:
-        light: (n,) the nodes of at most 64 entries, most entries first, so that the longest way does not begin last.
+        light: (n,) the nodes of at most 64 entries, most entries first, so that the longest rows do not start last.
         hub: (H,) all other nodes.
-        hub_csr: the entries of the hubs alone, whose row nodes are counted from the first hub.
+        hub_csr: the entries of the hubs alone; hub k is row node k.
     """
 
     light: Tensor
@@ -138,7 +138,7 @@ class NodeOrder:
 
     @staticmethod
     def build(csr: Csr) -> NodeOrder:
-        """Sorts the nodes; equal ones keep their order. Waits for the device, so it is done once."""
+        """Sorts the nodes (stable); a host-device sync, hence done once per graph."""
         count, by_count = torch.sort(csr.node_rowptr.diff(), descending=True, stable=True)
         num_hubs = int((count > _MOST_LIGHT_ENTRIES).sum())
         hub = by_count[:num_hubs]

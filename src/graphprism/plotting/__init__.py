@@ -1,4 +1,4 @@
-"""Drawings of graphs and their splits, and the style and files of all figures."""
+"""Plots of graphs and their splits, and the style and file formats of all figures."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _Array = npt.NDArray[Any]
-# In lengths of an edge: many arrows may meet at one node.
+# In edge lengths; bounded because many arrows may meet at one node.
 _LARGEST_TIP = 0.16
 
 
@@ -36,9 +36,9 @@ class Strokes:
 
 
 def strokes(edges: Tensor, positions: _Array, radius: float) -> Strokes:
-    """One line for each pair of nodes, whatever the number of edges between them, and a tip at each end they enter.
+    """One line per pair of adjacent nodes, however many edges join them, and an arrow tip at each target.
 
-    Edges that all run both ways are the lines of an undirected graph and have no tips.
+    If every edge has its reverse, the graph is drawn as undirected, without tips.
     """
     loops = torch.unique(edges[0, edges[0] == edges[1]])
     proper = torch.unique(edges[:, edges[0] != edges[1]], dim=1).numpy()
@@ -74,17 +74,17 @@ def draw_strokes(axes: Axes, shapes: Strokes, colour: str, radius: float) -> Non
 
 
 def _tips(points: _Array, along: _Array, size: float) -> _Array:
-    """Triangles whose points lie on the rims of the nodes that the edges enter."""
+    """Triangles whose points lie on the rims of the target nodes."""
     across = np.stack([-along[:, 1], along[:, 0]], axis=1)
     foot = points - 1.5 * size * along
     return np.stack([points, foot + 0.6 * size * across, foot - 0.6 * size * across], axis=1)
 
 
 MAX_NODES = 2000
-# Numbers are written into nodes up to this many; more would not be legible.
+# Most nodes that are labelled with their numbers; more would not be legible.
 _NUMBERED = 40
 _GREY, _PALE, _INK = "#5b5b5b", "#dedede", "#1f1f1f"
-# Up to this many nodes four panels stand in one row; more nodes get larger panels, two in a row.
+# Panels per row, for graphs of up to that many nodes; larger graphs get larger panels, two per row.
 _COLUMNS, _IN_ONE_ROW = 4, 100
 _LEGEND = "Filled nodes receive messages in a relation, hollow ones receive none."
 
@@ -92,22 +92,22 @@ _LEGEND = "Filled nodes receive messages in a relation, hollow ones receive none
 def draw_split(
     graph: GraphLike, split: str | Split = "degree", title: str = "", *, columns: int | None = None
 ) -> Figure:
-    """Draws the graph and, beside it, the edges of every relation as arrows in a colour of their own.
+    """Draws the graph and, beside it, one panel per relation with its edges as coloured arrows.
 
-    Nodes keep their place in all panels; those that no edge of a relation enters are hollow in its panel. Edges between
-    two nodes of one relation, one each way, are drawn as one line; a relation in which all are has no arrows.
+    Nodes have the same position in all panels; nodes without incoming edges of a relation are hollow in its panel. An
+    edge and its reverse in one relation are drawn as one line; a relation of such edges only has no arrows.
 
     Args:
         graph: At most 2000 nodes; legible up to some 200.
         split: A split into relations (not into scores), or its text.
-        title: Words above the panels.
-        columns: Panels side by side at most; without it four, or two of a graph of more than 100 nodes.
+        title: Title above the panels.
+        columns: Most panels per row; by default four, or two for a graph of more than 100 nodes.
     """
     check_optional_whole("columns", columns)
     resolved = resolve_split(split)
     num_nodes, edge_index = num_nodes_of(graph), edges_of(graph).cpu()
     if not 1 <= num_nodes <= MAX_NODES:
-        raise ValueError(f"a graph that is drawn must have 1 to {MAX_NODES} nodes, got {num_nodes}")
+        raise ValueError(f"a graph must have 1 to {MAX_NODES} nodes to be drawn, got {num_nodes}")
     edge_type = resolved(graph).cpu()
     if edge_type.dim() != 1:
         raise ValueError(f"`split` must put every edge into one relation to be drawn, got scores from {resolved!r}")
@@ -137,7 +137,7 @@ def _relations(split: Split, edge_index: Tensor, edge_type: Tensor) -> list[tupl
 
 
 def _sheet(count: int, positions: _Array, columns: int | None) -> tuple[Figure, list[Axes]]:
-    """As many axes as panels, each as high as the graph is in proportion to its width."""
+    """One axes per panel, with the aspect ratio of the graph layout."""
     columns = min(count, columns or (_COLUMNS if len(positions) <= _IN_ONE_ROW else _COLUMNS // 2))
     rows = -(-count // columns)
     width, height = np.ptp(positions, axis=0) + 1.0
@@ -176,7 +176,7 @@ def _luminance(colour: str) -> float:
 
 
 def _radius(positions: _Array) -> float:
-    """Of a node, in lengths of an edge: so small that most nodes do not touch their neighbours."""
+    """Radius of a node, in edge lengths: so small that most nodes do not touch their neighbours."""
     if len(positions) == 1:
         return 0.28
     squares = ((positions[:, None] - positions[None]) ** 2).sum(2) + np.diag(np.full(len(positions), np.inf))

@@ -1,4 +1,4 @@
-"""Style and files of all figures."""
+"""Style and file formats of all figures."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ FORMATS = (".png", ".svg")
 
 
 def check_format(path: Path) -> None:
-    """Raises `ValueError` unless the name ends as a picture's does."""
+    """Raises `ValueError` unless the file name has the suffix of a supported format."""
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"the name of a picture must end in {' or '.join(FORMATS)}, got {path.name!r}")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Writes a PNG or an SVG, by the end of the name; the same figure gives the same bytes."""
+    """Writes a PNG or an SVG, chosen by the suffix; the same figure gives the same bytes."""
     with needs_extra("a picture"):
         import matplotlib
 
     check_format(path)
     content = io.BytesIO()
     svg = path.suffix.lower() == ".svg"
-    # An SVG would else carry the time and random names.
+    # Otherwise an SVG would contain the time and random identifiers.
     with matplotlib.rc_context({"svg.hashsalt": "graphprism"}):
         figure.savefig(content, format="svg" if svg else "png", dpi=160, metadata={"Date": None} if svg else None)
     write_whole(path, content.getvalue(), "figures")

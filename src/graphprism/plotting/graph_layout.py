@@ -1,4 +1,4 @@
-"""Places for the nodes of a graph in the plane."""
+"""Layout of a graph in the plane by stress majorisation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import numpy.typing as npt
 from torch import Tensor
 
 _Array = npt.NDArray[Any]
-# Rounds of majorisation: on molecules and citation graphs the picture stands still after some 60.
+# Rounds of majorisation: on molecules and citation graphs it converges after some 60.
 _ROUNDS = 150
-# Room between the pictures of two components, in lengths of an edge.
+# Gap between two components, in edge lengths.
 _GAP = 1.0
 
 
 def graph_layout(edge_index: Tensor, num_nodes: int) -> _Array:
-    r"""Positions (N, 2) whose distances follow the number of steps between nodes; an edge is about one unit long.
+    r"""Positions (N, 2) whose distances approximate shortest-path lengths; an edge is about one unit long.
 
     Each connected component minimises the stress :math:`\sum_{i<j} d_{ij}^{-2} (\|\mathbf{p}_i - \mathbf{p}_j\| -
-    d_{ij})^2`, where :math:`d_{ij}` is the length of the shortest path (edges taken both ways), by majorisation from
-    the two leading components of classical scaling. The components are set side by side. Nothing is random: the same
-    graph has the same picture.
+    d_{ij})^2`, where :math:`d_{ij}` is the length of the shortest path (ignoring directions), by majorisation from the
+    two leading components of classical scaling. The components are placed side by side. The layout is deterministic.
 
     >>> import torch
     >>> graph_layout(torch.tensor([[0, 1], [1, 2]]), 3).shape
@@ -83,12 +82,12 @@ def _scaled(steps: _Array) -> _Array:
     start = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))
     if start.shape[1] < 2:
         start = np.hstack([start, np.zeros_like(start)])
-    # Twins, such as the leaves of a star, may start at one point, which majorisation cannot leave.
+    # Twins, such as the leaves of a star, may start at the same point, and majorisation cannot separate them.
     return np.asarray(start + np.random.default_rng(0).uniform(-0.05, 0.05, start.shape))
 
 
 def _majorise(positions: _Array, steps: _Array) -> _Array:
-    """Minimises the stress; every round solves for the positions that the last directions ask for."""
+    """Minimises the stress; every round solves a linear system given the directions of the last round."""
     count = len(positions)
     apart = steps + np.eye(count)
     weight = apart**-2.0
@@ -104,7 +103,7 @@ def _majorise(positions: _Array, steps: _Array) -> _Array:
 
 
 def _lying(positions: _Array) -> _Array:
-    """Turned so that the longest extent lies across, and moved to start at zero."""
+    """Rotated so that the longest extent is horizontal, and shifted to start at zero."""
     centred = positions - positions.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     turned = centred @ axes.T
@@ -113,7 +112,7 @@ def _lying(positions: _Array) -> _Array:
 
 
 def _side_by_side(places: list[_Array]) -> list[_Array]:
-    """Rows of components, about as wide as they are high together."""
+    """Components arranged in rows, about as wide as high in total."""
     sizes = [place.max(0) + _GAP for place in places]
     width = max([float(np.sqrt(sum(size.prod() for size in sizes))), *(float(size[0]) for size in sizes)], default=0.0)
     x, y, row, moved = 0.0, 0.0, 0.0, []

@@ -1,6 +1,6 @@
 """Splitting: from a graph to the relations of its edges.
 
-An ordering gives one value per node, a split turns values, attributes or anything else into one relation per edge.
+An ordering gives one value per node. A split gives one relation per edge, from orderings, attributes or any function.
 
 >>> by_order("degree") * by_attribute("edge_attr", num_relations=4)
 by_order('degree') * by_attribute('edge_attr', num_relations=4)

@@ -1,4 +1,4 @@
-"""The check that edge types still belong to their edges."""
+"""Check that ``edge_type`` still fits ``edge_index`` after other transforms."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from graphprism.splitting.split import checked_relations, number_names
 from graphprism.splitting.splits import DIRECTION_NAMES, ORDER_NAMES, TIE, by_direction
 
 _ADVICE = "apply `SplitEdges` last, to the graph that the model sees (for link prediction to the training graph)"
-_SUMMED = "types of edges were added up or edges of a new kind came (T.ToUndirected, coalesce, T.VirtualNode)"
-_TURNED = "edges were turned round with their types (T.ToUndirected, T.RandomLinkSplit)"
+_SUMMED = "edge types were summed or edges of a new kind were added (T.ToUndirected, coalesce, T.VirtualNode)"
+_REVERSED = "edges were reversed but kept their types (T.ToUndirected, T.RandomLinkSplit)"
 _LOOPS = "self-loops were added, which are ties (T.AddSelfLoops, T.AddRemainingSelfLoops)"
 _RESORTED = "edges were sorted without their types, or types without their edges"
 _REPLACED = "edges were added or their types replaced"
@@ -23,12 +23,12 @@ _COUNTS = "edges were added or removed without their types (T.AddSelfLoops, T.Ad
 
 
 def check_split(data: Any) -> None:
-    """Raises `ValueError` unless ``data.edge_type`` is what `SplitEdges` wrote for these edges.
+    """Raises `ValueError` unless ``data.edge_type`` holds the relations that `SplitEdges` wrote for these edges.
 
-    Relations are computed again from ``data.node_order``, the ranks that the split compared, at a cost linear in the
-    edges; ``data.split_rule`` says how. An attribute is compared with its column, where that is still there. Of
-    `by_direction`, one-way edges are checked to have no edge back; scores, and relations by a function, cannot be
-    computed again. Types that `SplitEdges` did not write are checked to be as many as there are edges.
+    Recomputes the relations, in time linear in the edges, from ``data.node_order`` (the ranks that the split compared)
+    and ``data.split_rule``. Relations by an attribute are compared with that attribute if ``data`` still has it. For
+    `by_direction`, one-way edges must have no reverse edge. Scores and relations by a function cannot be recomputed
+    and are not checked. If `SplitEdges` did not write ``edge_type``, only its length is checked.
 
     Args:
         data: a ``Data``, ``Batch``, subgraph or sampled batch with ``edge_type``, or a ``HeteroData``.
@@ -42,9 +42,9 @@ def check_split(data: Any) -> None:
         >>> check_split(ToUndirected()(path))
         Traceback (most recent call last):
         ...
-        ValueError: `data.edge_type` must be the relations that `SplitEdges` found, got 2 of 4 edges with another one: \
-edges were turned round with their types (T.ToUndirected, T.RandomLinkSplit); apply `SplitEdges` last, to the graph \
-that the model sees (for link prediction to the training graph)
+        ValueError: `data.edge_type` must hold the relations that `SplitEdges` wrote, got 2 of 4 edges with another \
+relation: edges were reversed but kept their types (T.ToUndirected, T.RandomLinkSplit); apply `SplitEdges` last, to \
+the graph that the model sees (for link prediction to the training graph)
     """
     if hasattr(data, "edge_types") and hasattr(data, "node_types"):
         for source, name, target in data.edge_types:
@@ -56,18 +56,18 @@ that the model sees (for link prediction to the training graph)
                 _check_edges(where, store, order, sizes, is_bipartite=source != target)
         return
     if getattr(data, "edge_type", None) is None:
-        raise ValueError("`data.edge_type` must be given, which the transform `SplitEdges` writes, got None")
+        raise ValueError("`data.edge_type` must be given (the transform `SplitEdges` writes it), got None")
     _check_edges("data", data, getattr(data, "node_order", None), (data.num_nodes, data.num_nodes))
 
 
 def split_relations(data: Any) -> int | None:
-    """Number of relations of the split that ``data`` carries; None where it does not tell."""
+    """Number of relations of the split stored in ``data``; None if it is not stored."""
     rule = _rule_of("data", getattr(data, "split_rule", None))
     return None if rule is None else num_relations_of(rule)
 
 
 def split_names(data: Any, num_relations: int) -> tuple[str, ...] | None:
-    """Names of the relations of the split that ``data`` carries; None where it does not tell, or has another number."""
+    """Names of the relations of the split stored in ``data``; None if not stored or not ``num_relations`` many."""
     rule = _rule_of("data", getattr(data, "split_rule", None))
     if rule is None or num_relations_of(rule) != num_relations:
         return None
@@ -84,7 +84,7 @@ def split_names(data: Any, num_relations: int) -> tuple[str, ...] | None:
 def _check_edges(
     name: str, store: Any, order: Tensor | None, sizes: tuple[int, int], is_bipartite: bool = False
 ) -> None:
-    """Checks the edges in ``store``, those of ``data`` or of one edge type; ``order`` has the ranks of their nodes."""
+    """Checks the edges of ``store`` (a ``Data`` or one edge store of a ``HeteroData``); ``order`` holds node ranks."""
     check_tensor(f"{name}.edge_type", store.edge_type)
     num_nodes = sum(sizes) if is_bipartite else sizes[0]
     check_shape(f"{name}.edge_index", store.edge_index, [2, "E"])
@@ -112,13 +112,13 @@ def _check_edges(
         back = _expected(found.long(), edge_index.flip(0), store, order, rule, num_nodes)
         cause = _cause(found, wrong, same, back, edge_index, num_relations_of(rule))
         raise ValueError(
-            f"`{name}.edge_type` must be the relations that `SplitEdges` found, got {count} of {num_edges} edges "
-            f"with another one: {cause}; {_ADVICE}"
+            f"`{name}.edge_type` must hold the relations that `SplitEdges` wrote, got {count} of {num_edges} edges "
+            f"with another relation: {cause}; {_ADVICE}"
         )
 
 
 def disjoint(edge_index: Tensor, num_sources: int) -> Tensor:
-    """Edges between two kinds of nodes in one numbering, in which receivers follow the senders."""
+    """Bipartite edges in one node numbering: the targets are numbered after the sources."""
     return torch.stack([edge_index[0], edge_index[1] + num_sources])
 
 
@@ -133,7 +133,7 @@ def _rule_of(name: str, rule: object) -> list[Factor] | None:
 def _expected(
     found: Tensor, edge_index: Tensor, store: Any, order: Tensor | None, rule: list[Factor], num_nodes: int
 ) -> Tensor:
-    """Relations of the edges; what cannot be computed again is taken as it was found."""
+    """Recomputed relations of the edges; factors that cannot be recomputed are copied from ``found``."""
     relation, stride, at = torch.zeros_like(found), 1, 0
     source, target = edge_index
     columns = order[:, None] if order is not None and order.dim() == 1 else order
@@ -153,7 +153,7 @@ def _expected(
             check_shape(factor.detail, column, [found.size(0), *[1] * (column.dim() - 1)])
             digit = checked_relations(factor.detail, column.flatten(), factor.num_relations)
         elif factor.kind == "direction":
-            # a subgraph may lack the edge back, but never gains one
+            # a subgraph may lose the reverse edge, but never gains one
             digit = digit.maximum(by_direction()(Graph(edge_index, num_nodes)))
         relation = relation + stride * digit
         stride *= factor.num_relations or 1
@@ -168,7 +168,7 @@ def _cause(
     if bool((edge_index[0] == edge_index[1])[wrong].all()):
         return _LOOPS
     if found[wrong].equal(back[wrong]):
-        return _TURNED
+        return _REVERSED
     if found.sort().values.equal(same.sort().values):
         return _RESORTED
     return _REPLACED

@@ -22,13 +22,13 @@ from graphprism.splitting.graph import (
 from graphprism.splitting.orderings import chunks_by_paths, mix, pointing_up
 from graphprism.splitting.split import Split
 
-# Differences up to this are rounding: a value that ties with its threshold is above it, whatever the order of sums.
+# Differences up to this are rounding: a value this close below the threshold counts as equal to it.
 _MARGIN = 1e-9
 
 
 @dataclass(frozen=True, repr=False)
 class ByEdgeValue(Split):
-    """A split of edges below (0) and at or above (1) a threshold; None is the mean over the edges of each graph."""
+    """Splits edges with a value below (0) and at or above (1) a threshold; None is the mean over each graph's edges."""
 
     name: str
     value: Callable[[GraphLike], Tensor]
@@ -45,7 +45,7 @@ class ByEdgeValue(Split):
 
 
 def _means(graph: GraphLike, values: Tensor) -> Tensor:
-    """The mean over the edges of the graph that each edge is in, loops left out, (E,)."""
+    """For every edge, the mean over all edges of its graph, self-loops excluded, (E,)."""
     edge_index, parts = edges_of(graph), parts_of(graph)
     counts = (edge_index[0] != edge_index[1]).to(values.dtype)
     part = parts.number[edge_index[0]]
@@ -55,12 +55,12 @@ def _means(graph: GraphLike, values: Tensor) -> Tensor:
 
 
 def by_similarity(threshold: float | None = None) -> Split:
-    r"""Splits edges between nodes with unlike (0) and with alike (1) features ``x``.
+    r"""Splits edges between nodes with dissimilar (0) and with similar (1) features ``x``.
 
     The similarity of two nodes is the cosine of their rows :math:`\mathbf{x}_i^\top \mathbf{x}_j / (\|\mathbf{x}_i\|
-    \|\mathbf{x}_j\|)`, 0 where a row is zero; of features in one column, such as types of atoms, it is 1 where they are
-    equal and 0 elsewhere. Alike is at or above ``threshold``, by default the mean over the edges of the graph, loops
-    left out. Shapes: (E,) long
+    \|\mathbf{x}_j\|)`, 0 where a row is zero. For features with a single column, such as atom types, it is 1 if they
+    are equal, else 0. Similar means at or above ``threshold``, by default the mean over the edges of the graph,
+    self-loops excluded. Shapes: (E,) long
 
     >>> from graphprism.splitting import Graph
     >>> atoms = Graph(torch.tensor([[0, 1], [1, 2]]), num_nodes=3, x=torch.tensor([[6], [6], [8]]))
@@ -71,7 +71,7 @@ def by_similarity(threshold: float | None = None) -> Split:
 
 
 def by_curvature(threshold: float | None = None) -> Split:
-    r"""Splits edges of negative curvature (0), which join parts of a graph, from others (1), which are inside of one.
+    r"""Splits edges of negative curvature (0), typically bridges between dense parts of a graph, from the others (1).
 
     .. math:: \kappa_{ij} = \frac{2}{d_i} + \frac{2}{d_j} - 2 + \frac{2 t_{ij}}{\max(d_i, d_j)} +
         \frac{t_{ij}}{\min(d_i, d_j)}
@@ -85,7 +85,7 @@ def by_curvature(threshold: float | None = None) -> Split:
     >>> by_curvature(0.5)(path).tolist()  # the ends of the path have 2/1 + 2/2 - 2 = 1
     [1, 0, 1]
     """
-    # None in the text is the default of the split, which is 0 here and not the mean
+    # `threshold=None` stays None so that the text form omits it; its meaning here is 0, not the mean
     return _ByCurvature(2, ("negative", "positive"), "curvature", curvature, _checked(threshold))
 
 
@@ -101,7 +101,7 @@ def _checked(threshold: float | None) -> float | None:
     return None if threshold is None else float(threshold)
 
 
-# Numbers looked at together: temporaries of 32 MB a piece.
+# Elements per chunk: temporaries of 32 MB each.
 _AT_ONCE = 1 << 22
 
 
@@ -157,9 +157,9 @@ def edge_triangles(edges: Tensor, num_nodes: int) -> Tensor:
 
 
 def by_community() -> Split:
-    """Splits edges between two communities (0) from those inside of one (1); see `communities`.
+    """Splits edges between two communities (0) from those within one (1); see `communities`.
 
-    Unlike other splits it depends on the numbering of the nodes where communities are not clear. Shapes: (E,) long
+    Unlike other splits it can depend on the node numbering, if the communities are ambiguous. Shapes: (E,) long
 
     >>> from graphprism.splitting import Graph
     >>> two_triangles = torch.tensor([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]])
@@ -183,26 +183,27 @@ class ByCommunity(Split):
         return "by_community()"
 
 
-# Rounds in which nodes move, and levels at which communities are joined: enough for the modularity to stand still.
+# Rounds of moving nodes per level, and levels of merging communities: enough for the modularity to converge.
 _ROUNDS, _LEVELS = 16, 5
 
 
 def communities(graph: GraphLike) -> Tensor:
-    r"""Communities of large modularity (Louvain), numbered by one of their nodes: (N,) long.
+    r"""Communities of large modularity (Louvain), each identified by one of its nodes: (N,) long.
 
     .. math:: Q = \sum_c \left( \frac{w_c}{2m} - \left( \frac{d_c}{2m} \right)^2 \right)
 
-    where :math:`w_c` counts the ends of edges inside of community :math:`c`, :math:`d_c` all ends of edges at its
-    nodes, and :math:`2m` those of the graph, without directions, loops and repetitions. In every round one half of the
-    nodes, drawn by their numbers, move to the community of a neighbour where that gains most; then communities become
-    nodes. No random-number generator is touched, and a graph gets the same communities alone and in a batch.
+    on the simple undirected graph, where :math:`w_c` is twice the number of edges within community :math:`c`,
+    :math:`d_c` the sum of the degrees of its nodes, and :math:`m` the number of edges of the graph. In every round half
+    of the nodes, chosen by a hash of their numbers, move to the neighbouring community with the largest gain; then each
+    community becomes a node of the next level. Uses no random-number generator, and a graph gets the same communities
+    alone and in a batch.
     """
     num_nodes, parts = num_nodes_of(graph), parts_of(graph)
     edges = simple_edges(edges_of(graph), num_nodes)
     edges = torch.cat([edges, edges.flip(0)], dim=1)
     weight = torch.ones(edges.size(1), dtype=torch.float64, device=edges.device)
     ends = torch.bincount(edges[0], minlength=num_nodes).double()
-    owner = torch.arange(num_nodes, device=edges.device)  # the node at this level that stands for each node
+    owner = torch.arange(num_nodes, device=edges.device)  # for each node, its node at the current level
     local = parts.local()
     for level in range(_LEVELS):
         moved = _move(edges, weight, ends, parts, local, level)
@@ -215,7 +216,7 @@ def communities(graph: GraphLike) -> Tensor:
 
 
 def _move(edges: Tensor, weight: Tensor, ends: Tensor, parts: Parts, local: Tensor, level: int) -> Tensor:
-    """The community of every node of one level, named by the smallest node in it, (N,)."""
+    """The community of every node of one level, identified by its smallest node, (N,)."""
     num_nodes = ends.numel()
     total = ends.new_zeros(parts.count).index_add_(0, parts.number, ends)[parts.number].clamp(min=1)
     own = torch.arange(num_nodes, device=edges.device)
@@ -224,7 +225,7 @@ def _move(edges: Tensor, weight: Tensor, ends: Tensor, parts: Parts, local: Tens
     source, target, weight = source[between], target[between], weight[between]
     for step in range(_ROUNDS):
         sums = torch.zeros_like(ends).index_add_(0, community, ends)
-        # staying counts as a choice, with the weight that a node has to the others of its community
+        # staying is a candidate too, with the node's weight to the other members of its community
         key, place = torch.unique(
             torch.cat([source * num_nodes + community[target], own * num_nodes + community]), return_inverse=True
         )
@@ -236,7 +237,7 @@ def _move(edges: Tensor, weight: Tensor, ends: Tensor, parts: Parts, local: Tens
         stay = torch.zeros_like(ends).index_add_(0, node[stays], gain[stays])
         best = torch.full_like(ends, -torch.inf).scatter_reduce(0, node, gain, "amax")
         chosen = (gain >= best[node] - _MARGIN).nonzero().view(-1)
-        # of equal gains the smallest community
+        # equal gains: the smallest community wins
         first = torch.full_like(own, num_nodes).scatter_reduce(0, node[chosen], choice[chosen], "amin")
         turn = (mix(mix(local) + (level * _ROUNDS + step)) & 1) == 0
         community = torch.where((best > stay + _MARGIN) & turn, first, community)

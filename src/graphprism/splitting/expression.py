@@ -1,8 +1,8 @@
-r"""Splits as text: one grammar, read and written here and nowhere else.
+r"""Splits as text: the grammar, its parser and its writer.
 
 .. code-block:: text
 
-    splits   = split { ";" split }                 one split for each layer, over again where there are more layers
+    splits   = split { ";" split }                 one split per layer, repeated cyclically if there are more layers
     split    = factor { "*" factor }               product: two edges share a relation if they do in every factor
     factor   = ordering { "," ordering }           up, down, tie; an ordering decides the ties of those before it
              | "order" "(" ordering { "," ordering } "," "tolerance" "=" number ")"
@@ -10,15 +10,15 @@ r"""Splits as text: one grammar, read and written here and nowhere else.
              | "attr" "(" word [ "," count ] [ "," "column" "=" count ] ")"
              | "direction"
              | "similarity" [ "(" number ")" ] | "curvature" [ "(" number ")" ] | "community"
-             | "only" "(" split "," numbers ")"    the relations of these numbers, numbered anew from 0
+             | "only" "(" split "," numbers ")"    these relations alone, renumbered from 0
     ordering = name [ "(" option { "," option } ")" ],    option = word "=" value
     numbers  = range { "|" range },                       range = count [ ".." count ]
 
 A comma binds more tightly than ``*``: ``degree, ppr * direction`` has six relations. A name is one of `ORDERINGS`, a
 word is letters, digits and underscores, or anything between double quotes with the escapes of JSON. Relations of a
-product are numbered as those of ``left * right``: the first factor counts by ones. The product is associative, so there
-are no brackets; a factor that does not know how many relations it has, an attribute without its count, counts last
-wherever it stands, and there can be one such factor only.
+product are numbered as in ``left * right``: the first factor varies fastest. The product is associative, so there are
+no brackets. An attribute without a count has an unknown number of relations: it is moved to the end of the product, and
+there can be at most one.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from graphprism.splitting.splits import (
 
 
 class SplitSyntaxError(ValueError):
-    """A text is no split; the message ends in the text and a line that points at the character."""
+    """The text is not a valid split; the message ends with the text and a marker under the offending character."""
 
 
 def parse_split(text: str) -> Split:
-    """The split that a text describes; `split_text` is the way back.
+    """Parses the text of a split; the inverse of `split_text`.
 
     >>> parse_split("degree, ppr * attr(edge_attr) * direction")
     by_order('degree', 'ppr') * by_direction() * by_attribute('edge_attr')
@@ -74,13 +74,13 @@ bfs; splits order, soft, attr, direction, similarity, curvature, community, only
     parser = _Parser(text)
     split = parser.split()
     if parser.token.text == ";":
-        parser.fail("must be one split, without `;`, where layers have no split of their own,")
+        parser.fail("must be a single split, without `;`, unless each layer has its own split,")
     parser.end()
     return split
 
 
 def parse_splits(text: str) -> tuple[Split, ...]:
-    """The splits of layers, one or several between semicolons.
+    """Parses one split per layer, separated by semicolons.
 
     >>> parse_splits("degree; ppr * direction")
     (by_order('degree'), by_order('ppr') * by_direction())
@@ -94,16 +94,16 @@ def parse_splits(text: str) -> tuple[Split, ...]:
 
 
 def split_text(split: Split | Sequence[Split]) -> str:
-    """The text of a split, or of the splits of layers.
+    """The text of a split, or of one split per layer; the inverse of `parse_split` and `parse_splits`.
 
     Raises:
-        ValueError: The split holds a function or a tensor, which has no text.
+        ValueError: The split holds a function or a tensor, which cannot be written as text.
 
     >>> split_text(by_order("degree", "ppr") * by_attribute("edge_attr", 4))
     'degree, ppr * attr(edge_attr, 4)'
     """
     if not isinstance(split, Split):
-        check_type("split", split, (list, tuple), "a Split, or some of them")
+        check_type("split", split, (list, tuple), "a Split or a sequence of them")
         return "; ".join(map(split_text, split))
     match split:
         case Product():
@@ -128,7 +128,7 @@ def split_text(split: Split | Sequence[Split]) -> str:
             return split.name if split.threshold is None else f"{split.name}({_value_text(split.threshold)})"
         case ByCommunity():
             return "community"
-    raise ValueError(f"`split` must be made of what has a name to be written as text, got {split!r}")
+    raise ValueError(f"`split` must consist of named splits and orderings to be written as text, got {split!r}")
 
 
 def _ordering_text(ordering: object) -> str:
@@ -162,7 +162,7 @@ _TOKEN = re.compile(
     r"""|(?P<number>-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|(?P<sign>\.\.|[*,;()=|])""",
     re.ASCII,
 )
-# Longer texts, and ranges of more relations, are taken for mistakes.
+# Longer texts, and ranges of more relations, are rejected as mistakes.
 _LONGEST = 10_000
 _MOST_RELATIONS = 1 << 20
 
@@ -186,7 +186,7 @@ class _Token(NamedTuple):
 
 
 class _Parser:
-    """Reads a text from left to right, one function for each rule of the grammar."""
+    """Recursive-descent parser: one method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
         check_type("split", text, str, "text")
@@ -206,7 +206,7 @@ class _Parser:
             token = _Token(kind, match[0], at)
             if kind == "word" and match[0].startswith('"'):
                 try:
-                    token.word  # noqa: B018  # raises where it is no string of JSON
+                    token.word  # noqa: B018  # raises if it is not a JSON string
                 except ValueError:
                     self._raise("must have strings with the escapes of JSON,", at, len(match[0]))
             if kind != "space":
@@ -216,7 +216,7 @@ class _Parser:
 
     @property
     def token(self) -> _Token:
-        """The token that is read next."""
+        """The next token, not consumed."""
         return self.tokens[self.place]
 
     def next(self) -> _Token:
@@ -225,7 +225,7 @@ class _Parser:
         return token
 
     def take(self, sign: str) -> bool:
-        """Reads a sign if it comes next."""
+        """Consumes ``sign`` if it is the next token; returns whether it was."""
         if self.token.kind == "sign" and self.token.text == sign:
             self.next()
             return True
@@ -237,7 +237,7 @@ class _Parser:
 
     def end(self) -> None:
         if self.token.kind != "end":
-            self.fail("must end or go on with `*`")
+            self.fail("must end or continue with `*`")
 
     def fail(self, must: str, token: _Token | None = None, hint: str = "") -> NoReturn:
         token = self.token if token is None else token
@@ -250,7 +250,7 @@ class _Parser:
         raise SplitSyntaxError(f"`split` {must} at character {at + 1}, got {came}{hint}\n  {line}\n  {mark}")
 
     def split(self) -> Split:
-        """A product of factors; one whose number of relations is open counts last."""
+        """A product of factors; a factor with an unknown number of relations is moved to the end."""
         begin = self.token
         factors: list[Split] = []
         open_factors: list[Split] = []
@@ -284,7 +284,7 @@ class _Parser:
         return self._made(token, rule)
 
     def _made(self, token: _Token, make: Callable[[], Split]) -> Split:
-        """Points at the term whose arguments are refused."""
+        """Makes a split; an error of its arguments is raised again with a marker at its term."""
         try:
             return make()
         except SplitSyntaxError:
@@ -300,7 +300,7 @@ class _Parser:
         return found
 
     def _is_argument(self) -> bool:
-        """Whether what follows a comma is an option or a number of the brackets around it, and no ordering."""
+        """Whether the tokens after a comma are an option or a number of the enclosing term, not an ordering."""
         following = self.tokens[self.place + 1 : self.place + 3]
         return following[0].kind == "number" or (len(following) == 2 and following[1].text == "=")
 
@@ -348,7 +348,7 @@ class _Parser:
         return int(token.text)
 
     def _option(self, name: str) -> bool:
-        """Reads ``, name =`` if it comes next."""
+        """Consumes ``, name =`` if it comes next; returns whether it did."""
         if self.token.text == "," and self.tokens[self.place + 1].text == name:
             self.next(), self.next()
             self.expect("=", f"after {name}")
@@ -414,7 +414,7 @@ _TERMS = ("order", "soft", "attr", "direction", "similarity", "curvature", "comm
 def resolve_split(split: str | Split | Tensor | Callable[[GraphLike], Tensor]) -> Split:
     """The split for a text (see `graphprism.splitting.expression`), a tensor (E,) or (E, R), or a function of a graph.
 
-    Names between commas are orders of which each decides the ties of those before it; ``*`` joins splits.
+    In a text, commas separate orderings, each of which breaks the ties of those before it; ``*`` multiplies splits.
 
     >>> resolve_split("degree")
     by_order('degree')

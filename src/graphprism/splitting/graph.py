@@ -1,4 +1,4 @@
-"""What a graph is here, and the checked way to read one."""
+"""The graph protocol of this package, and validated access to edges, attributes and batches."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from torch import Tensor
 
 from graphprism._checks import check_integer, check_range, check_same_device, check_shape, check_tensor, check_whole
 
-# 2^22 edges: temporaries of 32 MB a piece, so that 10^8 edges need little more than their input and their result.
+# 2^22 edges: temporaries of 32 MB each, so that 10^8 edges need little more memory than input and output.
 _EDGES_PER_CHUNK = 1 << 22
 
 
 class GraphLike(Protocol):
     """Anything with ``edge_index`` (2, E) and ``num_nodes``, such as ``torch_geometric.data.Data``.
 
-    ``x``, ``edge_attr`` and other attributes are read where a function needs them. ``batch`` (N,) holds the number of
-    the graph that each node belongs to; without it (or with None) all nodes are one graph.
+    ``x``, ``edge_attr`` and other attributes are needed only by the functions that read them. ``batch`` (N,) holds the
+    index of the graph of each node; if it is missing or None, all nodes are one graph.
     """
 
     @property
     def edge_index(self) -> Tensor | None:
-        """Numbers of the nodes that each edge leaves and enters, (2, E)."""
+        """Source and target node of each edge, (2, E)."""
 
     @property
     def num_nodes(self) -> int | None:
@@ -34,7 +34,7 @@ class GraphLike(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph of bare tensors, for those who have no ``torch_geometric.data.Data``.
+    """A graph of plain tensors, for use without ``torch_geometric.data.Data``.
 
     Shapes: ``edge_index`` (2, E), ``x`` (N, F), ``edge_attr`` (E,) or (E, D), ``batch`` (N,)
 
@@ -61,7 +61,7 @@ def edges_of(graph: GraphLike) -> Tensor:
         raise TypeError(f"`graph` must have `edge_index` and `num_nodes`, got {type(graph).__name__}")
     edge_index = graph.edge_index
     check_tensor("edge_index", edge_index)
-    assert edge_index is not None  # for the type checker: the line above has raised
+    assert edge_index is not None  # for the type checker: the check above raises on None
     check_shape("edge_index", edge_index, [2, "E"])
     check_integer("edge_index", edge_index)
     check_range("edge_index", edge_index, num_nodes_of(graph))
@@ -69,7 +69,7 @@ def edges_of(graph: GraphLike) -> Tensor:
 
 
 def attribute_of(graph: GraphLike, name: str, what: str) -> Tensor:
-    """Attribute ``name`` of ``graph`` on the device of its edges; ``what`` says in the error what it should hold."""
+    """Attribute ``name`` of ``graph``, on the device of its edges; ``what`` describes it in the error message."""
     value = getattr(graph, name, None)
     if value is None:
         raise ValueError(f"the graph must have an attribute `{name}` with {what}, got a graph without it")
@@ -80,13 +80,13 @@ def attribute_of(graph: GraphLike, name: str, what: str) -> Tensor:
 
 
 def edge_chunks(edge_index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields (source, target) of consecutive runs of edges, as views."""
+    """Yields (source, target) of consecutive chunks of edges, as views."""
     for chunk in torch.split(edge_index, _EDGES_PER_CHUNK, dim=1):
         yield chunk[0], chunk[1]
 
 
 def incoming_sum(values: Tensor, edge_index: Tensor) -> Tensor:
-    """Sum over the edges that enter each node of the value at their source, (N,) -> (N,)."""
+    """For every node, the sum of the source values over its incoming edges, (N,) -> (N,)."""
     total = torch.zeros_like(values)
     for source, target in edge_chunks(edge_index):
         total.index_add_(0, target, values.index_select(0, source))
@@ -109,19 +109,19 @@ class Adjacency:
         return cls(start, edge_index[1].index_select(0, order))
 
     def lists(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """The lists of ``nodes`` end to end: (position in ``nodes``, neighbour), at a cost linear in their length."""
+        """The concatenated lists of ``nodes``: (position in ``nodes``, neighbour), in time linear in their length."""
         first = self.start[nodes]
         length = self.start[nodes + 1] - first
         end, total = length.cumsum(0), int(length.sum())
-        # The list of a position is the number of lists that end at or before it. `repeat_interleave` says the same but
-        # wakes all threads for two short lists: 20 times as long on busy cores, where a search has many small rounds.
+        # The list of a position is the number of lists that end at or before it. `repeat_interleave` gives the same but
+        # starts all threads even for two short lists: 20 times slower on busy cores, and a search has many such rounds.
         owner = torch.bincount(end, minlength=total + 1)[:total].cumsum(0)
         place = torch.arange(total, device=nodes.device) + (first - end + length)[owner]
         return owner, self.neighbor[place]
 
 
 def simple_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Every pair of different nodes joined in some direction, once, as (smaller, larger), sorted: (2, M)."""
+    """The simple undirected graph: each adjacent pair of distinct nodes once, as (smaller, larger), sorted: (2, M)."""
     if num_nodes == 0:
         return edge_index
     low, high = edge_index.amin(0), edge_index.amax(0)
@@ -131,7 +131,7 @@ def simple_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Which of ``count`` graphs each node belongs to: ``number`` (N,) in [0, count)."""
+    """The graphs of a batch: node i belongs to graph ``number[i]`` in [0, count)."""
 
     number: Tensor
     count: int

@@ -59,7 +59,7 @@ def random(graph: GraphLike, seed: int = 0) -> Tensor:
     """A random permutation of 0..n-1 of the n nodes of each graph.
 
     The permutation is a function of ``seed``, of n and of the edges of the graph: the same alone and in a batch, on
-    every machine and in every call, and another one for another graph. No random-number generator is touched. Unlike
+    every machine and in every call, but different for a different graph. Uses no random-number generator. Unlike
     all other orderings it depends on the numbering of the nodes (not on that of the edges). Shapes: (N,) long
     """
     check_type("seed", seed, int, "a whole number")
@@ -80,7 +80,7 @@ def _graph_keys(edge_index: Tensor, parts: Parts, local: Tensor, seed: int) -> T
 
 
 def mix(x: Tensor) -> Tensor:
-    """A bijection of the 64-bit numbers that spreads every bit over all (the splitmix64 finaliser); products wrap."""
+    """A 64-bit hash that is a bijection (the splitmix64 finaliser); products wrap around."""
     x = x + _signed(0x9E3779B97F4A7C15)
     x = (x ^ _shift(x, 30)) * _signed(0xBF58476D1CE4E5B9)
     x = (x ^ _shift(x, 27)) * _signed(0x94D049BB133111EB)
@@ -98,7 +98,7 @@ def _signed(x: int) -> int:
 
 
 def features(graph: GraphLike) -> Tensor:
-    """Sum of the raw features of each node: in float64, or in int64 (and so exact) for integer features.
+    """Sum of the raw features of each node, in float64, or exactly in int64 for integer features.
 
     Shapes: ``graph.x`` (N, F) or (N,) -> (N,)
     """
@@ -138,8 +138,8 @@ def ppr(graph: GraphLike, steps: int = 15, restart: float = 0.1) -> Tensor:
 def core(graph: GraphLike) -> Tensor:
     """Core number of each node: the largest k such that it is in a subgraph where all degrees are at least k.
 
-    Of the simple undirected graph: directions, loops and repeated edges do not count. Nodes of too small a degree are
-    removed in rounds, and each round looks only at the neighbours of the nodes that go: every edge is handled once.
+    Computed on the simple undirected graph: directions, loops and repeated edges do not count. Nodes of too small a
+    degree are removed in rounds, and a round visits only the neighbours of the removed nodes: every edge once.
     Shapes: (N,) long
     """
     num_nodes = num_nodes_of(graph)
@@ -149,27 +149,27 @@ def core(graph: GraphLike) -> Tensor:
     number = torch.full_like(degree, -1)  # -1: not removed yet
     left = torch.arange(num_nodes, device=edges.device)
     while left.numel():
-        # The nodes left at level k number at most those of core number k or more: all levels together, O(E).
+        # At level k, only nodes of core number k or more are left: summed over all levels, O(E).
         level = int(degree[left].min())
         _peel(adjacency, degree, number, left[degree[left] == level], level)
         left = left[number[left] < 0]
     return number
 
 
-# A front whose neighbour lists are shorter than this goes by hand, edge by edge (0.3 us each): a round of tensor
-# operations costs 50 to 100 us however small it is, and a path of 10^6 nodes has 10^6 rounds.
+# A frontier with fewer edges than this is processed in a Python loop (0.3 us per edge): a round of tensor operations
+# costs 50 to 100 us however small it is, and a path of 10^6 nodes has 10^6 rounds.
 _SMALL_FRONT = 256
 
 
 def _is_small(adjacency: Adjacency, front: Tensor) -> bool:
-    """Few edges leave ``front``, and they are in host memory: on a GPU, reading them one by one would be slower."""
+    """Whether few edges leave ``front`` and they are in host memory (a Python loop over GPU memory would be slower)."""
     if front.device.type != "cpu" or front.numel() >= _SMALL_FRONT:
         return False
     return int((adjacency.start[front + 1] - adjacency.start[front]).sum()) < _SMALL_FRONT
 
 
 def _peel(adjacency: Adjacency, degree: Tensor, number: Tensor, leaving: Tensor, level: int) -> None:
-    """Removes the nodes ``leaving``, and all that fall to ``level`` by it; writes into ``degree`` and ``number``."""
+    """Removes the nodes ``leaving`` and all whose degree then drops to ``level``; updates ``degree``, ``number``."""
     while leaving.numel():
         number[leaving] = level
         if _is_small(adjacency, leaving):
@@ -182,8 +182,8 @@ def _peel(adjacency: Adjacency, degree: Tensor, number: Tensor, leaving: Tensor,
 
 
 def _peel_by_hand(adjacency: Adjacency, degree: Tensor, number: Tensor, leaving: Tensor, level: int) -> Tensor:
-    """Peels node by node while few edges wait; returns the nodes that are numbered but not removed yet."""
-    # Views of Python integers into the tensors: reading one costs half of reading a numpy scalar.
+    """Peels in a Python loop while few edges are pending; returns the nodes that are numbered but not removed yet."""
+    # memoryviews of the tensors: reading an element takes half the time of reading a numpy scalar.
     start, neighbor = adjacency.start.numpy().data, adjacency.neighbor.numpy().data
     degrees, numbers = degree.numpy().data, number.numpy().data
     stack = leaving.tolist()
@@ -203,21 +203,21 @@ def _peel_by_hand(adjacency: Adjacency, degree: Tensor, number: Tensor, leaving:
     return torch.tensor(stack, dtype=torch.long)
 
 
-# Paths looked at together: temporaries of 8 MB a piece.
+# Paths per chunk: temporaries of 8 MB each.
 _PATHS_PER_CHUNK = 1 << 20
-# Nodes whose triangles are counted by matrix products at most: a matrix of 128 MB.
+# Most nodes whose triangles are counted by a dense matrix product: a matrix of 128 MB.
 _LARGEST_DENSE = 1 << 12
-# Multiply-adds of a matrix product in the time of one path: 0.1 ns and 60 ns on one core, and some margin.
+# Multiply-adds of a matrix product in the time of one path: 0.1 ns and 60 ns on one core, rounded down.
 _PRODUCTS_PER_PATH = 400
 
 
 def triangles(graph: GraphLike) -> Tensor:
     """Number of triangles through each node.
 
-    Of the simple undirected graph: directions, loops and repeated edges do not count. Every edge points from the
-    smaller to the larger (degree, number), then no node has more than sqrt(2E) neighbours ahead, and a triangle is a
-    path a -> b -> c with an edge a -> c: time O(E^1.5) at worst, in bounded memory. Among the nodes of largest degree
-    a dense matrix product counts them, where it takes less time. Shapes: (N,) long
+    Computed on the simple undirected graph: directions, loops and repeated edges do not count. If every edge points
+    from the smaller to the larger (degree, number), no node has more than sqrt(2E) outgoing edges, and a triangle is a
+    path a -> b -> c with an edge a -> c: time O(E^1.5) at worst, in bounded memory. Triangles among the nodes of
+    largest degree are counted by a dense matrix product if that is faster. Shapes: (N,) long
     """
     num_nodes = num_nodes_of(graph)
     edges = pointing_up(simple_edges(edges_of(graph), num_nodes), num_nodes)
@@ -238,7 +238,7 @@ def triangles(graph: GraphLike) -> Tensor:
 
 
 def _dense_nodes(edges: Tensor, adjacency: Adjacency) -> Tensor:
-    """The last nodes by (degree, number), as many as save most time when their triangles are counted by products."""
+    """The last nodes by (degree, number), as many as save most time by a dense matrix product."""
     num_nodes = adjacency.start.numel() - 1
     degree = torch.bincount(edges.flatten(), minlength=num_nodes)
     falling = degree.argsort(stable=True).flip(0)[:_LARGEST_DENSE]
@@ -253,7 +253,7 @@ def _dense_triangles(edges: Tensor, nodes: Tensor, num_nodes: int) -> Tensor:
     """Triangles through each of ``nodes``, given the ``edges`` between them: the diagonal of A^3, halved."""
     position = edges.new_zeros(num_nodes).index_copy_(0, nodes, torch.arange(nodes.numel(), device=nodes.device))
     low, high = position[edges]
-    # float64 is exact here, and autocast and TF32 leave it alone.
+    # float64 is exact here, and not affected by autocast and TF32.
     matrix = torch.zeros(nodes.numel(), nodes.numel(), dtype=torch.float64, device=edges.device)
     matrix[low, high] = matrix[high, low] = 1
     counts = [((rows @ matrix) * rows).sum(dim=1) for rows in matrix.split(256)]
@@ -261,15 +261,15 @@ def _dense_triangles(edges: Tensor, nodes: Tensor, num_nodes: int) -> Tensor:
 
 
 def pointing_up(edges: Tensor, num_nodes: int) -> Tensor:
-    """Simple edges, each turned to point from the smaller to the larger (degree, number)."""
+    """Simple edges, each directed from the smaller to the larger (degree, number)."""
     degree = torch.bincount(edges.flatten(), minlength=num_nodes)
-    # The smaller number comes first already, so only a strictly larger degree turns an edge.
+    # The smaller number comes first already, so an edge is reversed only if the degree strictly falls.
     turn = degree[edges[0]] > degree[edges[1]]
     return torch.where(turn, edges.flip(0), edges)
 
 
 def chunks_by_paths(edges: Tensor, adjacency: Adjacency) -> Iterator[Tensor]:
-    """Runs of edges with about ``_PATHS_PER_CHUNK`` continuations each."""
+    """Chunks of edges, each with about ``_PATHS_PER_CHUNK`` paths of length two."""
     paths = adjacency.start.diff()[edges[1]].cumsum(0)
     total = int(paths[-1]) if paths.numel() else 0
     limits = _PATHS_PER_CHUNK * torch.arange(1, 1 + total // _PATHS_PER_CHUNK, device=edges.device)
@@ -294,7 +294,7 @@ def eigenvector(graph: GraphLike, steps: int = 100) -> Tensor:
     """
     check_positive("steps", steps)
     edge_index, parts = edges_of(graph), parts_of(graph)
-    # No term is negative, so nothing cancels and the relative error of every entry stays at rounding.
+    # No term is negative, so there is no cancellation: the relative error of every entry is of the order of rounding.
     value = torch.ones(num_nodes_of(graph), dtype=torch.float64, device=edge_index.device)
     for _ in range(steps):
         value = value + incoming_sum(value, edge_index)
@@ -305,9 +305,9 @@ def eigenvector(graph: GraphLike, steps: int = 100) -> Tensor:
 def bfs(graph: GraphLike, root: int | Tensor | None = None) -> Tensor:
     """Number of edges on a shortest path, along the edges, from the nearest root to each node.
 
-    ``root`` None makes all nodes of maximal out-degree of each graph roots, whatever the numbering; an int is the
-    number of a node within each graph of a batch; a tensor holds node numbers of the whole batch. A node that no root
-    reaches gets the number of nodes of its graph, which is more than any distance. Shapes: (N,) long
+    ``root`` None takes all nodes of maximal out-degree of each graph as roots; an int is a node number within each
+    graph of a batch; a tensor holds node numbers of the whole batch. A node that no root reaches gets the number of
+    nodes of its graph, which exceeds any distance. Shapes: (N,) long
 
     >>> from graphprism.splitting import Graph
     >>> bfs(Graph(torch.tensor([[0, 1, 3], [1, 2, 2]]), num_nodes=4), root=0).tolist()
@@ -328,7 +328,7 @@ def bfs(graph: GraphLike, root: int | Tensor | None = None) -> Tensor:
 
 
 def _search_by_hand(adjacency: Adjacency, distance: Tensor, frontier: Tensor, step: int) -> tuple[Tensor, int]:
-    """Searches node by node while few edges leave the front; returns the front and its distance."""
+    """Searches in a Python loop while few edges leave the frontier; returns the frontier and its distance."""
     start, neighbor, distances = (x.numpy().data for x in (adjacency.start, adjacency.neighbor, distance))
     front, edges = frontier.tolist(), 0
     while front and edges < _SMALL_FRONT:
@@ -376,7 +376,7 @@ ORDERINGS: dict[str, Callable[..., Tensor]] = {
 
 @dataclass(frozen=True)
 class NamedOrdering:
-    """An ordering of ``ORDERINGS`` with options, which has a text: ``ppr(restart=0.2)``.
+    """An ordering of ``ORDERINGS`` with options, so that it can be written as text: ``ppr(restart=0.2)``.
 
     >>> NamedOrdering("degree", (("kind", "in"),))
     degree(kind='in')

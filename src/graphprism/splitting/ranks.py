@@ -1,4 +1,4 @@
-"""Splits as ranks of nodes: what an edge type was compared from, so that it can be compared again."""
+"""Node ranks from which the relations of a split can be recomputed without its orderings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from graphprism.splitting.splits import DOWN, TIE, UP, ByAttribute, ByDirection,
 
 
 def ranks(compare: Comparison, parts: Parts) -> Tensor:
-    """Dense ranks of values within each graph, from 0: integers (N, 1), which are compared exactly, or floats (N, 2).
+    """Dense ranks of values within each graph, from 0: (N, 1) for integers, (N, 2) for floats.
 
-    Floats tie within a margin, which need not be transitive: a may tie with b and b with c, but not a with c. Their
-    second column is the largest rank that a node ties with, which is its own unless ties chain. Nodes have the same
-    rank if they tie with the same nodes.
+    Integers compare exactly. Floats tie within a tolerance, which is not transitive: a may tie with b and b with c, but
+    not a with c. The second column is the largest rank that a node ties with: its own rank unless ties chain like this.
+    Nodes have the same rank if they tie with the same nodes.
     """
     values, number = compare.values, parts.number
     by_value = values.argsort(stable=True)
@@ -42,7 +42,7 @@ def ranks(compare: Comparison, parts: Parts) -> Tensor:
 
 
 def _ends(begins: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last place of the group of each of N places, where a group begins at place i + 1 if ``begins[i]``."""
+    """First and last position of the group of each of N positions; a group begins at i + 1 if ``begins[i]``."""
     group = torch.cat([begins.new_zeros(1, dtype=torch.long), begins.cumsum(0)])
     sizes = torch.bincount(group)
     end = sizes.cumsum(0)
@@ -50,19 +50,19 @@ def _ends(begins: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last_ties(compare: Comparison, order: Tensor, place: Tensor, last: Tensor) -> Tensor:
-    """The last place that each place ties with, by bisection: ties of a value are an interval of the sorted ones."""
+    """The last position that each position ties with, by bisection: ties are an interval of the sorted values."""
     low, high = place, last
     while bool((low < high).any()):
         middle = (low + high + 1) // 2
         rises, _ = compare(order[place], order[middle])
         low, high = torch.where(rises, low, middle), torch.where(rises, middle - 1, high)
-    return low.cummax(0).values  # rounding must not make it fall
+    return low.cummax(0).values  # monotone despite rounding
 
 
 def compare_ranks(source: Tensor, target: Tensor, widths: list[int]) -> Tensor:
-    """`by_order` of the ranks of the two ends of every edge: (E, C), (E, C) -> (E,) up, down or tie.
+    """`by_order` on the ranks of the two ends of every edge: (E, C), (E, C) -> (E,) up, down or tie.
 
-    ``widths`` has the number of columns of each ordering; the first that is no tie decides.
+    ``widths`` has the number of columns of each ordering; the first ordering without a tie decides.
     """
     relation = torch.full((source.size(0),), TIE, dtype=torch.long, device=source.device)
     at = 0
@@ -76,7 +76,7 @@ def compare_ranks(source: Tensor, target: Tensor, widths: list[int]) -> Tensor:
 
 
 class Factor(NamedTuple):
-    """A factor of a product of splits, as far as its relations can be computed again."""
+    """Description of a factor of a product of splits, from which its relations can be recomputed if possible."""
 
     kind: str  # "order", "attribute", "direction" or "other"
     num_relations: int | None
@@ -84,7 +84,7 @@ class Factor(NamedTuple):
 
 
 def write_rule(factors: list[Factor]) -> str:
-    """Factors as text, which every sampler, batch and file carries.
+    """Factors as a string, which survives samplers, batching and files.
 
     >>> write_rule([Factor("order", 3, [1]), Factor("attribute", 4, "bond")])
     '[["order", 3, [1]], ["attribute", 4, "bond"]]'
@@ -93,7 +93,7 @@ def write_rule(factors: list[Factor]) -> str:
 
 
 def read_rule(rule: str) -> list[Factor]:
-    """Factors of the text of `write_rule`."""
+    """The factors in a string of `write_rule`."""
     try:
         return [Factor(*each) for each in json.loads(rule)]
     except (TypeError, ValueError):
@@ -101,7 +101,7 @@ def read_rule(rule: str) -> list[Factor]:
 
 
 def num_relations_of(factors: list[Factor]) -> int | None:
-    """Number of relations of the product, None where a factor does not tell."""
+    """Number of relations of the product; None if that of a factor is unknown."""
     count = 1
     for factor in factors:
         if factor.num_relations is None:
@@ -111,7 +111,7 @@ def num_relations_of(factors: list[Factor]) -> int | None:
 
 
 class RankedSplit(NamedTuple):
-    """Relations of the edges, the ranks that decided them (None where none did), and the rule that joins both."""
+    """Relations of the edges, the node ranks they come from (None without orderings), and the `write_rule` text."""
 
     relation: Tensor
     order: Tensor | None
@@ -119,7 +119,7 @@ class RankedSplit(NamedTuple):
 
 
 def order_columns(split: Split, graph: GraphLike) -> tuple[Tensor | None, list[list[int]]]:
-    """Ranks of the nodes in every ordering of ``split``, (N, C), and how many columns each of a factor's has."""
+    """Node ranks for every ordering of ``split``, (N, C), and the number of columns per ordering, for each factor."""
     parts, columns, widths = parts_of(graph), [], []
     for factor in factors_of(split):
         if isinstance(factor, ByOrder):
@@ -146,9 +146,9 @@ def ranked(split: Split, graph: GraphLike) -> RankedSplit:
 def relations_by_ranks(
     split: Split, graph: GraphLike, source: Tensor | None, target: Tensor | None, widths: list[list[int]]
 ) -> tuple[Tensor, str]:
-    """Relations of the edges, given the ranks of senders and receivers, and the rule.
+    """Relations of the edges, given the ranks of source and target nodes, and the rule.
 
-    Without ranks nodes are not compared: their edges are ties.
+    Without ranks, all edges are ties.
     """
     edge_index, relation, stride = edges_of(graph), None, 1
     found, place, at = [], 0, 0
@@ -161,7 +161,7 @@ def relations_by_ranks(
             place += 1
         else:
             part = factor(graph)
-            if part.dim() == 2:  # scores: a product has a column for every relation, and no number to compare
+            if part.dim() == 2:  # scores: one column per relation, no relation number
                 return split(graph), write_rule([Factor("other", split.num_relations, None)])
             found.append(_described(factor))
         relation = part if relation is None else relation + stride * part
@@ -189,5 +189,5 @@ def _described(split: Split) -> Factor:
 
 
 def factors_of(split: Split) -> list[Split]:
-    """Factors of a product, the one whose relation counts by ones first."""
+    """Factors of a product; the first one varies fastest in the numbering of relations."""
     return [*factors_of(split.left), *factors_of(split.right)] if isinstance(split, Product) else [split]

@@ -1,4 +1,4 @@
-"""What a split is, and the product of two."""
+"""The base class of splits, their product, and `only`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Split(ABC):
 
     A call gives a long tensor (E,) with entries in [0, R), or, for a soft split, a floating tensor (E, R) with a score
     for every relation. ``num_relations`` is R, None if it is not known before the call; ``names`` has R entries.
-    ``left * right`` is the product: edges are in the same relation if they are in both.
+    ``left * right`` is the product: two edges share a relation if they share one in ``left`` and in ``right``.
     """
 
     num_relations: int | None
@@ -45,10 +45,10 @@ class Split(ABC):
         return Product(count, _product_names(self, other), self, other)
 
     def fitted(self, graph: GraphLike) -> Split:
-        """The same split with the relations that occur in ``graph`` and no others; their number is then known.
+        """The same split restricted to the relations that occur in ``graph``; their number is then known.
 
-        Fitted once, to the batch of all graphs of a data set, it numbers relations alike in every graph and fold, and
-        none of them is empty. A graph with a relation that did not occur raises. Its text is ``only(...)``.
+        Fit it once, to the batch of all graphs of a data set: relations are then numbered the same in every graph and
+        fold, and none is empty. Called on a graph with any other relation, it raises. Its text is ``only(...)``.
 
         >>> import torch
         >>> from graphprism.splitting import Graph, by_attribute
@@ -65,7 +65,7 @@ class Split(ABC):
         return only(known, occurs.tolist() or [0])
 
     def counted(self, graph: GraphLike) -> Split:
-        """The same split with its number of relations, where it is open, taken from ``graph``."""
+        """The same split; if its number of relations is unknown, it is taken from ``graph``."""
         return self
 
 
@@ -80,14 +80,14 @@ class Product(Split):
         """Relations numbered ``left + R_left * right``, or products of scores in the same numbering."""
         left, right = self.left(graph), self.right(graph)
         if left.dim() == right.dim() == 1:
-            assert self.left.num_relations is not None  # `__mul__` makes no other product
+            assert self.left.num_relations is not None  # checked by `__mul__`
             return torch.add(left, right, alpha=self.left.num_relations)
         left, right = _as_scores(left, self.left, right), _as_scores(right, self.right, left)
         scores = right.unsqueeze(2) * left.unsqueeze(1)  # (E, R_right, R_left)
         return scores.reshape(left.size(0), right.size(1) * left.size(1))
 
     def counted(self, graph: GraphLike) -> Split:
-        """The product of the factors, the last of which may be open."""
+        """The product with the number of relations of its last factor taken from ``graph`` if unknown."""
         return self.left * self.right.counted(graph)
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Product(Split):
 
 
 def only(split: Split, relations: Sequence[int]) -> Split:
-    """The ``relations`` of a split, numbered anew from 0; a graph that has an edge of another one raises.
+    """Restricts a split to ``relations``, renumbered from 0; it raises on a graph with an edge of any other relation.
 
     Shapes: (E,) long, or (E, R) floating of a soft split
 
@@ -107,12 +107,12 @@ def only(split: Split, relations: Sequence[int]) -> Split:
     [1, 0]
     """
     check_type("split", split, Split, "a Split")
-    check_type("relations", relations, (list, tuple, range), "a list of numbers of relations")
+    check_type("relations", relations, (list, tuple, range), "a list of relation numbers")
     for relation in relations:
         check_whole("relations", relation)
     kept = tuple(map(int, relations))
     if not kept or list(kept) != sorted({*kept}):
-        raise ValueError(f"`relations` must be one number at least, ascending, each once, got {list(kept)}")
+        raise ValueError(f"`relations` must be at least one number, strictly ascending, got {list(kept)}")
     if split.num_relations is not None and kept[-1] >= split.num_relations:
         raise ValueError(f"`relations` must be below {split.num_relations}, the relations of {split!r}, got {kept[-1]}")
     names = split.names or number_names(kept[-1] + 1)
@@ -150,7 +150,7 @@ class Only(Split):
         )
 
     def fitted(self, graph: GraphLike) -> Split:
-        """Itself: its relations are chosen already, for graphs that lack some of them as well."""
+        """Itself: its relations are already fixed, even if ``graph`` lacks some of them."""
         return self
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class Only(Split):
 
 
 def _as_scores(relation: Tensor, split: Split, other: Tensor) -> Tensor:
-    """Scores as they are; relation numbers as one-hot rows in the type of the ``other`` factor."""
+    """Scores unchanged; relation numbers as one-hot rows in the dtype of the ``other`` factor."""
     if relation.dim() == 2:
         return relation
     if split.num_relations is None:
@@ -169,12 +169,12 @@ def _as_scores(relation: Tensor, split: Split, other: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(relation, split.num_relations).to(other.dtype)
 
 
-# Most relations that get a name each: the names of more would need more memory than the split.
+# Most relations that get names: names of more would need more memory than the split.
 _MOST_NAMES = 1 << 20
 
 
 def number_names(num_relations: int) -> tuple[str, ...] | None:
-    """The numbers of relations as their names; None where there are too many to name."""
+    """Relation numbers as names; None if there are too many."""
     return tuple(map(str, range(num_relations))) if num_relations <= _MOST_NAMES else None
 
 
@@ -191,12 +191,12 @@ def _names_or_numbers(split: Split) -> tuple[str, ...] | None:
     return number_names(split.num_relations)
 
 
-# Without a known number of relations: what a 64-bit integer can hold.
+# Upper bound if the number of relations is unknown: the range of int64.
 _LARGEST = 1 << 63
 
 
 def checked_relations(name: str, values: Tensor, num_relations: int | None) -> Tensor:
-    """Relation numbers (E,), checked to be whole and in [0, ``num_relations``), as a long tensor of their own."""
+    """Copies relation numbers (E,) to a new long tensor; checks that they are whole and in [0, ``num_relations``)."""
     values = values.byte() if values.dtype == torch.bool else values
     if values.is_floating_point():
         whole = values.isfinite() & (values == values.round())

@@ -1,4 +1,4 @@
-"""Splits: functions from a graph to the relation of each of its edges."""
+"""Splits by node order (hard and soft), edge attribute, edge direction and any function."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from graphprism.splitting.graph import GraphLike, attribute_of, edge_chunks, edg
 from graphprism.splitting.orderings import FixedOrder, Ordering, order_values, resolve_ordering
 from graphprism.splitting.split import Split, checked_relations, checked_scores, number_names
 
-# (relative to the two values, relative to the largest value of the graph). In float64 far above the error of sums over
-# many neighbours and far below differences that mean something; with fewer digits there is less room between the two.
+# (relative to the two values, relative to the largest value of the graph). In float64 far above the rounding of sums
+# over many neighbours and far below meaningful differences; lower precision leaves less room between the two.
 _TOLERANCES = {
     torch.float64: (1e-9, 1e-12),
     torch.float32: (1e-5, 1e-6),
@@ -35,14 +35,14 @@ _TOLERANCES = {
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Values (N,) with what is needed to compare the two ends of an edge; ``floor`` (N,) is None for integers."""
+    """Values (N,) and the tolerances to compare the two ends of an edge; ``floor`` (N,) is None for integers."""
 
     values: Tensor
     relative: float
     floor: Tensor | None
 
     def __call__(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether the value rises and whether it falls from ``source`` to ``target``; neither is a tie."""
+        """Masks (rises, falls) of the value from ``source`` to ``target``; if both are False, it is a tie."""
         a, b = self.values.index_select(0, source), self.values.index_select(0, target)
         if self.floor is None:
             return a < b, a > b
@@ -137,25 +137,25 @@ class ByOrder(Split):
 
 
 def describe(function: object) -> str:
-    """How a name or a function reads in the repr of a split."""
+    """An ordering or a function as text for the repr of a split."""
     return getattr(function, "__name__", None) or repr(function)
 
 
 def checked_ordering(ordering: str | Tensor | Ordering) -> str | Ordering:
-    """The ordering, checked to be one; a name stays a name, for the repr and for comparing splits."""
+    """The ordering, validated; a name stays a name, so that splits have a repr and can be compared."""
     resolved = resolve_ordering(ordering)
     return ordering if isinstance(ordering, str) else resolved
 
 
 def by_soft_order(ordering: str | Tensor | Ordering, temperature: float = 1.0) -> Split:
-    r"""Scores of up, down and tie for every edge, from the size of the change of a node value :math:`r`.
+    r"""Soft version of `by_order`: scores of up, down and tie from the relative difference of a node value :math:`r`.
 
     .. math:: \delta = \frac{r_{dst} - r_{src}}{s}, \quad u = \tanh\frac{\max(\delta, 0)}{T}, \quad
         d = \tanh\frac{\max(-\delta, 0)}{T}, \quad (u,\; d,\; 1 - u - d)
 
     where :math:`s` is the largest :math:`|r|` in the graph and :math:`T` is ``temperature``. Scores are not negative
-    and sum to one; as :math:`T \to 0` they become ``by_order(ordering)``, whose ties are ties here for every
-    :math:`T`. Gradients reach an ordering that has them. Shapes: (E, 3) of the default floating type
+    and sum to one. As :math:`T \to 0` they converge to ``by_order(ordering)``, and its ties are ties for every
+    :math:`T`. Gradients flow to a differentiable ordering. Shapes: (E, 3) of the default dtype
     """
     if not (math.isfinite(check_number("temperature", temperature, "positive and finite")) and temperature > 0):
         raise ValueError(f"`temperature` must be positive and finite, got {temperature}")
@@ -194,8 +194,8 @@ class BySoftOrder(Split):
 def by_attribute(name: str, num_relations: int | None = None, column: int | None = None) -> Split:
     """Splits by the edge attribute ``name``, such as a bond type: its value is the number of the relation.
 
-    The attribute holds whole numbers from 0 (of an integer or a floating type), as (E,) or (E, 1), or (E, D) of which
-    ``column`` is taken. With ``num_relations`` they are checked to be below it; without, nothing is inferred.
+    The attribute holds whole numbers from 0 (integer or floating dtype), with shape (E,), (E, 1), or (E, D) together
+    with ``column``. With ``num_relations`` they are checked to be below it; without, the number stays unknown.
     Shapes: (E,) long
 
     >>> import torch
@@ -220,13 +220,13 @@ class ByAttribute(Split):
     column: int | None = None
 
     def __call__(self, graph: GraphLike) -> Tensor:
-        """Relation of every edge, (E,) long, in memory of its own."""
+        """Relation of every edge, (E,) long, always a copy."""
         values = attribute_of(graph, self.attribute, "one whole number per edge")
         if self.column is not None:
             check_shape(self.attribute, values, [edges_of(graph).size(1), "D"])
             if self.column >= values.size(1):
                 raise ValueError(
-                    f"`column` must be below {values.size(1)}, those of `{self.attribute}`, got {self.column}"
+                    f"`column` must be below {values.size(1)}, the columns of `{self.attribute}`, got {self.column}"
                 )
             values = values[:, self.column]
         if values.dim() == 2 and values.size(1) != 1:
@@ -239,7 +239,7 @@ class ByAttribute(Split):
         return checked_relations(self.attribute, values, self.num_relations)
 
     def counted(self, graph: GraphLike) -> Split:
-        """One relation more than the largest value in ``graph``, where the number is open."""
+        """The same split; if its number of relations is unknown, it becomes the largest value in ``graph`` plus one."""
         if self.num_relations is not None:
             return self
         values = self(graph)
@@ -252,7 +252,7 @@ class ByAttribute(Split):
 
 
 def by_direction() -> Split:
-    """Splits one-way edges (0) from mutual ones (1), which have an edge back; a loop is mutual.
+    """Splits one-way edges (0) from mutual ones (1), whose reverse edge exists; a loop is mutual.
 
     Shapes: (E,) long
 
@@ -287,7 +287,7 @@ def by_function(
 ) -> Split:
     """Splits by ``f(graph)``: relation numbers (E,), or floating scores (E, R) for a soft split.
 
-    ``names`` has one entry per relation, and gives their number where ``num_relations`` does not.
+    ``names`` has one entry per relation; its length is the default of ``num_relations``.
     Shapes: (E,) long or (E, R) floating
 
     >>> import torch

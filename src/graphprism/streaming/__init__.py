@@ -1,4 +1,4 @@
-"""Splits of edges that do not fit into memory: from a file to a file, in passes, or as SQL."""
+"""Out-of-core splits of edges: from file to file in several passes, or as SQL."""
 
 from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
 from graphprism.streaming.split_file import split_file

@@ -1,4 +1,4 @@
-"""pyarrow, loaded when it is needed."""
+"""Lazy import of pyarrow."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from graphprism._extras import needs_extra
 
 
 def pyarrow() -> Any:
-    """The package with its modules for CSV, Parquet and computing.
+    """The package pyarrow, with its modules ``csv``, ``parquet`` and ``compute`` imported.
 
     Raises:
-        MissingExtraError: It is not installed; the message has the command.
+        MissingExtraError: It is not installed; the message has the command to install it.
     """
     with needs_extra("splitting a file of edges"):
         import pyarrow

@@ -1,4 +1,4 @@
-"""Edges of a file, read in chunks of bounded size: Parquet, CSV, .npy and .npz."""
+"""Edge files, read in chunks of bounded size: Parquet, CSV, .npy and .npz."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphprism.streaming.arrow import pyarrow
 
 # 2^21 edges: 34 MB for the ids of a chunk, and a row group of the output.
 CHUNK = 1 << 21
-# Names of the two columns of ends, as files have them.
+# Usual names of the source and target columns.
 _NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("head", "tail"), ("row", "col"))
 _FINGERPRINT_BYTES = 1 << 16
 
@@ -37,12 +37,12 @@ class EdgeFile:
 
     Attributes:
         path: The file or folder.
-        files: The file, or those of the folder, by name.
+        files: The file, or the files of the folder sorted by name.
         columns: Names of all columns.
-        source: The column of the nodes that edges leave.
-        target: The column of the nodes that edges enter.
-        num_rows: Edges in the file, None where only reading tells.
-        undirected: Whether every edge comes the other way round, too, after all of them; loops stay single.
+        source: Column of source nodes.
+        target: Column of target nodes.
+        num_rows: Edges in the file; None if unknown before reading.
+        undirected: Whether to append the reverse of every edge, after all edges; loops are not duplicated.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class EdgeFile:
     undirected: bool
 
     def fingerprint(self) -> str:
-        """SHA-256 of names, sizes, times and both ends of the files: another one if they were written again."""
+        """SHA-256 fingerprint of names, sizes, times, and first and last bytes; changes if a file is rewritten."""
         total = hashlib.sha256()
         for path in self.files:
             about = path.stat()
@@ -66,7 +66,7 @@ class EdgeFile:
         return total.hexdigest()
 
     def chunks(self, columns: Sequence[str], skip: int = 0) -> Iterator[Any]:
-        """Yields tables of ``columns``, of `CHUNK` edges but the last, without the first ``skip`` edges."""
+        """Yields tables of ``columns`` with `CHUNK` edges each (the last may be shorter), after ``skip`` edges."""
         waiting: list[Any] = []
         rows = 0
         with _sentences(self.path):
@@ -81,7 +81,7 @@ class EdgeFile:
                 yield pyarrow().concat_tables(waiting).combine_chunks()
 
     def _tables(self, columns: Sequence[str], skip: int) -> Iterator[Any]:
-        """Tables of any size, the way back after all others."""
+        """Tables of any size; reverse edges after all others."""
         read = _READERS[_kind(self.files[0])]
         if not self.undirected:
             yield from read(self, columns, skip)
@@ -101,17 +101,17 @@ class EdgeFile:
 def open_edges(
     path: str | os.PathLike[str], *, source: str | None = None, target: str | None = None, undirected: bool = False
 ) -> EdgeFile:
-    """Looks at a file of edges, or at a folder of Parquet files; nothing but names and sizes is read.
+    """Opens an edge file, or a folder of Parquet files; reads only column names and sizes.
 
     Args:
-        path: Parquet, CSV (comma, tab, semicolon or space; with or without a line of names; gz), ``.npy`` of shape
-            (2, E) or (E, 2), or packed ``.npz`` of one graph. The first bytes say which.
-        source: Column of the nodes that edges leave; by default one of the usual names, else the first column.
-        target: Column of the nodes that edges enter; by default its partner, else the second column.
-        undirected: Add every edge the other way round, too (loops stay single), for files that name an edge once.
+        path: Parquet, CSV (comma, tab, semicolon or space; with or without a header; gz), ``.npy`` of shape (2, E) or
+            (E, 2), or packed ``.npz`` of one graph. The format is detected from the first bytes.
+        source: Column of source nodes; by default one of the usual names, else the first column.
+        target: Column of target nodes; by default the partner of ``source``, else the second column.
+        undirected: Add the reverse of every edge (loops are not duplicated), for files that list an edge once.
 
     Raises:
-        EdgeFileError: A `ValueError` of one sentence.
+        EdgeFileError: The file cannot be used; a `ValueError` of one sentence.
     """
     path = Path(path)
     files = tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else (path,)
@@ -144,7 +144,7 @@ def _kind(path: Path) -> str:
 
 @contextmanager
 def _sentences(path: Path) -> Iterator[None]:
-    """Errors of pyarrow and numpy about the content, with the file in them."""
+    """Turns errors of pyarrow and numpy about the content into `EdgeFileError`."""
     try:
         yield
     except EdgeFileError:
@@ -175,7 +175,7 @@ def _look_at_parquet(files: Sequence[Path]) -> tuple[tuple[str, ...], int]:
 
 def _read_parquet(edges: EdgeFile, columns: Sequence[str], skip: int) -> Iterator[Any]:
     for path in edges.files:
-        # A buffer: else the whole of a column of a row group is read at once, and a file may have but one row group.
+        # With a buffer: otherwise a whole column chunk is read at once, and a file may have a single row group.
         with pyarrow().parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             group, sizes = 0, [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             while group < len(sizes) and skip >= sizes[group]:
@@ -188,7 +188,7 @@ def _read_parquet(edges: EdgeFile, columns: Sequence[str], skip: int) -> Iterato
 
 
 def _csv_options(path: Path) -> tuple[Any, Any, Any]:
-    """Options of pyarrow's reader, from the first line that is no comment: separator, and names or their absence."""
+    """Options of pyarrow's CSV reader, from the first line that is no comment: separator and header."""
     with pyarrow().input_stream(str(path), compression="detect") as file:
         start = file.read(1 << 16).decode("utf-8-sig", errors="replace")
     lines = start.splitlines()
@@ -223,7 +223,7 @@ def _look_at_npy(files: Sequence[Path]) -> tuple[tuple[str, ...], int]:
 
 
 def _npy(path: Path) -> Any:
-    """The array (2, E), mapped from the file."""
+    """The array (2, E), memory-mapped."""
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if array.ndim != 2 or 2 not in array.shape or array.dtype.kind not in "iu":
         raise ValueError(f"must hold whole numbers of shape [2, E] or [E, 2], got {array.dtype} {list(array.shape)}")
@@ -238,7 +238,7 @@ def _npz(path: Path) -> dict[str, Any]:
     arrays = open_arrays(path, ("edge_index", "edge_attr", "x", "num_nodes", "num_edges"))
     nodes, _ = graph_sizes(arrays)
     if nodes.size != 1:
-        raise ValueError(f"must hold one graph to be split as a whole, got {nodes.size}: use `SplitEdges`")
+        raise ValueError(f"must hold a single graph, got {nodes.size}: use `SplitEdges`")
     found = {"source": arrays["edge_index"][0], "target": arrays["edge_index"][1]}
     attr = arrays.get("edge_attr")
     if attr is not None and attr.ndim <= 2 and attr.size == found["source"].size:

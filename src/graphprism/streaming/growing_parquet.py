@@ -1,9 +1,9 @@
-"""A Parquet file that grows row group by row group, survives the death of its writer and carries checksums.
+"""A crash-safe Parquet writer with checksums: the file grows row group by row group.
 
-The writers of Parquet libraries keep the footer in memory until the end, so a killed one loses everything. Here every
-row group is encoded by pyarrow as a small file of its own, its body is appended, and its footer goes into a log. The
-end joins the footers, with positions moved, into one. Footers are in Thrift's compact protocol, of which as much is
-here as reading and writing back any structure needs.
+The writers of Parquet libraries keep the footer in memory until the end, so a killed process loses everything. Here
+pyarrow encodes every row group as a small file, whose body is appended to the data and whose footer goes into a log.
+At the end the footers are merged, with shifted offsets. Footers are in Thrift's compact protocol; this module
+implements as much of it as is needed to read and write back any structure.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from graphprism._files import sha256, sync_folder
 from graphprism.streaming.arrow import pyarrow
 
 _MAGIC = b"PAR1"
-# Keys of the footer: JSON about the rows, with a checksum of every row group, and the checksum of the footer itself.
+# Metadata keys of the footer: JSON with the checksum of every row group, and the checksum of the footer itself.
 ABOUT_KEY, CHECKSUM_KEY = b"graphprism", b"graphprism.sha256"
-# Longest footer that is read: one of 10^6 row groups has less.
+# Longest footer that is read; that of 10^6 row groups is shorter.
 _MOST_FOOTER_BYTES = 1 << 30
 
-# A structure is a dict from the number of a field to its type and value; a list is the type of its items and the items.
+# A structure is a dict from field number to (type, value); a list is (type of its items, items).
 Struct = dict[int, tuple[int, Any]]
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
 _INTEGERS = (4, 5, _I64)
@@ -40,7 +40,7 @@ _PAGE_OFFSETS = (9, 10, 11)  # first data page, index page, dictionary page
 
 
 def decode_struct(content: bytes) -> Struct:
-    """The structure that Thrift's compact protocol wrote.
+    """Decodes a structure in Thrift's compact protocol.
 
     >>> decode_struct(encode_struct({1: (5, -7), 30: (8, b"name")}))
     {1: (5, -7), 30: (8, b'name')}
@@ -55,7 +55,7 @@ def decode_struct(content: bytes) -> Struct:
 
 
 def encode_struct(fields: Struct) -> bytes:
-    """A structure in Thrift's compact protocol; its fields in ascending order."""
+    """Encodes a structure in Thrift's compact protocol, with its fields in ascending order."""
     out, last = bytearray(), 0
     for number, (kind, value) in sorted(fields.items()):
         step = number - last
@@ -84,7 +84,7 @@ def _encode(kind: int, value: Any) -> bytes:
     return head + b"".join(_encode(item, each) for each in items)
 
 
-# Structures of Parquet are nested four deep; a damaged footer must not end in a RecursionError.
+# Structures of Parquet are nested four deep; a damaged footer must not cause a RecursionError.
 _DEEPEST = 16
 
 
@@ -170,15 +170,15 @@ def split_footer(content: bytes) -> tuple[bytes, Struct]:
 
 
 def _move(group: Struct, by: int, ordinal: int) -> None:
-    """Adds ``by`` to all positions of a row group, and numbers it."""
+    """Adds ``by`` to all file offsets of a row group, and sets its ordinal."""
     for column in group[_COLUMNS][1][1]:
-        # 0 in the first is "not given", as the format now recommends.
+        # a chunk offset of 0 means "not given", as the format now recommends
         _add(column, _CHUNK_OFFSET, by, keep_zero=True)
         for field in _PAGE_OFFSETS:
             _add(column[_CHUNK_META][1], field, by)
     _add(group, _GROUP_OFFSET, by, keep_zero=True)
     if _ORDINAL in group:
-        # 16 bits; the field may be left out.
+        # 16 bits; the field is optional
         if ordinal < 1 << 15:
             group[_ORDINAL] = (group[_ORDINAL][0], ordinal)
         else:
@@ -192,7 +192,7 @@ def _add(fields: Struct, number: int, by: int, keep_zero: bool = False) -> None:
 
 
 class Part(NamedTuple):
-    """A row group that was appended: rows and bytes of the file up to its end, its checksum, footer and a note."""
+    """An appended row group: total rows and bytes up to its end, checksum, footer and a note."""
 
     rows: int
     end: int
@@ -204,11 +204,11 @@ class Part(NamedTuple):
 class GrowingParquet:
     """Appends tables, one row group each, to a file that becomes a Parquet file by `finish`.
 
-    A second object with the same ``folder`` goes on where a killed one stopped: at the last row group that lies whole
-    in the data file, which is truncated there.
+    A new object with the ``folder`` of a killed process resumes after its last complete row group; the data file is
+    truncated there.
 
     Args:
-        folder: Where data and log lie until the end.
+        folder: Folder of data and log until `finish`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -220,7 +220,7 @@ class GrowingParquet:
         if not self.parts:
             self._data.write(_MAGIC)
         self._log: IO[bytes] = self._log_path.open("wb")
-        for part in self.parts:  # without a line that was cut off
+        for part in self.parts:  # rewritten without an incomplete last line
             self._log.write(_line(part))
 
     def __enter__(self) -> GrowingParquet:
@@ -245,7 +245,7 @@ class GrowingParquet:
 
         Args:
             table: A ``pyarrow.Table`` of the same schema as those before.
-            note: Anything that JSON holds, for who goes on after this part.
+            note: Any JSON value; available after a resume.
         """
         body, footer = split_footer(_encode_table(table))
         start = max(self.end, len(_MAGIC))
@@ -260,7 +260,7 @@ class GrowingParquet:
         self.parts.append(part)
 
     def finish(self, path: Path, about: dict[str, Any]) -> None:
-        """Writes the footer and moves the file to ``path``, atomically; at least one part was appended."""
+        """Writes the footer and moves the file to ``path``, atomically; needs at least one appended part."""
         footers = [decode_struct(base64.b64decode(part.footer)) for part in self.parts]
         ends = [part.end for part in self.parts]
         groups: list[Struct] = []
@@ -281,7 +281,7 @@ class GrowingParquet:
         sync_folder(path.parent)
 
     def _whole_parts(self) -> list[Part]:
-        """Parts of the log whose bytes are in the data file, up to the first that are not."""
+        """The leading parts of the log whose bytes are complete in the data file."""
         if not (self._log_path.is_file() and self._data_path.is_file()):
             return []
         found: list[Part] = []
@@ -310,7 +310,7 @@ def _part(line: bytes) -> Part | None:
 
 def _encode_table(table: Any) -> bytes:
     pa = pyarrow()
-    # Deltas of ids take a third of their plain bytes, and less time to write than snappy saves on those.
+    # Delta encoding takes a third of the bytes of plain ids, and writes faster than snappy.
     whole = [field.name for field in table.schema if pa.types.is_integer(field.type) and field.type.bit_width >= 32]
     others = [field.name for field in table.schema if field.name not in whole]
     sink = pa.BufferOutputStream()
@@ -336,10 +336,10 @@ def _footer_checksum(footer: Struct) -> str:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What `GrowingParquet.finish` was told, after the checksum of the footer was compared.
+    """The ``about`` of `GrowingParquet.finish`, after verifying the checksum of the footer.
 
     Raises:
-        ValueError: The file is cut off, damaged or was not written by `GrowingParquet`.
+        ValueError: The file is truncated, damaged or was not written by `GrowingParquet`.
     """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -347,7 +347,7 @@ def read_about(path: Path) -> dict[str, Any]:
         tail = file.read(8)
         length = int.from_bytes(tail[:4], "little")
         if size < 12 or tail[4:] != _MAGIC or not 0 < length <= min(size - 12, _MOST_FOOTER_BYTES):
-            raise ValueError("must end as a Parquet file does, got one that is cut off or of another kind")
+            raise ValueError("must be a complete Parquet file, got one that is truncated or of another format")
         file.seek(size - 8 - length)
         footer = decode_struct(file.read(length))
     try:
@@ -356,20 +356,20 @@ def read_about(path: Path) -> dict[str, Any]:
         if ABOUT_KEY not in keys or CHECKSUM_KEY not in keys:
             raise ValueError("must be a file that `graphprism split` wrote, got one without its checksums")
         if keys[CHECKSUM_KEY].decode() != _footer_checksum(footer):
-            raise ValueError("the checksum is not that of the footer")
-    except (AttributeError, IndexError, KeyError, TypeError, struct.error):  # a field of another type than it should be
+            raise ValueError("the checksum of the footer does not match")
+    except (AttributeError, IndexError, KeyError, TypeError, struct.error):  # a field of the wrong type
         raise ValueError("the footer is damaged") from None
     about: dict[str, Any] = json.loads(keys[ABOUT_KEY])
     return about
 
 
 def verified_groups(path: Path, about: dict[str, Any]) -> Iterator[int]:
-    """Yields the number of each row group after its bytes were compared with its checksum."""
+    """Yields the number of each row group after verifying its checksum."""
     with path.open("rb") as file:
         start = len(_MAGIC)
         for number, (end, checksum) in enumerate(zip(about["ends"], about["row_groups"], strict=True)):
             file.seek(start)
             if sha256(file.read(end - start)) != checksum:
-                raise ValueError(f"the checksum is not that of row group {number}")
+                raise ValueError(f"the checksum of row group {number} does not match")
             yield number
             start = end

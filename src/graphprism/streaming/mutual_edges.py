@@ -1,4 +1,4 @@
-"""Which edges have an edge back, out of core: pairs of nodes in buckets on disk, each of which fits into memory."""
+"""Out-of-core detection of mutual edges: node pairs are hashed to buckets on disk, each of which fits into memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphprism._files import write_whole
 
 # Edges of a bucket, on average: its keys take 32 MB and are sorted in some 100 MB.
 _EDGES_PER_BUCKET = 1 << 22
-# Open files; more edges than this many buckets hold make buckets larger.
+# Bounds the number of open files; with more edges, buckets are larger.
 _MOST_BUCKETS = 512
 # A key has 31 bits for each end and one for the direction.
 MOST_NODES = 1 << 31
@@ -22,15 +22,15 @@ Keys = npt.NDArray[np.int64]
 
 
 class MutualEdges:
-    """Writes a key for every edge into the bucket of its pair of nodes, finds mutual pairs, gives the answers back.
+    """Writes a key for every edge into the bucket of its node pair, finds mutual pairs, and reads the answers back.
 
-    An edge and its way back are in one bucket. The order within a bucket is that of the edges, so the answers need no
-    numbers of edges: `take` computes the buckets of a chunk again and reads on in each.
+    An edge and its reverse are in one bucket. Keys of a bucket are in the order of the edges, so that no edge numbers
+    are stored: `take` recomputes the buckets of a chunk and continues reading in each.
 
     Args:
-        folder: Where the buckets are.
-        num_edges: About how many edges there are, which decides how many buckets.
-        written: Keys that a killed process had written into each bucket; what lies behind them is cut off.
+        folder: Folder of the buckets.
+        num_edges: Approximate number of edges, which determines the number of buckets.
+        written: Valid keys in each bucket after a killed process; the buckets are truncated there.
     """
 
     def __init__(self, folder: Path, num_edges: int, written: list[int] | None = None) -> None:
@@ -51,20 +51,20 @@ class MutualEdges:
             self.written[number] += part.size
 
     def sync(self) -> None:
-        """Makes what was added durable; `written` then says how much that is."""
+        """Flushes all added keys to disk; `written` then counts them."""
         for file in self._files:
             file.flush()
             os.fsync(file.fileno())
 
     def resolve(self, number: int) -> None:
-        """Writes the answers of a bucket, a byte for each key, unless they are there."""
+        """Writes the answers of a bucket, a byte per key, unless they exist already."""
         if not self._answers(number).is_file():
             written = self.written[number]
             answers = _mutual(np.fromfile(self._keys_path(number), np.int64, written)).tobytes() if written else b""
             write_whole(self._answers(number), answers, "answers of a bucket")
 
     def take(self, source: Keys, target: Keys, taken: list[int]) -> npt.NDArray[np.uint8]:
-        """1 for each edge of a chunk that is mutual, else 0; ``taken``, answers used of each bucket, moves on."""
+        """1 for each mutual edge of a chunk, else 0; advances ``taken``, the answers read of each bucket."""
         key, bucket = self._keys(source, target)
         order, groups = self._grouped(key, bucket)
         found = np.empty(key.size, np.uint8)
@@ -80,7 +80,7 @@ class MutualEdges:
         """Key of each edge, the smaller end first and the direction as its last bit, and the bucket of its pair."""
         low, high = np.minimum(source, target), np.maximum(source, target)
         pair = low << 31 | high
-        # Fibonacci hashing: a hub must not fill one bucket, so the pair decides and not an end.
+        # Fibonacci hashing of the pair, not of one end, so that a hub does not fill one bucket.
         mixed = pair.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(32)
         mixed *= np.uint64(0x9E3779B97F4A7C15)
@@ -88,7 +88,7 @@ class MutualEdges:
         return pair << 1 | (source > target), bucket
 
     def _grouped(self, key: Keys, bucket: npt.NDArray[np.uint16]) -> tuple[Keys, list[tuple[int, Keys]]]:
-        """The permutation that brings keys of a bucket together, and the keys of each bucket that has any."""
+        """The permutation that groups keys by bucket, and the keys of each nonempty bucket."""
         order = np.argsort(bucket, kind="stable")
         sizes = np.bincount(bucket, minlength=self.count)
         parts = np.split(key[order], np.cumsum(sizes)[:-1])
@@ -104,7 +104,7 @@ class MutualEdges:
             self._files.append(file)
 
     def close(self) -> None:
-        """Closes the buckets, before they are resolved or when nothing more is added."""
+        """Closes the bucket files, before they are resolved or once all keys are added."""
         for file in self._files:
             file.close()
         self._files = []
@@ -117,10 +117,10 @@ class MutualEdges:
 
 
 def _mutual(key: Keys) -> npt.NDArray[np.uint8]:
-    """Whether the pair of each key is there in both directions, or is a loop."""
+    """1 for each key whose pair occurs in both directions or is a loop, else 0."""
     order = np.argsort(key)
     pair = key[order] >> 1
-    # Within a run of equal pairs keys are sorted by direction: both are there iff the first and the last differ.
+    # Equal pairs are adjacent, sorted by direction: both directions occur iff the first and the last differ.
     begins = np.flatnonzero(np.diff(pair, prepend=-1))
     ends = np.append(begins[1:], key.size) - 1
     sorted_key = key[order]

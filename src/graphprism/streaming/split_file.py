@@ -1,4 +1,4 @@
-"""Splits of edges that do not fit into memory: passes over a file with one value per node in memory."""
+"""Out-of-core splits: passes over an edge file, with one value per node in memory."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ from graphprism.streaming.mutual_edges import MOST_NODES, MutualEdges
 from graphprism.streaming.spilled_edges import MOST_SPILLED_NODES, SpilledEdges
 from graphprism.streaming.typed_edges import TypedEdges, open_split
 
-# Of a killed process so many seconds of work are lost, and one chunk.
+# Interval of checkpoints: a killed process loses at most this much work, and one chunk.
 SAVE_SECONDS = 10.0
-# Orderings that passes over the edges compute, with one or two values per node.
+# Orderings that can be computed by passes over the edges, with one or two values per node.
 STREAMED = ("degree", "ppr")
 # Those of `graphprism.splitting.orderings.ppr`.
 STEPS, RESTART = 15, 0.1
-# Ids that no edge names cost memory, too: so many per edge and this many more are taken for numbers from 0.
+# Unused ids cost memory, too: at most this many ids per edge, and this many more, are allowed without `sparse_ids`.
 _SPARE_IDS_PER_EDGE, _SPARE_IDS = 16, 1 << 24
 
-# Relations up to which each has a name and a count in the output.
+# Most relations that get a name and a count in the output.
 _MOST_COUNTED = 4096
-# Signed, since not every engine that reads Parquet has unsigned types.
+# Signed, since not every Parquet reader supports unsigned types.
 _KINDS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 Progress = Callable[[str, int, "int | None"], None]
@@ -81,16 +81,16 @@ def split_file(
 
     Args:
         edges: Parquet, CSV, ``.npy``, ``.npz`` or a folder of Parquet files; see `open_edges`.
-        output: The Parquet file to write; one that is there is replaced.
-        by: A split, or its text: ``degree``, ``ppr``, ``degree, ppr`` (ties of the first are decided by the second),
+        output: The Parquet file to write; an existing one is replaced.
+        by: A split, or its text: ``degree``, ``ppr``, ``degree, ppr`` (the second breaks ties of the first),
             ``direction``, ``attr(NAME)`` with the name of a column, and products with ``*``.
-        source: Column of the nodes that edges leave; guessed without it.
-        target: Column of the nodes that edges enter; guessed without it.
-        num_nodes: Number of nodes, where it is more than the largest id and one. Only the margin of ``ppr`` sees it.
-        undirected: Add every edge the other way round, after all others, for files that name an edge once.
-        sparse_ids: Take ids as any 64-bit integers instead of numbers from 0. An extra pass collects them; memory holds
+        source: Column of source nodes; guessed by default.
+        target: Column of target nodes; guessed by default.
+        num_nodes: Number of nodes, if it exceeds the largest id plus one. It affects only the tolerance of ``ppr``.
+        undirected: Add the reverse of every edge, after all edges, for files that list an edge once.
+        sparse_ids: Allow any 64-bit integers as ids, not only numbers from 0. An extra pass collects them; memory holds
             8 more bytes per node, and each end is found by bisection.
-        progress: Is called with the name of a pass, the edges done in it, and their number where it is known.
+        progress: Called with the name of a pass, the edges done in it, and their total number if known.
 
     Raises:
         EdgeFileError: The file cannot be used; a `ValueError` of one sentence.
@@ -110,7 +110,7 @@ def split_file(
     found = open_edges(edges, source=source, target=target, undirected=undirected)
     output = Path(output)
     if output.exists() and output.resolve() in {path.resolve() for path in found.files}:
-        raise EdgeFileError(output, "the output must be another file than the edges")
+        raise EdgeFileError(output, "the output must not be the edge file")
     if "edge_type" in found.columns:
         raise EdgeFileError(found.path, "must not have a column `edge_type` yet: rename it")
     _check_attributes(split, found)
@@ -122,7 +122,7 @@ def split_file(
                 raise OSError(f"{output}: another process is writing it; wait for it or name another file")
             try:
                 _Job(found, split, _Options(num_nodes, sparse_ids), folder, progress or _silent).run(output)
-            except ValueError:  # of the edges: those that come in their place have nothing to go on from
+            except ValueError:  # the edges are invalid: nothing to resume after they are replaced
                 _clear(folder)
                 raise
             _clear(folder)
@@ -143,7 +143,7 @@ def _clear(folder: Path) -> None:
 
 
 def check_streamed(split: Split) -> None:
-    """Raises `ValueError` where a factor of ``split`` needs more than passes over the edges."""
+    """Raises `ValueError` if a factor of ``split`` cannot be computed by passes over the edges."""
     for factor in factors_of(split):
         if isinstance(factor, ByOrder):
             bad = [each for each in factor.orderings if each not in STREAMED]
@@ -176,7 +176,7 @@ _Update = Callable[[Tensor, Tensor, Any], None]
 
 @dataclass
 class _State:
-    """What the passes have found so far, saved now and then."""
+    """Results of the passes so far, checkpointed every `SAVE_SECONDS`."""
 
     stage: int = 0
     done: int = 0  # edges in this stage
@@ -195,7 +195,7 @@ class _State:
 
     @classmethod
     def load(cls, path: Path) -> _State:
-        """The saved state, or a new one where there is none or it is damaged."""
+        """The saved state, or a new one if it is missing or damaged."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 about = json.loads(str(file["about"]))
@@ -206,7 +206,7 @@ class _State:
 
 
 class _Job:
-    """The passes of one split in order, each of which may be cut off anywhere."""
+    """The passes of one split, in order; each can be interrupted anywhere and resumed."""
 
     def __init__(self, edges: EdgeFile, split: Split, options: _Options, folder: Path, progress: Progress) -> None:
         self._edges, self._split, self._options, self._folder = edges, split, options, folder
@@ -214,12 +214,12 @@ class _Job:
         self._fingerprint = edges.fingerprint()
         self._keep_own_files()
         self._state, self._saved = _State.load(folder / "state.npz"), time.monotonic()
-        self._pending: list[Tensor] = []  # ids that are not in the array of ids yet
+        self._pending: list[Tensor] = []  # ids not yet merged into the array of ids
         self._mutual: MutualEdges | None = None
         self._spilled: SpilledEdges | None = None
 
     def _keep_own_files(self) -> None:
-        """Removes what another split, or one of other edges, left in the folder."""
+        """Removes files in the folder that belong to another split or other edges."""
         edges, key_path = self._edges, self._folder / "key"
         key = json.dumps([self._fingerprint, split_text(self._split), edges.source, edges.target, edges.undirected])
         key += repr(self._options)
@@ -228,12 +228,12 @@ class _Job:
             write_whole(key_path, key, "edges")
 
     def run(self, output: Path) -> None:
-        """All passes that are left."""
+        """Runs all remaining passes."""
         orders = {each for factor in self._factors if isinstance(factor, ByOrder) for each in factor.orderings}
         if self._options.sparse_ids:
             self._pass(0, "collecting ids", (), self._collect)
             self._merge_ids()
-        # Of an attribute without a given number of relations the largest value decides it.
+        # Attributes without a number of relations: it follows from their largest value.
         free = [each for each in self._factors if isinstance(each, ByAttribute) and not each.num_relations]
         self._pass(1, "counting", [each.attribute for each in free], partial(self._count, orders, free))
         stage = 2
@@ -244,7 +244,7 @@ class _Job:
         self._write(output)
 
     def _pass(self, stage: int, name: str, columns: Sequence[str], update: _Update) -> None:
-        """Calls ``update`` with the ends and the table of each chunk that it has not seen yet."""
+        """Calls ``update`` with the ends and the table of each chunk not processed yet."""
         state = self._state
         if state.stage > stage:
             return
@@ -284,20 +284,20 @@ class _Job:
         return ids[0], ids[1]
 
     def _column(self, table: Any, name: str) -> Tensor:
-        """A column of whole numbers as a long tensor of its own."""
+        """A column of whole numbers, copied to a long tensor."""
         column = table.column(name)
         if not pyarrow().types.is_integer(column.type):
             raise EdgeFileError(
                 self._edges.path,
                 f"node ids must be whole numbers, got {column.type} in column {name!r}: number the nodes, or split "
-                "by SQL (--sql), which takes ids of any type",
+                "by SQL (--sql), which allows ids of any type",
             )
         if column.null_count:
-            raise EdgeFileError(self._edges.path, f"column {name!r} must have a value in every row, got none in some")
+            raise EdgeFileError(self._edges.path, f"column {name!r} must have a value in every row, got missing values")
         return torch.from_numpy(np.array(column.to_numpy(), np.int64))
 
     def _collect(self, source: Tensor, target: Tensor, table: Any) -> None:
-        """Collects ids; merged when there are as many new ones as known, so that sorting stays linear up to a log."""
+        """Collects ids; merges them once there are as many new ones as known, for O(n log n) in total."""
         self._pending.append(torch.cat([source, target]).unique())
         known = self._state.arrays.get("ids", source[:0])
         if sum(each.numel() for each in self._pending) > max(known.numel(), 1 << 22):
@@ -328,7 +328,7 @@ class _Job:
         if low < 0:
             raise EdgeFileError(self._edges.path, f"node ids must be numbers from 0, got {low}; {advice}")
         if most is not None and high >= most:
-            raise EdgeFileError(self._edges.path, f"node ids must be below the {most} nodes that there are, got {high}")
+            raise EdgeFileError(self._edges.path, f"node ids must be below {most}, the number of nodes, got {high}")
         if most is None and high >= self._most_ids():
             raise EdgeFileError(
                 self._edges.path,
@@ -346,7 +346,7 @@ class _Job:
     def _increment(self, name: str, nodes: Tensor) -> None:
         counts = self._counts(name)
         if counts.numel() < self._state.num_nodes:
-            # Some more, so that a file whose ids rise makes few copies.
+            # Grow geometrically: ascending ids then cause few copies.
             counts = _resized(counts, max(self._state.num_nodes, counts.numel() + counts.numel() // 4))
         counts.index_add_(0, nodes, torch.ones((), dtype=counts.dtype).expand(nodes.numel()))
         self._state.arrays[name] = counts
@@ -356,7 +356,7 @@ class _Job:
         return self._state.arrays.get(name, torch.zeros(0, dtype=torch.int32 if few else torch.int64))
 
     def _page_rank(self, stage: int) -> int:
-        """The steps of `graphprism.splitting.orderings.ppr`, in the order of its sums, a pass each."""
+        """The steps of `graphprism.splitting.orderings.ppr`, with the same order of summation, a pass each."""
         state = self._state
         scale = (_resized(self._counts("entering"), state.num_nodes) + 1).double().rsqrt()
         state.arrays.setdefault("rank", torch.ones_like(scale))
@@ -416,7 +416,7 @@ class _Job:
             mutual.resolve(number)
 
     def _write(self, output: Path) -> None:
-        """The last pass: types of the edges of a chunk, and the chunk with them into the output."""
+        """The last pass: appends each chunk with its edge types to the output."""
         pa, sizes = pyarrow(), [self._size(factor) for factor in self._factors]
         num_relations = math.prod(sizes)
         comparisons = {
@@ -453,30 +453,30 @@ class _Job:
                 ends = {name: pa.array([], pa.int64()) for name in (self._edges.source, self._edges.target)}
                 out.append(pa.table({**ends, "edge_type": pa.array([], pa.int8())}), note)
             if self._edges.fingerprint() != self._fingerprint:
-                raise EdgeFileError(self._edges.path, "was written while it was read: split it again")
+                raise EdgeFileError(self._edges.path, "was modified while it was read: split it again")
             out.finish(output, self._about(num_relations, note["counts"]))
 
     def _size(self, factor: Split) -> int:
-        """Number of relations of a factor; of an attribute that does not tell, the largest value and one."""
+        """Number of relations of a factor; if unknown, the largest value of the attribute plus one."""
         if isinstance(factor, ByAttribute) and factor.num_relations is None:
             return self._state.maxima.get(factor.attribute, 0) + 1
-        assert factor.num_relations is not None  # orders and directions have a fixed number
+        assert factor.num_relations is not None  # fixed for `by_order` and `by_direction`
         return factor.num_relations
 
     def _comparison(self, ordering: str, tolerance: float | None) -> Comparison:
-        """As `by_order` prepares the values of a graph in memory, so that ties are the same."""
+        """The comparison of `by_order` on a graph in memory, so that ties are the same."""
         state = self._state
         values = _resized(self._counts("leaving"), state.num_nodes) if ordering == "degree" else state.arrays["rank"]
         if not state.num_nodes:
             return Comparison(values, 0.0, None)
-        # The margin depends on the largest value alone: prepared for one node, it needs no memory for the others.
+        # The tolerance depends on the largest value only: prepared for one node, it needs no memory for the others.
         one_node = Graph(torch.empty(2, 0, dtype=torch.long), 1)
         margin = prepare(FixedOrder(values.max().reshape(1)), one_node, tolerance)
         floor = None if margin.floor is None else margin.floor.expand(state.num_nodes)
         return Comparison(values, margin.relative, floor)
 
     def _attribute(self, factor: ByAttribute, source: Tensor, target: Tensor, table: Any) -> Tensor:
-        """The split itself, of the edges of a chunk."""
+        """Applies the split to the edges of a chunk."""
         name, column = factor.attribute, table.column(factor.attribute)
         numbers = holds_numbers(column)
         if not numbers or column.null_count:
@@ -515,7 +515,7 @@ def _send(
 
 
 def _compare(comparisons: list[Comparison], source: Tensor, target: Tensor) -> Tensor:
-    """Up, down or tie for each edge; the first ordering that is no tie decides."""
+    """Up, down or tie for each edge; the first ordering without a tie decides."""
     relation = torch.full_like(source, TIE)
     for compare in comparisons:
         rises, falls = compare(source, target)

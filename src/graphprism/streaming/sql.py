@@ -1,4 +1,4 @@
-"""The same splits as SQL, for edges that live in a warehouse or nodes whose values do not fit into memory."""
+"""The splits of `split_file` as SQL, for edges in a database or node values that do not fit into memory."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def split_sql(
     source: str = "source",
     target: str = "target",
 ) -> str:
-    """The text of a query that gives all columns of the edges and ``edge_type``, the relations of `split_file`.
+    """A query for all columns of the edges and ``edge_type``, the relations of `split_file`.
 
-    Node ids may be of any type. Rows have no order in SQL. Sums of ``ppr`` are made in any order, so its values differ
-    by rounding, which is a thousandth of the margin of a tie or less; its nodes are those that the edges name.
+    Node ids may be of any type. Rows of the result have no order. The order of summation in ``ppr`` is undefined, so
+    its values differ by rounding, at most a thousandth of the tolerance of a tie; nodes without edges do not count.
 
     Args:
         by: A split, or its text; see `split_file`.
-        edges: A table, or the path of a file or folder where it ends in ``.parquet``, ``.csv`` or ``/``.
-        output: A Parquet file (DuckDB) or folder (Spark) to write; a query alone without it.
+        edges: A table, or the path of a file or folder if it ends in ``.parquet``, ``.csv`` or ``/``.
+        output: A Parquet file (DuckDB) or folder (Spark) to write; by default the query only selects.
         dialect: ``duckdb`` or ``spark``.
-        source: Column of the nodes that edges leave.
-        target: Column of the nodes that edges enter.
+        source: Column of source nodes.
+        target: Column of target nodes.
 
     >>> print(split_sql("degree"))
     WITH gp_edges AS (
@@ -102,7 +102,7 @@ class _Query:
         return f"read_{kind}('{path}')"
 
     def common(self, name: str, query: str, materialized: bool = False) -> None:
-        # Spark has no such word; its chain of queries is linear, each names the one before once.
+        # Spark has no MATERIALIZED, and needs none: each query uses the previous one only once.
         word = "MATERIALIZED " if materialized and self.dialect == "duckdb" else ""
         self._common[name] = f"{name} AS {word}(\n  {query}\n)"
 
@@ -119,7 +119,7 @@ class _Query:
             self.common("gp_pairs", f"SELECT DISTINCT {source} AS a, {target} AS b FROM gp_edges")
             self._joins.append(f"LEFT JOIN gp_pairs AS back ON back.a = e.{target} AND back.b = e.{source}")
             return "CASE WHEN back.a IS NULL THEN 0 ELSE 1 END"
-        assert isinstance(factor, ByOrder)  # `check_streamed` lets no other through
+        assert isinstance(factor, ByOrder)  # others are rejected by `check_streamed`
         cases = [case for each in factor.orderings for case in self._compared(str(each), factor.tolerance)]
         return "CASE\n    " + "\n    ".join([*cases, f"ELSE {TIE} END"])
 
@@ -138,7 +138,7 @@ class _Query:
         if ordering == "degree":
             a, b = f"coalesce({a}, 0)", f"coalesce({b}, 0)"
             return [f"WHEN {a} < {b} THEN {UP}", f"WHEN {a} > {b} THEN {DOWN}"]
-        # The margin of `by_order` for values of which the largest is one.
+        # The tolerance of `by_order` for values whose largest is one.
         compare = prepare(FixedOrder(torch.ones(1, dtype=torch.float64)), _ONE_NODE, tolerance)
         assert compare.floor is not None  # the values are floats
         if "CROSS JOIN gp_largest AS largest" not in self._joins:
@@ -147,7 +147,7 @@ class _Query:
         return [f"WHEN {b} - {a} > {margin} THEN {UP}", f"WHEN {a} - {b} > {margin} THEN {DOWN}"]
 
     def _page_rank(self) -> None:
-        """The steps of `ppr`, each as one query over the one before; a node's own loop is an edge as any other."""
+        """The steps of `ppr`, each as a query over the previous one; the added loops are ordinary edges."""
         source, target = self.name(self.source), self.name(self.target)
         self.common("gp_nodes", f"SELECT {source} AS node FROM gp_edges UNION SELECT {target} FROM gp_edges")
         self.common(

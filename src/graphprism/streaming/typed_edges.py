@@ -1,4 +1,4 @@
-"""Edges with their relations as `split_file` wrote them: opened, verified and read back."""
+"""Reader of the files of `split_file`: edges with their relations, verified by checksums."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from graphprism.streaming.growing_parquet import read_about, verified_groups
 
 @dataclass(frozen=True)
 class TypedEdges:
-    """A file of edges with the column ``edge_type``; all that is read of it is compared with its checksums.
+    """An edge file with the column ``edge_type``; everything read from it is verified by checksums.
 
     Attributes:
         path: The file.
         split: The split as text.
-        source: Column of the nodes that edges leave.
-        target: Column of the nodes that edges enter.
+        source: Column of source nodes.
+        target: Column of target nodes.
         num_nodes: Number of nodes.
         num_edges: Number of edges.
         num_relations: Number of relations.
-        names: Names of the relations, None where there are none or too many.
-        counts: Edges of each relation, None where there are too many relations.
-        sparse_ids: Whether ids are any integers instead of numbers from 0.
+        names: Names of the relations; None if there are none or too many.
+        counts: Edges of each relation; None if there are too many relations.
+        sparse_ids: Whether ids are arbitrary integers instead of numbers from 0.
     """
 
     path: Path
@@ -46,10 +46,10 @@ class TypedEdges:
     sparse_ids: bool
 
     def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yields a ``pyarrow.Table`` for each row group, after its checksum was compared.
+        """Yields a ``pyarrow.Table`` for each row group, after verifying its checksum.
 
         Raises:
-            EdgeFileError: The bytes are not those that were written.
+            EdgeFileError: A checksum does not match.
         """
         try:
             about = read_about(self.path)
@@ -60,7 +60,7 @@ class TypedEdges:
             raise _damaged(self.path, error) from error
 
     def verify(self) -> None:
-        """Compares the whole file with its checksums; raises `EdgeFileError` if one is not right."""
+        """Verifies all checksums of the file; raises `EdgeFileError` if one does not match."""
         try:
             for _ in verified_groups(self.path, read_about(self.path)):
                 pass
@@ -68,10 +68,10 @@ class TypedEdges:
             raise _damaged(self.path, error) from error
 
     def read(self) -> dict[str, Any]:
-        """Everything in memory, as the arguments of ``torch_geometric.data.Data``.
+        """Reads the whole file into memory, as keyword arguments of ``torch_geometric.data.Data``.
 
-        ``edge_index`` (2, E), ``edge_type`` (E,) long, ``num_nodes``, and each further column of numbers, (E,). With
-        sparse ids nodes are numbered by ascending id, and ``node_id`` (N,) has the ids.
+        ``edge_index`` (2, E), ``edge_type`` (E,) long, ``num_nodes``, and each further numeric column, (E,). With
+        sparse ids nodes are numbered by ascending id, and ``node_id`` (N,) holds the ids.
         """
         parts: dict[str, list[Any]] = {}
         for table in self.chunks():
@@ -96,11 +96,11 @@ class TypedEdges:
 
 
 def open_split(path: str | os.PathLike[str]) -> TypedEdges:
-    """Opens a file that `split_file` wrote, and compares the checksum of its footer.
+    """Opens a file that `split_file` wrote, and verifies the checksum of its footer.
 
     Raises:
         FileNotFoundError: There is no such file.
-        EdgeFileError: It is cut off, damaged or of another kind.
+        EdgeFileError: It is truncated, damaged or of another format.
     """
     path = Path(path)
     if not path.is_file():

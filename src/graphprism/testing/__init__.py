@@ -1,4 +1,4 @@
-"""Graphs on which layers go wrong and laws that they must obey, for our tests and for your own layers."""
+"""Edge-case graphs and laws of message passing, for our tests and for your own layers."""
 
 from graphprism.testing.laws import (
     Example,

@@ -1,7 +1,7 @@
 """Laws that every message-passing layer obeys, as assertions for our layers and for yours.
 
-A *layer* is anything that is called ``layer(x, edge_index, edge_type, edge_weight)`` and returns one row per node. Wrap
-a layer that takes less: ``lambda x, edge_index, edge_type, edge_weight: conv(x, edge_index)``.
+A *layer* is any callable ``layer(x, edge_index, edge_type, edge_weight)`` that returns one row per node. Wrap a layer
+with fewer arguments: ``lambda x, edge_index, edge_type, edge_weight: conv(x, edge_index)``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def assert_edge_order_invariant(layer: Layer, example: Example, seed: int = 0) -
 
 
 def assert_batch_equals_parts(layer: Layer, examples: Sequence[Example]) -> None:
-    """Graphs put side by side into one give what each gives alone."""
+    """A block-diagonal batch of graphs gives the same output as each graph alone."""
     shift, shifted = 0, []
     for example in examples:
         shifted.append(example.edge_index + shift)
@@ -68,7 +68,7 @@ def assert_batch_equals_parts(layer: Layer, examples: Sequence[Example]) -> None
         _cat([example.edge_weight for example in examples]),
     )
     parts = torch.cat([example.run(layer) for example in examples])
-    _assert_close(batch.run(layer), parts, "a batch of graphs must give what its parts give")
+    _assert_close(batch.run(layer), parts, "a batch of graphs must give the outputs of its graphs")
 
 
 def assert_equals_plain(layer: Layer, plain: Callable[[Tensor, Tensor], Tensor], example: Example) -> None:
@@ -83,7 +83,7 @@ def assert_equals_plain(layer: Layer, plain: Callable[[Tensor, Tensor], Tensor],
 
 
 def assert_starts_as_plain(make: Callable[..., torch.nn.Module], example: Example, num_relations: int = 3) -> None:
-    """A shared start is the plain layer to the last bit, and stays it in training where decay is infinite.
+    """A shared start equals the plain layer bit for bit, and with infinite decay also stays equal in training.
 
     ``make(num_relations=, decay=)`` makes a layer with ``start="shared"``; with one relation it is the plain layer.
     """
@@ -107,18 +107,18 @@ def assert_starts_as_plain(make: Callable[..., torch.nn.Module], example: Exampl
 
 
 def assert_every_parameter_has_gradient(module: torch.nn.Module, example: Example) -> None:
-    """No parameter is dead weight: each gets a gradient that is finite and not all zero."""
+    """Every parameter gets a gradient that is finite and not all zero."""
     module.zero_grad()
     out = example.run(module)
     (out * torch.linspace(0.5, 1.5, out.numel()).view_as(out).to(out)).sum().backward()
     for name, parameter in module.named_parameters():
         if parameter.grad is None or not bool(parameter.grad.isfinite().all()) or not bool(parameter.grad.any()):
-            found = "none" if parameter.grad is None else "zeros or numbers that are not finite"
+            found = "none" if parameter.grad is None else "only zeros, or NaN or infinity"
             raise AssertionError(f"parameter `{name}` must get a gradient, got {found}")
 
 
 def assert_gradients_correct(layer: Layer, example: Example) -> None:
-    """Gradients for ``x``, ``edge_weight`` and soft ``edge_type`` equal differences of the output (float64 needed)."""
+    """Gradients for ``x``, ``edge_weight`` and soft ``edge_type`` pass ``gradcheck`` (needs float64)."""
     soft = example.edge_type is not None and example.edge_type.is_floating_point()
     inputs = {"x": example.x, "edge_weight": example.edge_weight, "edge_type": example.edge_type if soft else None}
     names = [name for name, tensor in inputs.items() if tensor is not None]
@@ -133,7 +133,7 @@ def assert_gradients_correct(layer: Layer, example: Example) -> None:
 def assert_implementations_agree(
     implementations: Mapping[str, Callable[..., Tensor]], *inputs: Any, reference: str = "reference"
 ) -> None:
-    """Every implementation gives the reference's output and its gradient for every input that wants one."""
+    """Every implementation matches the reference: output, and gradients of all inputs that require one."""
     wanted = [value for value in inputs if isinstance(value, Tensor) and value.requires_grad]
     expected = _output_and_gradients(implementations[reference], inputs, wanted)
     for name, implementation in implementations.items():

@@ -29,7 +29,7 @@ def graph_zoo() -> dict[str, Graph]:
 
 
 def random_graph(num_nodes: int, num_edges: int, seed: int = 0) -> Graph:
-    """Edges drawn one by one with replacement: loops and multi-edges included."""
+    """Edges drawn with replacement: may contain loops and multi-edges."""
     check_whole("num_nodes", num_nodes, least=1)
     check_whole("num_edges", num_edges)
     generator = torch.Generator().manual_seed(seed)
@@ -48,6 +48,6 @@ TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
-    """The keywords that `torch.testing.assert_close` takes; relative and absolute alike, for values near one."""
+    """Keyword arguments of `torch.testing.assert_close`; ``rtol`` equals ``atol``, for values near one."""
     check_choice("dtype", dtype, TOLERANCES)
     return {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}

@@ -1,4 +1,4 @@
-"""Thin PyG transforms that prepare a graph once, before training."""
+"""PyG transforms that prepare a graph once, before training."""
 
 from graphprism.transforms.laplacian_pe import LaplacianPE
 from graphprism.transforms.laplacian_spectrum import LaplacianSpectrum

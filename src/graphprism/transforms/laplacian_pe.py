@@ -1,4 +1,4 @@
-"""Positions of nodes by the slow oscillations of their graph."""
+"""Laplacian positional encoding: eigenvectors of the normalised Laplacian."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ _LARGEST = 10_000  # a dense eigenvalue problem of this size takes minutes and 1
 
 
 class LaplacianPE(BaseTransform):
-    r"""Writes ``data.pe``: the eigenvectors of the ``k`` lowest frequencies but the first.
+    r"""Writes ``data.pe``: the eigenvectors of the ``k`` smallest eigenvalues after the first.
 
-    They belong to :math:`\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}` of the undirected graph without
-    loops, each graph of a batch by itself. The same graph gives the same numbers: an eigenvector :math:`\mathbf{v}`
-    points to where :math:`\sum_i v_i^3` is positive, which does not depend on the numbering of the nodes, or, if the
-    sum vanishes, to where its first entry of largest magnitude is. (Within an eigenspace of several dimensions any
-    basis is an eigenbasis, and the one taken does depend on the numbering.) A graph of ``k`` nodes or fewer has fewer
-    eigenvectors: the rest is zero.
+    The matrix is :math:`\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}` of the undirected graph without
+    loops, separately for each graph of a batch. The sign of an eigenvector :math:`\mathbf{v}` is fixed: it makes
+    :math:`\sum_i v_i^3` positive, whatever the numbering of the nodes, or, if the sum vanishes, the first entry of
+    largest magnitude. (Within an eigenspace of several dimensions the basis does depend on the numbering.) A graph of
+    ``k`` nodes or fewer has fewer eigenvectors: the remaining columns are zero.
 
     Args:
         k: number of frequencies.
@@ -49,7 +48,7 @@ class LaplacianPE(BaseTransform):
 
 
 def graph_by_graph(data: Data, function: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Rows for the nodes of each graph of a batch, which the function makes of its edges and number of nodes."""
+    """Applies a function of (edges, number of nodes) to each graph of a batch and concatenates the rows."""
     check_homogeneous(data)
     ptr = data.get("ptr")
     if ptr is not None:
@@ -66,7 +65,7 @@ def graph_by_graph(data: Data, function: Callable[[Tensor, int], Tensor]) -> Ten
 
 
 def check_ptr(ptr: Tensor, num_nodes: int) -> None:
-    """Raises unless ``ptr`` says where the nodes of each graph of a batch begin."""
+    """Raises unless ``ptr`` holds the bounds of the graphs of a batch, as in PyG."""
     check_shape("data.ptr", ptr, ["G + 1"])
     check_integer("data.ptr", ptr)
     bounds = ptr.tolist()
@@ -99,7 +98,7 @@ def _fix_signs(vectors: Tensor) -> Tensor:
     if vectors.numel() == 0:
         return vectors
     largest = vectors.abs().amax(dim=0)
-    # entries that are equal in exact arithmetic differ by rounding: the first of nearly the largest decides
+    # entries that are equal in exact arithmetic differ by rounding, hence the margin of 1e-6
     first = (vectors.abs() > largest * (1 - 1e-6)).to(torch.int8).argmax(dim=0)
     skew = vectors.pow(3).sum(dim=0)
     decisive = torch.where(skew.abs() > 1e-8, skew, vectors[first, torch.arange(vectors.size(1))])

@@ -1,4 +1,4 @@
-"""Positions of nodes by eigenvectors and eigenvalues of the unnormalised Laplacian."""
+"""Positional encoding by eigenvectors and eigenvalues of the unnormalised Laplacian."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from graphprism.transforms.laplacian_pe import adjacency_matrix, graph_by_graph
 class LaplacianSpectrum(BaseTransform):
     r"""Writes ``data.pe``: for every node its entries of the ``k`` lowest eigenvectors, each with its eigenvalue.
 
-    They belong to :math:`\mathbf{L} = \mathbf{D} - \mathbf{A}` of the undirected graph without loops, each graph of a
-    batch by itself: :math:`(v_{mi}, \lambda_m)` for :math:`\mathbf{L} \mathbf{v}_m = \lambda_m \mathbf{v}_m` and
+    They are those of :math:`\mathbf{L} = \mathbf{D} - \mathbf{A}` of the undirected graph without loops, separately for
+    each graph of a batch: :math:`(v_{mi}, \lambda_m)` for :math:`\mathbf{L} \mathbf{v}_m = \lambda_m \mathbf{v}_m` and
     :math:`m = 0, \dots, k - 1`, with :math:`\lambda_0 = 0`. Signs are those of LAPACK; the encoder of these pairs,
-    ``pe_encoder="deepset"`` of `graphprism.nn.GNN`, draws others in every step of training. A graph of fewer than ``k``
-    nodes has fewer pairs: the rest is (0, -1), as no eigenvalue is negative.
+    ``pe_encoder="deepset"`` of `graphprism.nn.GNN`, draws random signs in every training step. A graph of fewer than
+    ``k`` nodes is padded with (0, -1), as no eigenvalue is negative.
 
     Args:
         k: number of frequencies.

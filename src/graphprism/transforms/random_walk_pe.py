@@ -1,4 +1,4 @@
-"""Positions of nodes by the probability that a random walk returns."""
+"""Positional encoding by return probabilities of random walks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from graphprism.transforms.laplacian_pe import check_ptr
 from graphprism.transforms.split_edges import check_homogeneous
 
 _LARGEST = 10_000  # the matrix of a larger graph would take gigabytes
-# Numbers of the matrices of the graphs that are walked at once.
+# Matrix elements per batch of graphs that are processed together.
 _AT_ONCE = 1 << 22
 
 
 class RandomWalkPE(BaseTransform):
-    r"""Writes ``data.pe``: for every node the probabilities that walks of 1 to ``k`` steps from it end at it (RWSE).
+    r"""Writes ``data.pe``: for every node, the return probabilities of random walks of 1 to ``k`` steps (RWSE).
 
     They are the diagonals of :math:`\mathbf{P}^1, \dots, \mathbf{P}^k` for :math:`\mathbf{P} = \mathbf{D}^{-1}
-    \mathbf{A}`, each graph of a batch by itself; :math:`\mathbf{D}` counts the edges that leave a node, and a node
-    that no edge leaves has zeros. ``data.edge_pe`` has for every edge the entries of the same matrices at its two ends:
+    \mathbf{A}`, separately for each graph of a batch; :math:`\mathbf{D}` holds the out-degrees, and a node without
+    outgoing edges has zeros. ``data.edge_pe`` holds, for every edge, the entries (source, target) of the same matrices:
     the probabilities that walks from its source end at its target.
 
     Args:
@@ -46,7 +46,7 @@ class RandomWalkPE(BaseTransform):
         self.k, self.attr_name, self.edge_attr_name = k, attr_name, edge_attr_name
 
     def forward(self, data: Data) -> Data:
-        """``data`` with ``pe``, and ``edge_pe`` if it is wanted."""
+        """``data`` with ``pe``, and ``edge_pe`` if requested."""
         check_homogeneous(data)
         num_nodes, ptr = int(data.num_nodes), data.get("ptr")
         if ptr is None:
@@ -63,7 +63,7 @@ class RandomWalkPE(BaseTransform):
 
 
 def _walks(edge_index: Tensor, ptr: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The probabilities of nodes (N, k) and of edges (E, k); graphs of like size are walked together."""
+    """The probabilities of nodes (N, k) and of edges (E, k); graphs of similar size are processed together."""
     sizes = ptr.diff()
     if sizes.numel() and int(sizes.max()) > _LARGEST:
         raise ValueError(f"a graph must have at most {_LARGEST} nodes for random walks, got {int(sizes.max())}")
@@ -88,7 +88,7 @@ def _walks(edge_index: Tensor, ptr: Tensor, k: int) -> tuple[Tensor, Tensor]:
         source, target = edge_index[:, edges] - ptr[owner[edges]]
         start = new_begin[owner[edges]]
         steps = _Steps(start + source, start + target, number.numel())
-        # row i of X: where walks from node i are, by the numbers of nodes in their graph
+        # row i of X: distribution of walks from node i over the nodes of its graph
         x = torch.zeros(number.numel(), int(sizes[chosen[-1]]), device=ptr.device)
         x.index_put_((start + source, target), steps.share[start + source], accumulate=True)
         for step in range(k):
@@ -103,7 +103,7 @@ class _Steps:
 
     def __init__(self, source: Tensor, target: Tensor, num_nodes: int) -> None:
         leaving = torch.bincount(source, minlength=num_nodes)
-        self.share = 1 / leaving.clamp(min=1).float()  # (M,) the probability of each edge that leaves a node
+        self.share = 1 / leaving.clamp(min=1).float()  # (M,) probability of each outgoing edge of a node
         by_source = source.argsort(stable=True)
         self._rowptr = torch.cat([leaving.new_zeros(1), leaving.cumsum(0)])
         self._target, self._value = target[by_source], self.share[source[by_source]]

@@ -11,11 +11,11 @@ from graphprism.transforms.split_edges import check_homogeneous
 
 
 class RelationalNorm(BaseTransform):
-    r"""Writes ``data.edge_weight``: coefficients from the degrees of the whole graph, whatever the relations.
+    r"""Writes ``data.edge_weight``: coefficients from the degrees over all relations together.
 
     ``"sym"`` :math:`1 / \sqrt{d^{in}_j d^{in}_i}`, ``"dir"`` :math:`1 / \sqrt{d^{out}_j d^{in}_i}`, ``"mean"``
-    :math:`1 / d^{in}_i`, ``"none"`` one, each times the ``edge_weight`` that is there already (see
-    `graphprism.ops.edge_norm`). Layers take a given ``edge_weight`` as it is.
+    :math:`1 / d^{in}_i`, ``"none"`` one, each times an existing ``edge_weight`` (see `graphprism.ops.edge_norm`).
+    Layers use a given ``edge_weight`` unchanged.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""From a plain graph to a multi-relational one, once, before training."""
+"""Transform from a plain graph to a multi-relational one, applied once, before training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphprism.splitting.ranks import order_columns, ranked, relations_by_ranks
 
 
 def check_homogeneous(data: object) -> None:
-    """Raises unless ``data`` is one kind of nodes, joined by edges that name existing nodes."""
+    """Raises unless ``data`` is a ``Data`` or ``Batch`` whose edges refer to existing nodes."""
     if not isinstance(data, Data):
         raise TypeError(f"`data` must be a torch_geometric Data or Batch, got {type(data).__name__}")
     if data.edge_index is None:
@@ -50,26 +50,26 @@ class SampledGraphWarning(UserWarning):
 class SplitEdges(BaseTransform):
     """Writes ``data.edge_type``: the relation of every edge, which PyG then batches like any edge attribute.
 
-    Apply it to the full graph, before sampling: a degree is the degree in the whole graph, and loaders carry
-    ``edge_type`` along. The first batch of a loader that comes here gives a `SampledGraphWarning`. Apply it after every
-    transform that adds, removes or turns edges (``T.ToUndirected``, ``T.AddSelfLoops``, ...), and for link prediction
-    after ``T.RandomLinkSplit``, to the training graph: the degrees of the whole graph would tell where the held-out
-    edges are.
+    Apply it to the full graph, before sampling, so that orderings such as the degree are those of the whole graph;
+    loaders keep ``edge_type``. The first batch of a loader that is split gives a `SampledGraphWarning`.
+    Apply it after every transform that adds, removes or reverses edges (``T.ToUndirected``, ``T.AddSelfLoops``, ...).
+    For link prediction apply it after ``T.RandomLinkSplit``, to the training graph: the degrees of the whole graph
+    would leak the held-out edges.
 
-    It also writes ``data.node_order``, the ranks that it compared (nodes that tie have the same one), and
-    ``data.split_rule``, text that says how ``edge_type`` follows from them. Samplers, batches and subgraphs carry both,
-    so that `graphprism.check_split` can tell whether the types still belong to the edges. Of several orderings or of
-    floating-point values ``node_order`` has several columns: a second one for floats, the largest rank that a node ties
-    with, as ties within a margin may chain.
+    It also writes ``data.node_order``, the ranks that it compared (tied nodes have equal ranks), and
+    ``data.split_rule``, a string with the rule from ranks to ``edge_type``. Samplers, batches and subgraphs keep both,
+    so that `graphprism.check_split` can detect types that no longer fit the edges. ``node_order`` has one column per
+    ordering, and a second one for floating-point values: the largest rank that a node ties with, as ties within a
+    tolerance are not transitive.
 
-    Of a ``HeteroData`` every edge type is split. The order of a node type is that of the graph of all edges that join
-    two of its nodes. Nodes of two types are not compared: edges between them are ties.
+    In a ``HeteroData`` every edge type is split. The ordering of a node type is computed on the graph of all edges
+    between nodes of that type. Nodes of different types are not compared: edges between them are ties.
 
     Args:
         split: text, such as ``"degree"``, ``"degree, ppr"`` (the second decides ties of the first) or
             ``"degree * attr(edge_attr)"`` (product; see `graphprism.splitting.expression`), a `Split`, a tensor, or any
             function of a graph that gives (E,) relations or (E, R) scores.
-        overwrite: whether to replace an ``edge_type`` that another than `SplitEdges` wrote, such as the relations of a
+        overwrite: whether to replace an ``edge_type`` that `SplitEdges` did not write, such as the relations of a
             knowledge graph; else it raises.
 
     Example:
@@ -115,7 +115,7 @@ class SplitEdges(BaseTransform):
         )
 
     def _split_each(self, data: HeteroData) -> HeteroData:
-        """Splits every edge type of a graph with several."""
+        """Splits every edge type of a ``HeteroData``."""
         if not data.edge_types:
             raise ValueError("`data` must have at least one edge type, got none")
         orders: dict[str, tuple[Tensor | None, list[list[int]]]] = {}
@@ -162,7 +162,7 @@ def _graph_of_nodes(data: HeteroData, node_type: str) -> Data:
 
 
 def _graph_of_edges(data: HeteroData, source: str, name: str, target: str) -> Data:
-    """The edges of one type; those between two types of nodes with receivers numbered behind the senders."""
+    """The edges of one type; between two node types, targets are numbered after the sources."""
     store = data[source, name, target]
     nodes = dict(data[source].items()) if source == target else {}
     graph = Data(**{**nodes, **dict(store.items())})

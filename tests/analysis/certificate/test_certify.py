@@ -206,7 +206,7 @@ def test_pairs_against_all_pairs_on_a_larger_graph():
 @pytest.mark.parametrize(
     ("data", "options", "error", "message"),
     [
-        (STAR, {}, ValueError, "`data` must have an `edge_type`, or `split` must say"),
+        (STAR, {}, ValueError, "`data` must have an `edge_type`, or `split` must be given"),
         (3, {}, TypeError, r"`data` must be a graph .* got int"),
         ("cora", {}, TypeError, r"`data` must be a graph .* got str"),
         ([], {}, ValueError, "`data` must hold at least one graph"),

@@ -189,7 +189,7 @@ def test_own_loss_and_masks_of_several_splits():
     data = ring(y=torch.zeros(10), train_mask=(torch.arange(10) < 4)[:, None].repeat(1, 5))
     report = collapse(build(GCN, 4, 8, num_layers=2, out_channels=3), data, loss=absolute)
     assert report.loss_name == "absolute over the training nodes"
-    with pytest.raises(ValueError, match=r"`loss` must give one number as a tensor, got shape \[4, 3\]"):
+    with pytest.raises(ValueError, match=r"`loss` must return a scalar tensor, got shape \[4, 3\]"):
         collapse(build(GCN, 4, 8, num_layers=2, out_channels=3), data, loss=lambda output, labels: output)
     detached = collapse(build(GCN, 4, 3, num_layers=1), data, loss=lambda output, labels: output.detach().sum())
     assert detached.loss_name == "no loss: it depends on no layer"
@@ -203,7 +203,7 @@ def test_a_compiled_model_is_looked_into():
 def test_bad_input():
     with pytest.raises(ValueError, match="`model` must hold a convolution"):
         collapse(torch.nn.Linear(4, 4), ring())
-    with pytest.raises(ValueError, match=r"`data` must have what Named\.forward asks for, got no edge_index"):
+    with pytest.raises(ValueError, match=r"`data` must have the arguments of Named\.forward, got no edge_index"):
         collapse(build(Named), Data(x=torch.ones(10, 4)))
     with pytest.raises(ValueError, match="`model` must be initialised"):
         collapse(GCN(-1, 8, num_layers=2), ring())

@@ -83,7 +83,7 @@ def test_numbers_only_where_they_can_be_read():
 
 @pytest.mark.parametrize("count", [0, 2001])
 def test_too_few_or_too_many_nodes(count):
-    with pytest.raises(ValueError, match=f"must have 1 to 2000 nodes, got {count}"):
+    with pytest.raises(ValueError, match=f"must have 1 to 2000 nodes to be drawn, got {count}"):
         draw_split(Graph(torch.empty(2, 0, dtype=torch.long), count))
 
 

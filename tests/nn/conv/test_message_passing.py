@@ -291,7 +291,7 @@ class TestHooks:
     def test_static_signals_are_refused(self):
         layer, (x, *rest) = make_layer("gcn"), make_example(GRAPH)
         look(layer)
-        with pytest.raises(ValueError, match=r"`x` must have shape \[N, F\] to look at messages"):
+        with pytest.raises(ValueError, match=r"`x` must have shape \[N, F\] to observe messages"):
             layer(torch.stack([x, x]), *rest)
 
 

@@ -176,7 +176,7 @@ def test_dropout_of_edges_and_head_is_seeded():
         ({"normalize": True}, "`normalize` must be False with a feed-forward block"),
         (
             {"conv": "mrs-gcne", "num_relations": [3, 2], "split_layers": "late"},
-            '`split_layers` must be "all" for layers',
+            '`split_layers` must be "all" for custom layers',
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The certificate of a split: what is proven about the layer that follows it."""
+"""The certificate of a split: results that are proven about a layer on it."""
 
 from graphprism.analysis.certificate.certificate import Certificate, LayerCertificate, RelationCertificate
 from graphprism.analysis.certificate.certify import certify

@@ -1,4 +1,4 @@
-"""What is proven about a split of the edges of a graph."""
+"""The certificate: results that are proven about a split of a graph, as figures and text."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class RelationCertificate:
         cycle: Nodes of one cycle in order, numbered within their graph; empty if there is none. A loop is a cycle of
             one.
         cycle_graph: Number of the graph of that cycle.
-        num_roots: Number of nodes that no edge of the relation enters.
-        num_sources: Number of those that an edge of the relation leaves.
+        num_roots: Number of nodes without incoming edges of the relation.
+        num_sources: Number of roots with outgoing edges of the relation.
         ergodic: True if every graph is strongly connected and aperiodic under the relation.
-        ergodic_graphs: Number of graphs that are.
+        ergodic_graphs: Number of such graphs.
     """
 
     name: str
@@ -44,18 +44,18 @@ class RelationCertificate:
 
 @dataclass(frozen=True)
 class LayerCertificate:
-    """What is known about the layer that was certified, beside the figures.
+    """Properties of the certified layer, besides the figures.
 
     Attributes:
         name: Name of the layer.
-        norm: Kind of `graphprism.ops.edge_norm` that the layer applies; "none" where it takes weights as they are.
-        channels: Number of output channels, which the rank cannot exceed; None where the layer does not know it.
-        silenced_edges: Number of edges with a weight other than 0 that the norm gives the coefficient 0.
+        norm: Kind of `graphprism.ops.edge_norm` that the layer applies; "none" if it uses weights unchanged.
+        channels: Number of output channels, which the rank cannot exceed; None if unknown.
+        silenced_edges: Number of edges of nonzero weight whose coefficient is 0 after the norm.
         merged_pairs: Number of structurally independent pairs with all edges in one relation; None for soft splits.
         is_linear: True if the output is linear in the weights, with coefficients that do not depend on the input.
         shared_start: True if all relations start with the same weights.
-        notes: Sentences on what the figures leave out.
-        unproven: Why nothing is proven about the layer; None where something is.
+        notes: Sentences on parts of the layer that the figures omit.
+        unproven: Why nothing is proven about the layer; None if something is.
     """
 
     name: str
@@ -79,7 +79,7 @@ def relation_rows(certificate: Certificate) -> list[list[str]]:
 
 
 def figures(certificate: Certificate) -> str:
-    """The figures that concern all relations together, a line each."""
+    """The figures over all relations together, one line each."""
     graphs = f"{certificate.num_graphs:,} graph{'' if certificate.num_graphs == 1 else 's'}"
     sizes = f"{graphs}, {certificate.num_nodes:,} nodes, {certificate.num_edges:,} edges"
     lines = [
@@ -92,7 +92,7 @@ def figures(certificate: Certificate) -> str:
 
 
 def sentence_of(certificate: Certificate) -> str:
-    """The sentence a user needs; sufficient, for generic weights and input, with its conditions."""
+    """The conclusion as a sentence, with its conditions: sufficient, for generic weights and input."""
     layer = certificate.layer
     if layer is not None and layer.unproven is not None:
         return f"Nothing is proven about {layer.name} on {_graphs_text(certificate)}: {layer.unproven}."
@@ -105,7 +105,7 @@ def sentence_of(certificate: Certificate) -> str:
 
 
 def layer_warnings(certificate: Certificate) -> list[str]:
-    """Sentences about the layer that the figures alone do not say."""
+    """Warnings about the layer that the figures do not show."""
     layer = certificate.layer
     if layer is None:
         return []
@@ -245,18 +245,17 @@ class Certificate:
     floor almost everywhere, with an activation that is analytic as well. Fewer channels than matrices cap the rank.
 
     Attributes:
-        num_graphs, num_nodes, num_edges: Sizes of what was certified.
-        aggregation: Aggregation whose weighted in-degrees were looked at; "layer" for those of a layer.
-        tolerance: Differences of direction up to this count as none, where in-degrees are not whole numbers.
-        rank_counts: Number of graphs with structural rank 0, 1, ..., K, for K matrices with a weight of their own: R
-            without a layer.
+        num_graphs, num_nodes, num_edges: Sizes of the certified data.
+        aggregation: Aggregation whose weighted in-degrees were used; "layer" for those of a layer.
+        tolerance: Directions that differ by at most this are equal, if in-degrees are not whole numbers.
+        rank_counts: Number of graphs with structural rank 0, 1, ..., K, for K weight matrices: R without a layer.
         independent_pairs: Number of structurally independent pairs of nodes of the same graph.
         total_pairs: Number of all pairs of nodes of the same graph.
         witness: Two structurally independent nodes, numbered within their graph, or None if there are none.
         witness_graph: Number of the graph of the witnesses.
         witness_in_degrees: The weighted in-degrees of the two witnesses.
         relations: One certificate for each relation.
-        layer: What is known about the layer, if one was certified.
+        layer: Properties of the layer, if one was certified.
     """
 
     num_graphs: int
@@ -290,18 +289,18 @@ class Certificate:
 
     @property
     def share(self) -> float | None:
-        """Share of the pairs that are structurally independent; None where there is no pair."""
+        """Share of the pairs that are structurally independent; None without pairs."""
         return self.independent_pairs / self.total_pairs if self.total_pairs else None
 
     @property
     def balance(self) -> tuple[float, ...]:
-        """Share of each relation in all edges of all relations; zeros where there are none."""
+        """Share of each relation in the edges of all relations; zeros without edges."""
         total = sum(relation.num_edges for relation in self.relations)
         return tuple(relation.num_edges / max(total, 1) for relation in self.relations)
 
     @property
     def sentence(self) -> str:
-        """What follows, in words, claiming no more than is proven."""
+        """The conclusion as text, claiming no more than is proven."""
         return sentence_of(self)
 
     def to_json(self) -> str:

@@ -33,14 +33,14 @@ from graphprism.splitting import Graph, check_split, resolve_split
 from graphprism.splitting.check_split import split_names
 from graphprism.splitting.graph import edges_of, num_nodes_of
 
-# Relations without an edge that are reported; where numbers are further apart, only those that occur are relations.
+# Most empty relations that are reported; with larger gaps in the numbering, only relations that occur are.
 _MOST_UNUSED = 1024
 
 
 def certify_relation(
     name: str, edge_index: Tensor, num_nodes: int, batch: Tensor, num_graphs: int
 ) -> RelationCertificate:
-    """Certifies the edges of one relation on a batch of graphs, in time linear in nodes and edges but for one sort.
+    """Certifies the edges of one relation on a batch of graphs, in linear time except for one sort.
 
     Shapes: ``edge_index`` (2, E) of this relation alone, ``batch`` (N,)
     """
@@ -49,7 +49,7 @@ def certify_relation(
     remaining = nodes_after_peeling(graph)
     cycle = cycle_among(graph, remaining)
     cyclic = np.unique(graph_of_node[remaining]).size
-    # A graph without cycles cannot be ergodic: an acyclic relation, the usual case, needs no second look.
+    # A graph without cycles cannot be ergodic: an acyclic relation, the usual case, needs no further check.
     ergodic = int(ergodic_among(graph, graph_of_node, num_graphs).sum()) if cycle else 0
     entered = np.bincount(target, minlength=num_nodes) > 0
     return RelationCertificate(
@@ -67,7 +67,7 @@ def certify_relation(
 
 
 def numbers_within_graph(nodes: Integers, batch: Integers) -> list[int]:
-    """Numbers of ``nodes``, all of one graph, counted among the nodes of that graph."""
+    """Numbers of ``nodes``, all of one graph, within that graph."""
     if nodes.size == 0:
         return []
     numbers: list[int] = (np.cumsum(batch == batch[nodes[0]]) - 1)[nodes].tolist()
@@ -75,7 +75,7 @@ def numbers_within_graph(nodes: Integers, batch: Integers) -> list[int]:
 
 
 class OneBatch(NamedTuple):
-    """The graph as it came, for splits to read, and what every figure needs, on the CPU."""
+    """The input graph, for splits to read, and its edges and batch vector on the CPU."""
 
     graph: Any
     edge_index: Tensor  # (2, E) long
@@ -85,7 +85,7 @@ class OneBatch(NamedTuple):
 
 
 def one_batch(data: object) -> OneBatch:
-    """Joins the graphs of a dataset to one batch, so that no figure loops over graphs."""
+    """Joins the graphs of a dataset into one batch, which avoids loops over graphs."""
     if _is_graph(data):
         return _checked(data, None)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
@@ -102,7 +102,7 @@ def one_batch(data: object) -> OneBatch:
 def _is_graph(data: object) -> bool:
     from torch_geometric.data import Dataset
 
-    # A dataset of torch_geometric answers to `edge_index` with the edges of all graphs, numbered as one.
+    # `edge_index` of a PyG dataset holds the edges of all graphs, numbered as one.
     return not isinstance(data, Dataset | list | tuple) and hasattr(data, "edge_index")
 
 
@@ -158,15 +158,14 @@ def certify(
     Pairs are counted and ranks taken within each graph. A dataset is treated as one batch.
 
     Args:
-        data: A graph (``edge_index`` (2, E) and ``num_nodes``; ``batch`` where it is several), or an iterable of
-            graphs.
-        split: Split to compute here, whatever `graphprism.splitting.resolve_split` takes, such as ``"degree"``.
-            Without it the relations are read from ``data.edge_type``, (E,) long or (E, R) float.
-        num_relations: Number of relations, where neither the split nor the shape of the scores says it; else one more
-            than the largest one in use.
-        edge_weight: Weight of each edge (E,); without it ``data.edge_weight`` where there is one, else 1.
-        layer: The layer that will run on the graph, such as ``MRSGCNConv(8, 8, num_relations=3)``, or a function that
-            makes it from the number of relations. Its method ``coefficients(adj)`` says what it multiplies messages by.
+        data: A graph (``edge_index`` (2, E) and ``num_nodes``; ``batch`` for several graphs), or an iterable of graphs.
+        split: Split to compute, any argument of `graphprism.splitting.resolve_split`, such as ``"degree"``. Without it
+            the relations are read from ``data.edge_type``, (E,) long or (E, R) float.
+        num_relations: Number of relations, if neither the split nor the shape of the scores defines it; by default one
+            more than the largest relation in use.
+        edge_weight: Weight of each edge (E,); by default ``data.edge_weight`` if present, else 1.
+        layer: The layer to certify, such as ``MRSGCNConv(8, 8, num_relations=3)``, or a function that makes it from the
+            number of relations. Its method ``coefficients(adj)`` gives the coefficients of its messages.
         aggregation: Without a layer: "sum" (the default), "mean", "relation_mean", "sym" or "dir": see
             `aggregated_in_degrees`.
         tolerance: See `direction_groups`.
@@ -199,10 +198,10 @@ def certify_batch(
     tolerance: float,
     known: list[tuple[Tensor, Certificate]] | None = None,
 ) -> Certificate:
-    """`certify` on graphs that are joined already.
+    """`certify` on one batch.
 
-    ``known`` keeps the relations of splits that came before, with the certificate: two splits that agree on every edge
-    share it. It is for the same graphs, weights, layer, aggregation and tolerance.
+    ``known`` is a cache of relations with their certificate: splits that agree on every edge share it. All other
+    arguments must be the same for all entries of a cache.
     """
     check_share("tolerance", tolerance, below_one=True)
     if layer is not None and aggregation is not None:
@@ -255,7 +254,7 @@ def _is_layer(layer: Any) -> bool:
 
 def _made(layer: Any, num_relations: int) -> Any:
     """The layer itself, or the one that a function makes for that number of relations."""
-    # a layer of another package is callable, too, but does not say what it multiplies messages by
+    # a layer of another package is callable, too, but has no `coefficients`
     if not _is_layer(layer) and not isinstance(layer, torch.nn.Module) and callable(layer):
         layer = layer(num_relations)
     if not _is_layer(layer):
@@ -288,7 +287,7 @@ def _coefficients(
 
 
 def layer_in_degrees(coefficients: Coefficients, num_nodes: int) -> Tensor:
-    """`coefficient_in_degrees`; no columns, and so a rank of 0, where nothing is proven."""
+    """`coefficient_in_degrees`; no columns, hence rank 0, if nothing is proven."""
     if coefficients.unproven is not None:
         return torch.zeros(num_nodes, 0, dtype=torch.float64)
     return coefficient_in_degrees(coefficients)
@@ -306,7 +305,7 @@ def _layer_certificate(
     num_edges = one.edge_index.size(1)
     silenced = found.silenced().cpu() if proven else torch.zeros(num_edges, dtype=torch.bool)
     weighs = torch.ones(num_edges, dtype=torch.bool) if weight is None else weight != 0
-    if silenced.numel() > num_edges:  # the layer adds loops after the edges, in place of those that are there
+    if silenced.numel() > num_edges:  # the layer replaces self-loops by new ones after the edges
         silenced = silenced[:num_edges] & (one.edge_index[0] != one.edge_index[1])
     return LayerCertificate(
         name=found.layer,
@@ -322,7 +321,7 @@ def _layer_certificate(
 
 
 def _shares_start(layer: Any) -> bool:
-    """Whether the relations of a layer, or of a part of it, start with the same weights; one relation has no other."""
+    """Whether the relations of a layer, or of a submodule, start with the same weights; False for one relation."""
     parts = layer.modules() if isinstance(layer, torch.nn.Module) else [layer]
     shared = any(getattr(part, "start", None) == "shared" for part in parts)
     return shared and layer.num_relations > 1
@@ -333,7 +332,7 @@ def _relations(
 ) -> tuple[Tensor, tuple[str, ...]]:
     """The relation (E,) or the scores (E, R) of each edge, and the names of the relations.
 
-    There are ``default`` relations where neither the argument nor the split says how many.
+    There are ``default`` relations if neither the argument nor the split defines their number.
     """
     if num_relations is not None:
         check_positive("num_relations", num_relations)
@@ -345,7 +344,7 @@ def _relations(
     elif getattr(one.graph, "split_rule", None) is not None:
         check_split(one.graph)
     if edge_type is None:
-        raise ValueError("`data` must have an `edge_type`, or `split` must say how to find it, got neither")
+        raise ValueError("`data` must have an `edge_type`, or `split` must be given, got neither")
     check_tensor("edge_type", edge_type)
     edge_type = edge_type.detach().cpu()
     check_shape("edge_type", edge_type, [one.edge_index.size(1), *["R"] * (edge_type.dim() == 2)])
@@ -368,14 +367,14 @@ def _relations(
 
 
 def _members(edge_type: Tensor, num_relations: int) -> Iterator[Tensor]:
-    """Marks the edges of each relation: those with a score other than 0, where there are scores."""
+    """Masks of the edges of each relation; for scores, those with a score other than 0."""
     for relation in range(num_relations):
         yield edge_type == relation if edge_type.dim() == 1 else edge_type[:, relation] != 0
 
 
 def _groups(in_degrees: Tensor, one: OneBatch, tolerance: float, channels: int | None) -> Tensor:
     groups = direction_groups(in_degrees, one.batch, tolerance=tolerance)
-    # numbers of one channel are parallel, whatever they are
+    # all rows of one channel are parallel
     return torch.where(groups >= 0, one.batch, groups) if channels == 1 else groups
 
 
@@ -401,7 +400,7 @@ def graph_ranks(in_degrees: Tensor, groups: Tensor, one: OneBatch) -> Tensor:
     rows = nodes[torch.from_numpy(first_rows(groups[nodes].numpy()))]
     graphs = one.batch[rows]
     directions = torch.bincount(graphs, minlength=one.num_graphs)
-    # Two directions that differ exactly have rank 2, also where they are closer than the tolerance of the rank.
+    # Two directions that differ exactly have rank 2, even if they are closer than the tolerance of the rank.
     return structural_rank(in_degrees[rows], graphs, one.num_graphs).maximum(directions.clamp(max=2))
 
 

@@ -116,9 +116,9 @@ def compare_splits(
 
     Args:
         data: A graph, a batch, or an iterable of graphs.
-        splits: The splits, or a mapping from names to splits. A split without a name is called what it prints as.
+        splits: The splits, or a mapping from names to splits. The default name of a split is its ``repr``.
         edge_weight: Weight of each edge (E,).
-        layer: The layer that will run; a function of the number of relations where the splits differ in it.
+        layer: The layer to certify; a function of the number of relations if the splits differ in it.
         aggregation: Without a layer: "sum" (the default), "mean", "relation_mean", "sym" or "dir".
         tolerance: See `direction_groups`.
 
@@ -131,7 +131,7 @@ def compare_splits(
     named = _named(splits)
     one = one_batch(data)
     options: dict[str, Any] = {"edge_weight": edge_weight, "aggregation": aggregation, "tolerance": tolerance}
-    known: list[tuple[Tensor, Certificate]] = []  # six of seven orderings are equal on a complete graph
+    known: list[tuple[Tensor, Certificate]] = []  # cache: on a complete graph six of seven orderings are equal
     certificates = tuple(
         certify_batch(one, split, num_relations=None, layer=layer, known=known, **options) for split in named.values()
     )

@@ -1,4 +1,4 @@
-"""Is a relation acyclic, and if not, where does it go round."""
+"""Acyclicity and ergodicity of a relation: roots, a cycle, strong connectivity, period."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphprism.analysis.certificate.in_degrees import Adjacency, Bools, Integer
 
 
 def root_nodes(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Marks the nodes without incoming edges, those without any edge among them.
+    """Mask of the nodes without incoming edges, isolated nodes included.
 
     Two acyclic relations that are not empty and whose roots differ always leave structurally independent nodes,
     whatever the weights, as long as the weights that enter a node do not cancel.
@@ -29,8 +29,8 @@ def root_nodes(edge_index: Tensor, num_nodes: int) -> Tensor:
     return torch.bincount(edge_index[1].long(), minlength=num_nodes) == 0
 
 
-# A front of fewer nodes goes by hand, edge by edge (0.3 us each): a round of numpy calls costs 20 us however small it
-# is, and a path of 10^6 nodes has 10^6 rounds.
+# A frontier of fewer nodes is processed in a Python loop (0.3 us per edge): a round of numpy calls costs 20 us however
+# small it is, and a path of 10^6 nodes has 10^6 rounds.
 _SMALL_FRONT = 64
 
 
@@ -43,7 +43,7 @@ def sweep(graph: Adjacency, starts: Integers, wait: Integers) -> Integers:
     Args:
         graph: The edges.
         starts: Nodes that join at the beginning.
-        wait: Arrivals that each node still waits for, (N,). Changed in place: the nodes that joined end at 0 or less.
+        wait: Remaining arrivals until each node joins, (N,). Updated in place: nodes that joined end at 0 or less.
 
     Returns:
         Depth of each node (N,): 0 at the starts, else one more than the depth of the node whose edge arrived last.
@@ -72,7 +72,7 @@ def _one_round(graph: Adjacency, front: Integers, wait: Integers, depth: Integer
 
 
 def _by_hand(graph: Adjacency, front: Integers, wait: Integers, depth: Integers) -> Integers:
-    # Views of Python integers: reading one costs half of reading a numpy scalar.
+    # memoryviews: reading an element takes half the time of reading a numpy scalar.
     pointer, target, waiting, depths = graph.pointer.data, graph.target.data, wait.data, depth.data
     stack = front.tolist()
     while stack and len(stack) < _SMALL_FRONT:
@@ -90,9 +90,9 @@ def _by_hand(graph: Adjacency, front: Integers, wait: Integers, depth: Integers)
 def find_cycle(edge_index: Tensor, num_nodes: int) -> list[int]:
     """One cycle of a directed graph as the nodes it visits in order, or an empty list if the graph is acyclic.
 
-    Kahn's algorithm: nodes that no edge enters are taken away with their edges until none is left, in time linear in
-    nodes and edges. Nodes that remain are all entered from nodes that remain; walking backwards among them must
-    return. The walk takes the smallest such node each time: where all edges run both ways the cycle has one or two
+    Kahn's algorithm: nodes without incoming edges are removed with their edges until there are none, in time linear in
+    nodes and edges. Every remaining node has a remaining predecessor, so that a walk backwards among them must close a
+    cycle. The walk takes the smallest predecessor each time: if every edge has its reverse, the cycle has one or two
     nodes.
 
     Shapes: ``edge_index`` (2, E)
@@ -111,14 +111,14 @@ def find_cycle(edge_index: Tensor, num_nodes: int) -> list[int]:
 
 
 def nodes_after_peeling(graph: Adjacency) -> Bools:
-    """Nodes that lie on a cycle or behind one, (N,); none iff the graph is acyclic."""
+    """Mask of the nodes on a cycle or reachable from one, (N,); empty iff the graph is acyclic."""
     wait = np.bincount(graph.target, minlength=graph.num_nodes)
     sweep(graph, np.flatnonzero(wait == 0), wait)
     return wait > 0
 
 
 def cycle_among(graph: Adjacency, remaining: Bools) -> list[int]:
-    """A cycle among the nodes that `nodes_after_peeling` left, starting at its smallest node."""
+    """A cycle among the nodes of `nodes_after_peeling`, starting at its smallest node."""
     if not remaining.any():
         return []
     previous = _smallest_predecessor(graph, remaining)
@@ -136,14 +136,14 @@ def _smallest_predecessor(graph: Adjacency, remaining: Bools) -> Integers:
     source = graph.source
     among = np.flatnonzero(remaining[source] & remaining[graph.target])[::-1]
     previous = np.full(graph.num_nodes, -1, np.int64)
-    previous[graph.target[among]] = source[among]  # sorted by falling source: of several values the last one stays
+    previous[graph.target[among]] = source[among]  # sources in descending order: the last write, of the smallest, wins
     return previous
 
 
 def ergodic_graphs(
     edge_index: Tensor, num_nodes: int, batch: Tensor | None = None, num_graphs: int | None = None
 ) -> Tensor:
-    r"""Tells for each graph whether its edges are ergodic: strongly connected on all of its nodes, and aperiodic.
+    r"""For each graph, whether its edges are ergodic: strongly connected on all of its nodes, and aperiodic.
 
     Strongly connected: one node reaches all nodes along the edges and against them. Aperiodic: the lengths of the
     cycles have no common divisor above 1. With :math:`\ell` the depths of any tree of paths from one node, that
@@ -175,7 +175,7 @@ def ergodic_among(graph: Adjacency, batch: Integers, num_graphs: int) -> Bools:
     ergodic &= ~_holds_any(batch, num_graphs, ~reached)
     if not ergodic.any():
         return ergodic
-    # The period first: it spares bipartite graphs, such as trees and grids, the second walk.
+    # The period first: bipartite graphs, such as trees and grids, then need no second search.
     ergodic &= _periods(graph, depth, batch, num_graphs) == 1
     if not ergodic.any():
         return ergodic
@@ -186,7 +186,7 @@ def ergodic_among(graph: Adjacency, batch: Integers, num_graphs: int) -> Bools:
 
 
 def _left_and_entered(graph: Adjacency, batch: Integers, num_graphs: int) -> Bools:
-    """Graphs with nodes all of which are left and entered by an edge: the few that are worth a walk."""
+    """Mask of the graphs whose nodes all have incoming and outgoing edges: necessary for ergodicity, and cheap."""
     lonely = (np.diff(graph.pointer) == 0) | (np.bincount(graph.target, minlength=graph.num_nodes) == 0)
     has_nodes: Bools = np.bincount(batch, minlength=num_graphs) > 0
     return has_nodes & ~_holds_any(batch, num_graphs, lonely)

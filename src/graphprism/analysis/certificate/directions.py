@@ -1,4 +1,4 @@
-"""Which rows of a matrix point the same way."""
+"""Groups of parallel rows, structurally independent pairs, and structural rank of a matrix of in-degrees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from graphprism._checks import check_integer, check_no_nan, check_range, check_shape, check_share, check_whole
 
 DIRECTION_TOLERANCE = 1e-9
-# Every whole number up to this one is a float64, and sums below it are exact.
+# float64 represents every whole number up to this one, and sums below it are exact.
 _LARGEST_EXACT = 2.0**53
 
 _Floats = npt.NDArray[np.float64]
@@ -26,15 +26,15 @@ def direction_groups(
 
     Rows that are parallel or antiparallel get the same number if they are of the same graph; rows of zeros get -1.
 
-    Whole numbers are compared exactly: a row divided by the greatest common divisor of its entries, with its first
-    entry positive, is one of a kind. Other rows are compared through the entries of
+    Whole numbers are compared exactly, in a canonical form: a row divided by the greatest common divisor of its
+    entries, with its first nonzero entry positive. Other rows are compared through the entries of
 
     .. math:: P(\mathbf{d}) = \mathbf{d} \mathbf{d}^\top / \lVert \mathbf{d} \rVert^2,
 
-    which depend continuously on the direction alone, so that no rounding can tear a group apart: rows whose entries
-    of :math:`P` differ by at most ``tolerance`` are *always* in one group. So are rows that a chain of such
-    neighbours joins. Groups may thus be too large, never too small: a certificate built on them claims too little
-    rather than too much.
+    which depend continuously on the direction alone, so that rounding cannot separate equal directions: rows whose
+    entries of :math:`P` differ by at most ``tolerance`` are *always* in one group, and so are rows joined by a chain of
+    such neighbours. Groups may thus be too large, never too small: a certificate claims too little rather than too
+    much.
 
     Shapes: ``in_degrees`` (N, R), ``batch`` (N,) -> (N,) long. Time: a few sorts of N rows.
 
@@ -59,14 +59,14 @@ def _number_directions(rows: _Floats, graphs: _Integers, tolerance: float) -> _I
     if bool((np.abs(rows) < _LARGEST_EXACT).all()) and bool((rows == np.rint(rows)).all()):
         return _number_exactly([graphs, *_primitive(rows.astype(np.int64)).T])
     scaled = rows / np.abs(rows).max(axis=1, keepdims=True)
-    # Few directions are shared by many nodes as a rule: compare each bit pattern once.
+    # Many nodes usually share few directions: compare each bit pattern once.
     pattern = _number_exactly([graphs, *scaled.T.copy().view(np.int64)])
     first = first_rows(pattern)
     return _number_neighbours(scaled[first], graphs[first], tolerance)[pattern]
 
 
 def _primitive(rows: _Integers) -> _Integers:
-    """The shortest whole vector on the line through each row, with its first entry that is not 0 made positive."""
+    """The shortest integer vector parallel to each row, with its first nonzero entry positive."""
     divisor = np.gcd.reduce(rows, axis=1)
     leading = np.take_along_axis(rows, (rows != 0).argmax(axis=1, keepdims=True), axis=1)[:, 0]
     primitive: _Integers = rows // (divisor * np.sign(leading))[:, None]
@@ -74,7 +74,7 @@ def _primitive(rows: _Integers) -> _Integers:
 
 
 def _number_exactly(columns: list[_Integers]) -> _Integers:
-    """Numbers the distinct rows of a table; rows are packed into one key where the spans of the columns allow it."""
+    """Numbers the distinct rows of a table; rows are packed into one 64-bit key if the column ranges allow it."""
     key, size = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         low, high = (int(column.min()), int(column.max()))
@@ -94,10 +94,10 @@ def _compressed(key: _Integers) -> tuple[_Integers, int]:
 
 
 def _number_neighbours(rows: _Floats, graphs: _Integers, tolerance: float) -> _Integers:
-    """Splits the rows of a graph wherever the sorted values of an entry of P leave a gap, until no entry splits any."""
+    """Divides the rows of a graph at gaps in the sorted values of each entry of P, until no entry has a gap."""
     groups, count = _compressed(graphs)
     while True:
-        # A group of one cannot be split: of 10^4 different rows few are looked at more than a few times.
+        # Groups of one are done: of 10^4 different rows few need more than a few passes.
         shared = np.flatnonzero(np.bincount(groups)[groups] > 1)
         groups[shared] = count + _split_by_entries(rows[shared], groups[shared], tolerance)
         previous = count
@@ -107,15 +107,15 @@ def _number_neighbours(rows: _Floats, graphs: _Integers, tolerance: float) -> _I
 
 
 def _split_by_entries(rows: _Floats, groups: _Integers, tolerance: float) -> _Integers:
-    """One pass over the entries of P on rows of groups of two or more; leaves out rows as they become single."""
+    """One pass over the entries of P on rows of groups of two or more; drops rows once they are alone."""
     result, kept, groups = np.empty_like(groups), np.arange(len(rows)), _compressed(groups)[0]
     squared_norm, numbered = np.einsum("nr,nr->n", rows, rows), 0
-    # The order of the splits does not matter in the end: rows joined by chains in every entry stay together in each.
-    # The R entries of the diagonal come first, they leave few rows for the others.
+    # The order of the entries does not affect the result: rows joined by chains in every entry stay together in each.
+    # The R diagonal entries come first, as they leave few rows for the others.
     for first, seconds in _entries(rows.shape[1]):
         if kept.size == 0:
             break
-        # An entry that is 0 in all rows splits nothing, and most are where relations are many.
+        # An entry that is 0 in all rows separates nothing; with many relations most are.
         occurring = (rows[kept[rows[kept, first] != 0], seconds] != 0).any(axis=0)
         for second in np.arange(rows.shape[1])[seconds][occurring]:
             column = rows[kept, first] * rows[kept, second] / squared_norm[kept]
@@ -136,7 +136,7 @@ def _entries(size: int) -> Iterator[tuple[int, slice]]:
 
 def _split_at_gaps(groups: _Integers, column: _Floats, tolerance: float) -> _Integers:
     sizes = np.bincount(groups)
-    shared = np.flatnonzero(sizes[groups] > 1)  # a group of one cannot be split: 3M different rows are sorted once
+    shared = np.flatnonzero(sizes[groups] > 1)  # groups of one are done: 3M different rows are sorted once
     order = shared[np.lexsort((column[shared], groups[shared]))]
     if order.size == 0:
         return groups
@@ -149,7 +149,7 @@ def _split_at_gaps(groups: _Integers, column: _Floats, tolerance: float) -> _Int
 def first_rows(groups: _Integers) -> _Integers:
     """Number of the first row of each group, for groups numbered from 0 without gaps."""
     first = np.empty(int(groups.max(initial=-1)) + 1, np.int64)
-    first[groups[::-1]] = np.arange(groups.size)[::-1]  # of several values for one place, the last one stays
+    first[groups[::-1]] = np.arange(groups.size)[::-1]  # for repeated indices the last write wins
     return first
 
 
@@ -176,7 +176,7 @@ def independent_pairs(
 
     .. math:: \binom{m}{2} - \sum_g \binom{s_g}{2} \quad \text{of} \quad \binom{n}{2} \text{ pairs}
 
-    without looking at any pair. Nodes of different graphs make no pair.
+    without enumerating pairs. Nodes of different graphs are not paired.
 
     Shapes: ``in_degrees`` (N, R), ``batch`` (N,) -> (G,) long and (G,) long
 
@@ -260,10 +260,10 @@ def structural_rank(
 ) -> Tensor:
     r"""Rank of the weighted in-degrees :math:`\mathbf{E} \in \mathbb{R}^{n \times R}` of each graph.
 
-    Every row is scaled to length 1, which leaves the rank as it is. Then the longest row of each graph is taken as
-    the next basis vector and projected out of all rows of that graph, until nothing longer than ``tolerance`` is
-    left: a QR factorisation with pivoting, for all graphs at once. A row that leaves its span by less than
-    ``tolerance`` is taken to lie in it, so that the result may be too small but is not too large.
+    Every row is scaled to norm 1, which does not change the rank. Then the longest row of each graph becomes the next
+    basis vector and is projected out of all rows of that graph, until no row is longer than ``tolerance``: a QR
+    factorisation with pivoting, for all graphs at once. A row at a distance below ``tolerance`` from the span counts as
+    inside, so that the result may be too small but is not too large.
 
     Shapes: ``in_degrees`` (N, R), ``batch`` (N,) -> (G,) long. Time: O(N R^2).
 
@@ -275,7 +275,7 @@ def structural_rank(
     check_share("tolerance", tolerance, below_one=True)
     batch, num_graphs = checked_batch(batch, in_degrees.size(0), num_graphs)
     rows = _unit_rows(in_degrees.detach().cpu().double())
-    rows = rows[:, (rows != 0).any(dim=0)]  # relations that do not occur add nothing
+    rows = rows[:, (rows != 0).any(dim=0)]  # drop empty relations
     size = torch.bincount(batch, minlength=num_graphs)
     large = (size.clamp(max=rows.size(1)) > _LARGEST_RANK_TOGETHER).nonzero().flatten().tolist()
     together = torch.ones(num_graphs, dtype=torch.bool)
@@ -287,8 +287,8 @@ def structural_rank(
     return rank
 
 
-# Graphs of a larger rank, as far as their size tells, are taken one at a time: there a basis vector is projected out
-# of few rows at once, and out of all rows together with others by a matrix product.
+# Graphs whose size allows a larger rank are processed one at a time: a basis vector is projected out of a block of rows
+# immediately, and out of all other rows together with the rest of its block, by a matrix product.
 _LARGEST_RANK_TOGETHER = 32
 _BLOCK = 64
 
@@ -312,7 +312,7 @@ def _ranks_together(rows: Tensor, batch: Tensor, num_graphs: int, tolerance: flo
 
 def _rank_of_one(rows: Tensor, tolerance: float) -> int:
     num_rows, full = rows.shape
-    # Some rows of full rank are enough, and most graphs with many more nodes than relations have them everywhere.
+    # A sample of rows often has full rank already if there are many more nodes than relations.
     if num_rows > 4 * full and _rank_in_blocks(rows[:: num_rows // (2 * full)], tolerance) == full:
         return full
     return _rank_in_blocks(rows, tolerance)
@@ -334,7 +334,7 @@ def _rank_in_blocks(rows: Tensor, tolerance: float) -> int:
 
 
 def _basis(rows: Tensor, most: int, tolerance: float) -> Tensor:
-    """Up to ``most`` orthonormal vectors: each time the longest row left, the others without their share of it."""
+    """Up to ``most`` orthonormal vectors by pivoted Gram-Schmidt: the longest remaining row each time."""
     basis: list[Tensor] = []
     shortest = tolerance
     while len(basis) < most:
@@ -351,7 +351,7 @@ def _basis(rows: Tensor, most: int, tolerance: float) -> Tensor:
 
 def _unit_rows(rows: Tensor) -> Tensor:
     largest = rows.abs().amax(dim=1, keepdim=True) if rows.size(1) else rows.sum(dim=1, keepdim=True)
-    rows = rows / torch.where(largest > 0, largest, 1.0)  # first by the largest entry: no square can overflow
+    rows = rows / torch.where(largest > 0, largest, 1.0)  # first by the largest entry, so that squares do not overflow
     length = rows.norm(dim=1, keepdim=True)
     return rows / torch.where(length > 0, length, 1.0)
 

@@ -1,4 +1,4 @@
-"""How much weight enters each node in each relation."""
+"""Weighted in-degrees of each node in each relation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from graphprism._checks import (
 )
 from graphprism.ops import Coefficients, edge_norm
 
-# Weights of both signs may cancel. What is left below this share of the sum of their magnitudes is rounding, not
-# weight.
+# Weights of both signs may cancel: a sum below this share of the sum of magnitudes is rounding and set to 0.
 CANCELLATION_TOLERANCE = 1e-12
 
 
@@ -48,7 +47,7 @@ def weighted_in_degrees(
     check_edges(edge_index, edge_type, num_nodes, num_relations, edge_weight)
     target = edge_index[1].long()
     if edge_type.dim() == 1:
-        # One sum over places (node, relation), whatever the number of relations.
+        # One sum over pairs (node, relation), whatever the number of relations.
         place, size = target * num_relations + edge_type, num_nodes * num_relations
         return _sums(place, edge_weight, size).view(num_nodes, num_relations)
     weight = 1.0 if edge_weight is None else edge_weight
@@ -87,11 +86,11 @@ def _check_finite(name: str, tensor: Tensor) -> None:
 
 
 def _sums(place: Tensor, weight: Tensor | None, size: int) -> Tensor:
-    """Sum of the weights (1 without them) at each of ``size`` places; what cancels up to rounding is 0."""
+    """Sum of the weights (1 without them) at each of ``size`` indices; 0 where they cancel up to rounding."""
     if weight is None:
         return torch.bincount(place, minlength=size).double()
     weight = weight.double()
-    total = torch.bincount(place, weight, minlength=size).double()  # which counts in integers where there is nothing
+    total = torch.bincount(place, weight, minlength=size).double()  # `bincount` of an empty tensor is integer
     if weight.numel() and float(weight.min()) < 0:
         magnitude = torch.bincount(place, weight.abs(), minlength=size)
         total[total.abs() <= CANCELLATION_TOLERANCE * magnitude] = 0.0
@@ -110,18 +109,18 @@ def aggregated_in_degrees(
     *,
     aggregation: str = "sum",
 ) -> Tensor:
-    r"""`weighted_in_degrees` of the weights that an aggregation makes of :math:`w`, (N, R).
+    r"""`weighted_in_degrees` with the edge coefficients of an aggregation, (N, R).
 
-    With :math:`D^{in}_i` and :math:`D^{out}_j` the weight of all edges that end in :math:`i` and that leave :math:`j`,
-    whatever their relation, an edge from :math:`j` to :math:`i` of relation :math:`r` weighs
+    With :math:`D^{in}_i` and :math:`D^{out}_j` the total weight of edges that end in :math:`i` and that leave :math:`j`
+    over all relations, the coefficient of an edge from :math:`j` to :math:`i` of relation :math:`r` is
 
     - ``"sum"``: :math:`w`,
     - ``"mean"``: :math:`w / D^{in}_i`, one mean over all relations together. It scales the vector of node :math:`i`
-      and so changes neither the pairs nor the rank that ``"sum"`` gives;
-    - ``"relation_mean"``: :math:`w / d^i_r`, a mean within each relation, as softmax attention per relation takes.
-      Every entry is then 1 or 0: only *which* relations reach a node counts, and on ergodic relations nothing is left;
-    - ``"sym"``: :math:`w / \sqrt{D^{in}_i D^{in}_j}`, the normalisation of `MRSGCNConv`, of the graph before it is
-      split. On a directed graph the edges of a node :math:`j` that no edge enters weigh nothing;
+      and so has the same pairs and rank as ``"sum"``;
+    - ``"relation_mean"``: :math:`w / d^i_r`, a mean within each relation, as in softmax attention per relation. Every
+      entry is then 1 or 0: only *which* relations reach a node matters, and on ergodic relations the rank is one;
+    - ``"sym"``: :math:`w / \sqrt{D^{in}_i D^{in}_j}`, the normalisation of `MRSGCNConv`, with degrees over all
+      relations. On a directed graph the edges of a node :math:`j` without incoming edges get coefficient 0;
     - ``"dir"``: :math:`w / \sqrt{D^{in}_i D^{out}_j}`, the normalisation of `DirConv`, which silences no edge.
 
     All but ``"sum"`` need weights and scores that are not negative.
@@ -139,11 +138,11 @@ def aggregated_in_degrees(
 
 
 def coefficient_in_degrees(coefficients: Coefficients, *, merged: bool = False) -> Tensor:
-    r"""Row sums of the matrices of a layer, a column for each matrix that has a weight of its own: (N, K).
+    r"""Row sums of the matrices of a layer, one column per weight matrix: (N, K).
 
-    There are as many columns as relations for each part, :math:`\sum_j (\mathbf{A}_{p,r})_{ij} + s_{p,r}`, and one of
-    ones where the row of the receiver has a weight of its own: that row is one more relation. With ``merged`` all
-    relations of a part are one, as in the plain layer, which has no scores.
+    There is a column for each relation of each part, :math:`\sum_j (\mathbf{A}_{p,r})_{ij} + s_{p,r}`, and a column of
+    ones for a root weight, which acts as one more relation. With ``merged`` all relations of a part are one, as in the
+    plain layer, which has no scores.
 
     >>> from graphprism.ops import RelationalAdj
     >>> adj = RelationalAdj(torch.tensor([[0, 1, 0], [2, 2, 1]]), torch.tensor([0, 1, 0]), num_relations=2, num_nodes=3)
@@ -167,7 +166,7 @@ def _part(coefficients: Coefficients, number: int, merged: bool) -> Tensor:
     if not coefficients.own:
         return sums
     own = coefficients.own[number].cpu()[:num_relations]
-    # a negative weight may cancel the row of the receiver up to rounding, too
+    # a negative weight may also cancel the node's own coefficient up to rounding
     magnitude = weighted_in_degrees(
         edge_index,
         edge_type.abs() if edge_type.is_floating_point() else edge_type,
@@ -193,7 +192,7 @@ def _relation_mean(
 
 
 def _normalized(kind: str) -> _Figures:
-    """In-degrees of the coefficients of a norm of edges, which layers multiply their messages by."""
+    """In-degrees weighted by the coefficients of an edge norm."""
 
     def figures(
         edge_index: Tensor, edge_type: Tensor, num_nodes: int, num_relations: int, edge_weight: Tensor | None
@@ -219,7 +218,7 @@ def _degree(nodes: Tensor, num_nodes: int, edge_weight: Tensor | None) -> Tensor
 
 
 def _positive(degree: Tensor) -> Tensor:
-    """Degrees with 1 in place of 0: what they would divide is 0 as well."""
+    """Degrees with 0 replaced by 1; their numerators are 0."""
     return torch.where(degree > 0, degree, 1.0)
 
 
@@ -240,7 +239,7 @@ _LOW_HALF = (1 << 32) - 1
 
 
 class Adjacency(NamedTuple):
-    """Edges from ``u`` lead to ``target[pointer[u]:pointer[u + 1]]``, in rising order."""
+    """CSR: edges from ``u`` lead to ``target[pointer[u]:pointer[u + 1]]``, in ascending order."""
 
     pointer: Integers  # (N + 1,)
     target: Integers  # (E,)
@@ -257,7 +256,7 @@ class Adjacency(NamedTuple):
 
 
 def adjacency(source: Integers, target: Integers, num_nodes: int) -> Adjacency:
-    """Sorts edges by source, then target. One sort of packed keys: a third of the time of an argsort and a gather."""
+    """Sorts edges by source, then target, as packed keys: a third of the time of an argsort and a gather."""
     if num_nodes > LARGEST_NUM_NODES:
         raise ValueError(f"`num_nodes` must be at most {LARGEST_NUM_NODES}, got {num_nodes}")
     key = (source << 32) | target

@@ -1,4 +1,4 @@
-"""The certificate of a graph for every ordering."""
+"""Certificates of a graph for all orderings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from graphprism.splitting import ORDERINGS
 
 
 def inspect_graph(data: object, *, layer: Any = None, aggregation: str | None = None) -> SplitComparison:
-    """Certifies the split by each of the orderings, on a graph, a batch, a dataset, or the path of a graph's file.
+    """Certifies the split by each ordering, on a graph, a batch, a dataset, or the path of a graph file.
 
     ``layer`` and ``aggregation`` are those of `certify`.
 
-    Orders by features are left out, and named with the reason, where nodes have none.
+    The ordering by features is skipped, with the reason in the result, if nodes have no features.
 
     >>> import torch
     >>> from graphprism.splitting import Graph

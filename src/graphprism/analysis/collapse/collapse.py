@@ -1,4 +1,4 @@
-"""A table by layer of what a model does to its node states."""
+"""Collapse of node states, layer by layer."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ def collapse(
 ) -> CollapseReport:
     """Runs ``model`` once on ``data`` and measures the output of every convolution: is it collapsing, and where?
 
-    A convolution is any `torch_geometric.nn.MessagePassing` and any layer of graphprism or of PyG; one inside another
-    is part of it, one that is called several times gives several rows. Each row holds the metrics of the states and,
-    when a loss can be formed, the norm of its gradient with respect to the output and to the parameters of the layer.
-    So a model that loses its signal on the way forward can be told from one that loses its gradient on the way back.
+    A convolution is any `torch_geometric.nn.MessagePassing` and any layer of graphprism or of PyG; nested convolutions
+    count as one, and repeated calls give several rows. Each row holds the metrics of the states and, if there is a
+    loss, the norm of its gradient with respect to the output and to the parameters of the layer. This distinguishes a
+    model that loses its signal in the forward pass from one that loses its gradient in the backward pass.
 
-    The model runs in the mode it is in, and is left as it was, also after an exception: modes, hooks, gradients,
-    buffers such as running means, attributes such as caches, and the state of the random number generators.
+    The model runs in its current mode (training or evaluation) and is restored, also after an exception: modes, hooks,
+    gradients, buffers such as running means, attributes such as caches, and the state of the random number generators.
 
     Args:
         model: Any module. It is called with the attributes of ``data`` that its ``forward`` names (``x``,
             ``edge_index``, ``edge_type``, ``batch`` and so on), or with ``data`` if that is the only argument.
         data: A `torch_geometric.data.Data` or `Batch`, or any object with such attributes, on the model's device.
-        labels: What the output is compared with; ``data.y`` if None.
+        labels: Targets of the loss; ``data.y`` if None.
         loss: Called as ``loss(output, labels)``. If None: cross entropy for integer labels, mean squared error for
-            floating-point labels of the output's shape. Output and labels are restricted to ``data.train_mask`` where
-            there is one.
+            floating-point labels of the output's shape. Output and labels are restricted to ``data.train_mask`` if
+            present.
         forward: Called as ``forward(model, data)`` instead of the model, for models with other arguments.
-        whole: Measures the states of all nodes as one matrix, where ``data.batch`` would give means over graphs.
-        layers: Names of the modules to look at, instead of all convolutions.
+        whole: Measures the states of all nodes as one matrix, instead of means over the graphs of ``data.batch``.
+        layers: Names of the modules to measure, instead of all convolutions.
 
-    Where a model changes the number of nodes (pooling), the rows after that have no Dirichlet energies, and their
-    states are measured as one matrix.
+    If a model changes the number of nodes (pooling), the rows after that have no Dirichlet energies, and their states
+    are measured as one matrix.
 
     Example:
         >>> import torch
@@ -77,9 +77,9 @@ def collapse(
     """
     check_type("model", model, Module, "a torch.nn.Module")
     if data is None:
-        raise TypeError("`data` must be a graph with the attributes that the model asks for, got None")
+        raise TypeError("`data` must be a graph with the attributes that the model needs, got None")
     if loss is None and labels is not None:
-        check_type("labels", labels, Tensor, "a torch.Tensor where no `loss` is given")
+        check_type("labels", labels, Tensor, "a torch.Tensor if no `loss` is given")
     check_flag("whole", whole)
     for name, function in (("loss", loss), ("forward", forward)):
         if function is not None:
@@ -94,7 +94,7 @@ def collapse(
         with probe.watching(modules):
             output = call_model(model, data, forward)
         if not probe.calls:
-            raise ValueError(f"`model` must call a layer that gives node states, got no call of {', '.join(modules)}")
+            raise ValueError(f"`model` must call a layer that returns node states, got no call of {', '.join(modules)}")
         value, name = form_loss(output, data, labels, loss) if wants_loss else (None, "no loss: labels are missing")
         norms = _gradient_norms(value, probe.calls)
     rows = (
@@ -114,7 +114,7 @@ def _probe(data: Any, whole: bool) -> Probe:
 
 
 def _gradient_norms(loss: Tensor | None, calls: Sequence[Call]) -> list[Gradients]:
-    """Norms for every call; by `torch.autograd.grad`, which leaves ``.grad`` of the parameters alone."""
+    """Norms for every call, by `torch.autograd.grad`, which does not write ``.grad`` of the parameters."""
     if loss is None:
         return [Gradients(output_gradient=None, parameter_gradient=None) for _ in calls]
     parameters = [[p for p in call.module.parameters() if p.requires_grad] for call in calls]

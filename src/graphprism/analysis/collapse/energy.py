@@ -1,4 +1,4 @@
-"""How much the node states differ along the edges."""
+"""Dirichlet energy and norms of node states."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from graphprism.analysis.collapse.rank import ThinFactor, check_features, num_gr
 
 Normalization = Literal["none", "sym", "rw"]
 
-# Entries of the differences that are formed at once. 2 MB in float64 stay in the cache: 0.65 s for 200,000 edges with
-# 256 channels on one core, against 2.9 s in pieces of 128 MB.
+# Entries of the differences per chunk. 2 MB in float64 stay in the cache: 0.65 s for 200,000 edges with 256 channels on
+# one core, against 2.9 s in chunks of 128 MB.
 _ENTRIES = 2**18
 
 
@@ -38,8 +38,8 @@ def dirichlet_energy(
               = \operatorname{tr}(\mathbf{X}^\top
               (\mathbf{I} - \mathbf{D}^{-1/2}\mathbf{A}\mathbf{D}^{-1/2}) \mathbf{X})
 
-    ``"rw"``, half the mean squared difference over one step of the random walk that has run for long, where a node is
-    visited in proportion :math:`\pi_i = d_i / \sum_k d_k` to its degree:
+    ``"rw"``, half the mean squared difference over one step of the stationary random walk, which visits a node with
+    probability :math:`\pi_i = d_i / \sum_k d_k`:
 
     .. math:: E_\mathrm{rw}(\mathbf{X}) = \frac{1}{2} \sum_i \pi_i \sum_j \frac{a_{ij}}{d_i}
               \|\mathbf{x}_i - \mathbf{x}_j\|^2
@@ -51,8 +51,8 @@ def dirichlet_energy(
     nodes without edges add nothing. :math:`E` and :math:`E_\mathrm{rw}` are zero for constant states,
     :math:`E_\mathrm{sym}` for states proportional to :math:`\sqrt{d_i}`.
 
-    Computed in float64 from the differences, without forming a Laplacian. NaN where it does not exist: for a graph
-    that holds NaN or infinity, and for ``"rw"`` on a graph without edges.
+    Computed in float64 from the differences, without forming a Laplacian. NaN if undefined: for states with NaN or
+    infinity, and for ``"rw"`` on a graph without edges.
 
     Shapes: ``x`` (N, F), ``edge_index`` (2, E), ``edge_weight`` (E,), not negative, ``batch`` (N,)
     -> () without ``batch``, (G,) with it: one value per graph
@@ -67,7 +67,7 @@ def dirichlet_energy(
     src, dst = edge_index.long()
     weight = torch.ones_like(src, dtype=torch.float64) if edge_weight is None else edge_weight.detach().double()
     degree = _degrees(src, dst, weight, x.size(0))
-    # A node without degree has edges of weight zero at most: any divisor but zero will do.
+    # A node of degree zero has no edges of positive weight: any nonzero divisor will do.
     divisor = degree.sqrt().where(degree > 0, 1.0) if normalization == "sym" else torch.ones_like(degree)
     total = degree.new_zeros(num_graphs(batch))
     states, edges = x.detach(), torch.arange(src.numel(), device=src.device)
@@ -152,7 +152,7 @@ def four_norms(factor: ThinFactor) -> Tensor:
 
 
 def _sum_of_magnitudes(x: Tensor, batch: Tensor | None) -> Tensor:
-    """Infinity or NaN, whichever the entries say: only read where a graph holds one of them."""
+    """Infinity or NaN, as in the entries; used only for graphs that hold one of them."""
     per_node = x.detach().double().abs().sum(dim=1)
     if batch is None:
         return per_node.sum()

@@ -13,7 +13,7 @@ from graphprism.analysis.collapse.rank import ThinFactor, count_above, distance,
 
 
 class Measures(TypedDict):
-    """The fields of `LayerCollapse` that need the states alone."""
+    """The fields of `LayerCollapse` that depend on the states only."""
 
     shape: tuple[int, int]
     state: str
@@ -57,7 +57,7 @@ def _four_metrics(factor: ThinFactor) -> Tensor:
 
 
 def _ranked(sizes: Tensor, nonzero: Tensor) -> Tensor:
-    """Graphs over which ranks are averaged: a single node is of rank one whatever the model does."""
+    """Mask of the graphs over which ranks are averaged: a single node always has rank one."""
     several = nonzero & (sizes > 1)
     return several if bool(several.any()) else nonzero
 
@@ -76,6 +76,6 @@ def _energy(x: Tensor, edge_index: Tensor | None, batch: Tensor | None, normaliz
     energy = dirichlet_energy(x, edge_index, normalization, batch=batch)
     if not bool(x.isfinite().all()) or batch is None:
         return energy.mean().item()
-    # Graphs without nodes are none; graphs without edges have no random walk.
+    # Graphs without nodes do not count; graphs without edges have no random walk.
     counted = (torch.bincount(batch) > 0) & ~energy.isnan()
     return energy[counted].mean().item()

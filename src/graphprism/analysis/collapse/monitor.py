@@ -1,4 +1,4 @@
-"""Collapse, seen during training."""
+"""Monitor of collapse during training."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _NOT_METRICS = ("layer", "name", "kind", "shape", "state")
 
 
 class CollapseMonitor:
-    """Measures a model every ``every`` training steps, by one extra pass that leaves it as it was.
+    """Measures a model every ``every`` training steps, by one extra pass without side effects.
 
     Call `step` once per training step, with the same data each time if curves are to be compared. Its cost is one
     forward and backward pass and the metrics, every ``every`` steps.
 
     Args:
         every: Steps between two measurements; step 0 is measured.
-        csv: A file that gets one line per layer and measured step.
+        csv: A file to write, with one line per layer and measured step.
         tensorboard: A folder for event files, which needs the package tensorboard, or any object with
             ``add_scalar(tag, value, step)``.
-        measure: Gives the report; `functools.partial` of `collapse` with its arguments where the default will not do.
+        measure: Makes the report; for other arguments, a `functools.partial` of `collapse`.
         first_step: Number of the first call of `step`. Above 0 the file of an earlier run is continued: its lines of
             that step and later ones are removed. At 0 it must not exist.
 
@@ -71,7 +71,7 @@ class CollapseMonitor:
         self.first_step = self._step = first_step
 
     def step(self, model: Module, data: Any) -> CollapseReport | None:
-        """Counts a training step; measures if it is the turn, else returns None."""
+        """Counts a training step; measures every ``every`` steps, else returns None."""
         step, self._step = self._step, self._step + 1
         if step % self.every:
             return None
@@ -85,11 +85,11 @@ class CollapseMonitor:
         return report
 
     def state_dict(self) -> dict[str, int]:
-        """What a checkpoint needs to go on: the number of the next step."""
+        """State for a checkpoint: the number of the next step."""
         return {"step": self._step}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Goes on at the step of a checkpoint; what was measured at it or later is forgotten, in the file too."""
+        """Resumes at the step of a checkpoint; removes measurements of that step and later, in the file too."""
         self.first_step = self._step = state["step"]
         self._file = None
         self.history = [(step, report) for step, report in self.history if step < self._step]
@@ -117,17 +117,17 @@ def lightning_callback(
     data: Any = None,
     select: Callable[[Any], Module] | None = None,
 ) -> Any:
-    """A Lightning callback that calls ``monitor.step`` after every training batch, on the first process only.
+    """A Lightning callback that calls ``monitor.step`` after every training batch, on rank 0 only.
 
-    It saves the number of the step with the trainer's checkpoints, so that a resumed run goes on in the same file.
+    It saves the step number in the trainer's checkpoints, so that a resumed run continues the same file.
 
     Args:
-        callback_class: ``lightning.pytorch.Callback``, or that of ``pytorch_lightning``: the trainer asks for its own
-            class, and this part of the package knows neither.
-        monitor: What measures and writes.
-        data: What to run the model on, on the model's device; the training batch if None.
-        select: Picks the model out of the Lightning module, such as ``lambda module: module.model``; the module
-            itself if None.
+        callback_class: ``lightning.pytorch.Callback``, or that of ``pytorch_lightning``: the trainer requires its own
+            class, and graphprism imports neither.
+        monitor: The monitor.
+        data: Input of the model, on the model's device; the training batch if None.
+        select: Returns the model of the Lightning module, such as ``lambda module: module.model``; the module itself if
+            None.
 
     .. code-block:: python
 

@@ -1,4 +1,4 @@
-"""Looks at the output of every convolution while a model runs."""
+"""Hooks that record the output of every convolution of a model."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Probe:
             return output
         kept = first if first.requires_grad else first.detach().requires_grad_()
         self.calls.append(Call(name, module, measures, kept))
-        # The model goes on with a copy: an activation in place would make `kept` the tensor after it.
+        # The model continues with a copy: an activation in place would overwrite `kept`.
         copy = kept.clone()
         return (copy, *output[1:]) if isinstance(output, (tuple, list)) else copy
 
@@ -74,16 +74,16 @@ class Probe:
 
 
 def call_model(model: Module, data: Any, forward: Callable[[Any, Any], Any] | None) -> Any:
-    """``forward(model, data)`` where given, else the model with the attributes of ``data`` that it asks for by name.
+    """``forward(model, data)`` if given, else the model called with the attributes of ``data`` named by its arguments.
 
-    The model gets a shallow copy of ``data``: what it assigns to it is not seen outside.
+    The model gets a shallow copy of ``data``, so that assignments to it have no effect outside.
     """
     data = copy.copy(data)
     return forward(model, data) if forward is not None else model(**_arguments(model, data))
 
 
 def _arguments(model: Module, data: Any) -> dict[str, Any]:
-    # a model that wraps another, as `to_mrs` returns it, says what that one is called with
+    # a wrapper, such as the result of `to_mrs`, exposes the signature of the wrapped model
     signature = getattr(model, "call_signature", None) or inspect.signature(model.forward)
     parameters = [
         parameter
@@ -98,7 +98,7 @@ def _arguments(model: Module, data: Any) -> dict[str, Any]:
     missing = [name for name in required if found[name] is None]
     if missing:
         raise ValueError(
-            f"`data` must have what {type(model).__name__}.forward asks for, got no {', '.join(missing)}: "
+            f"`data` must have the arguments of {type(model).__name__}.forward, got no {', '.join(missing)}: "
             f"pass forward=lambda model, data: model({_call_text(required, data)})"
         )
     return {name: value for name, value in found.items() if value is not None}
@@ -121,12 +121,12 @@ def _call_text(required: Sequence[str], data: Any) -> str:
 
 
 def attribute(data: Any, name: str) -> Any:
-    """The attribute of ``data``, or None where there is none or only a method of that name."""
+    """The attribute of ``data``; None if it is missing or a method."""
     value = getattr(data, name, None)
     return None if callable(value) and not isinstance(value, Tensor) else value
 
 
-# MessagePassing lives there too, so that every layer built on it is found.
+# MessagePassing is defined there too, so that every subclass is found.
 _ADDRESSES = ("graphprism.nn.conv", "torch_geometric.nn.conv")
 
 
@@ -157,14 +157,14 @@ def _outermost(module: Module, name: str) -> Iterator[tuple[str, Module]]:
 
 
 def _is_convolution(module: Module) -> bool:
-    # HeteroConv gives one matrix per node type: its parts are listed instead.
+    # HeteroConv returns one matrix per node type: its submodules are listed instead.
     if isinstance(module, HeteroConv):
         return False
-    # By the address of the class, since some layers (GPSConv, DirGNNConv, our DirConv) are plain modules.
+    # By the module of the class, since some layers (GPSConv, DirGNNConv, our DirConv) are not MessagePassing.
     return any(kind.__module__.startswith(_ADDRESSES) for kind in type(module).__mro__)
 
 
-# Not `Tensor`: what a caller's function gives is checked.
+# Not `Tensor`: the result of a caller's function is checked.
 Loss = Callable[[Any, Any], Any]
 
 
@@ -181,12 +181,12 @@ def form_loss(output: Any, data: Any, labels: Tensor | None, loss: Loss | None) 
     if loss is None and value is None:
         return None, f"no loss: {name}"
     if not isinstance(value, Tensor) or value.numel() != 1:
-        raise ValueError(f"`loss` must give one number as a tensor, got {_describe(value)}")
+        raise ValueError(f"`loss` must return a scalar tensor, got {_describe(value)}")
     return (value.sum(), name + where) if value.requires_grad else (None, "no loss: it depends on no layer")
 
 
 def _on_training_nodes(output: Any, labels: Any, data: Any) -> tuple[Any, Any, str]:
-    """Restricts output and labels to ``data.train_mask`` (the first split of several) where all three fit."""
+    """Restricts output and labels to ``data.train_mask`` (the first fold of several) if the shapes fit."""
     mask = attribute(data, "train_mask")
     if not all(isinstance(value, Tensor) and value.dim() for value in (mask, output, labels)):
         return output, labels, ""
@@ -223,9 +223,9 @@ def _describe(value: object) -> str:
 
 @contextmanager
 def preserved(model: Module) -> Iterator[None]:
-    """Restores attributes (mode, hooks, caches), buffers and random numbers on leaving, also by an exception.
+    """Restores attributes (mode, hooks, caches), buffers and the random state on exit, also after an exception.
 
-    Values and gradients of parameters are not touched by a forward pass, nor by `torch.autograd.grad`.
+    Neither a forward pass nor `torch.autograd.grad` changes values and gradients of parameters.
     """
     tensors = [*model.parameters(), *model.buffers()]
     if any(is_lazy(value) for value in tensors):
@@ -253,7 +253,7 @@ def _items(value: Any) -> Any:
 
 
 def _replace_buffers(model: Module) -> None:
-    """Lets the run write into copies. Writing the old values back would disturb graphs that wait for backward."""
+    """Replaces buffers by copies. Writing old values back in place would break pending backward passes."""
     copies: dict[Tensor, Tensor] = {}
     for module in model.modules():
         for name, buffer in module._buffers.items():
@@ -266,7 +266,7 @@ def _restore(module: Module, attributes: dict[str, Any]) -> None:
         del vars(module)[name]
     for name, (value, items) in attributes.items():
         vars(module)[name] = value
-        # In place: a handle of a hook finds the dict of hooks by identity.
+        # In place: a hook handle refers to the dict of hooks by identity.
         if isinstance(value, dict):
             value.clear()
             value.update(items)

@@ -1,4 +1,4 @@
-"""How many directions the node states really use."""
+"""Rank of node states: effective rank, numerical rank, rank-one distance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphprism._checks import check_floating, check_integer, check_range, check_same_device, check_shape, check_share
 
-# Rows that are factorised at once: a tall matrix is reduced piece by piece, without a float64 copy of the whole.
+# Rows per chunk: a tall matrix is factorised in chunks, without a float64 copy of the whole.
 _PIECE = 16384
 
 
@@ -42,7 +42,7 @@ class ThinFactor:
 
 def singular_values(matrices: Tensor) -> Tensor:
     """Singular values of (B, m, k) small matrices, (B, k), on the device of the matrices."""
-    # On the processor also from a GPU, which takes them one by one: 12,000 graphs take 0.5 s instead of 3.3 (H200).
+    # On the CPU even for GPU tensors, as CUDA processes them one by one: 12,000 graphs 0.5 s instead of 3.3 s (H200).
     values: Tensor = torch.linalg.svdvals(matrices.cpu())
     return values.to(matrices.device)
 
@@ -63,9 +63,9 @@ def thin_factor(x: Tensor, order: int = 2) -> ThinFactor:
 
 
 def _reduce(tall: Tensor, scale: Tensor, order: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Factors the rows piece by piece, then the stacked triangles: as stable as one factorisation of the whole.
+    """Factorises the rows in chunks, then the stacked triangles: as stable as one factorisation of the whole.
 
-    Also gives the norms of rows and of columns.
+    Also returns the norms of rows and of columns.
     """
     cores, rows, columns = [], [], []
     for piece in torch.split(tall, max(_PIECE, 4 * tall.size(2)), dim=1):
@@ -76,17 +76,17 @@ def _reduce(tall: Tensor, scale: Tensor, order: int) -> tuple[Tensor, Tensor, Te
         cores.append(_triangle(scaled))
     core = torch.cat(cores, dim=1)
     core = core if len(cores) == 1 else _triangle(core)
-    # lengths of columns are those of the core
+    # columns of the core have the same norms
     column_norms = torch.stack(columns).sum(dim=0) if columns else torch.linalg.vector_norm(core, dim=1)
     return core, torch.cat(rows, dim=1), column_norms
 
 
 def _triangle(x: Tensor) -> Tensor:
-    # Below a ratio of two the factorisation costs more than it saves in the singular values that follow.
+    # Below a ratio of two QR costs more than it saves in the SVD that follows.
     return x if x.size(1) <= 2 * x.size(2) else torch.linalg.qr(x, mode="r").R
 
 
-# Entries of the matrices that are factorised at once: 128 MB in float64.
+# Matrix entries per batch of factorisations: 128 MB in float64.
 _ENTRIES = 2**24
 
 
@@ -99,8 +99,8 @@ def per_graph(
 ) -> Tensor:
     """Applies ``metric`` to the rows of every graph; () or (G,) values, with a trailing dimension if it gives several.
 
-    Graphs that hold NaN or infinity get NaN. Graphs of zeros, and those without entries, get ``zero``: as many numbers
-    as ``metric`` gives. The ``order`` is that of `thin_factor`.
+    Graphs that hold NaN or infinity get NaN. Graphs of zeros, and those without entries, get ``zero``: one number per
+    output of ``metric``. The ``order`` is that of `thin_factor`.
     """
     check_features(x, batch)
     columns = len(zero)
@@ -135,7 +135,7 @@ def num_graphs(batch: Tensor | None) -> int:
 
 
 def blocks(x: Tensor, batch: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields graph numbers (B,) and their rows (B, n, F), graphs of one size together; empty graphs are left out."""
+    """Yields graph numbers (B,) and their rows (B, n, F), grouped by graph size; skips empty graphs."""
     if x.numel() == 0:
         return
     if batch is None:
@@ -152,7 +152,7 @@ def blocks(x: Tensor, batch: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def block_state(block: Tensor) -> tuple[Tensor, Tensor]:
-    """Which matrices of (B, n, F) are finite, and which of them hold anything but zeros: two (B,) masks."""
+    """Two (B,) masks of the matrices (B, n, F): finite, and finite but not all zero."""
     low, high = block.flatten(1).aminmax(dim=1)
     return low.isfinite() & high.isfinite(), (low != 0) | (high != 0)
 
@@ -165,7 +165,7 @@ def effective_rank(x: Tensor, batch: Tensor | None = None) -> Tensor:
 
     where :math:`\sigma_k` are the singular values of :math:`\mathbf{X}`. It lies between 1 (rank one) and the rank
     (all nonzero singular values equal), and depends neither on the scale of ``x`` nor on a rotation of the channels.
-    Computed in float64. NaN where it does not exist: zeros only, NaN or infinity inside, no entries.
+    Computed in float64. NaN if undefined: for zeros only, for NaN or infinity inside, and without entries.
 
     Shapes: ``x`` (N, F), ``batch`` (N,) -> () without ``batch``, (G,) with it: one value per graph
 
@@ -189,8 +189,8 @@ def numerical_rank(x: Tensor, batch: Tensor | None = None, relative_tolerance: f
     r"""Number of singular values above ``relative_tolerance`` times the largest one.
 
     The default tolerance is :math:`\max(N, F) \cdot \epsilon`, where :math:`\epsilon` is the machine epsilon of the
-    type of ``x`` and N the number of nodes (of the graph): what rounding in that type can add to a matrix of lower
-    rank. It is at most :math:`\sqrt{\epsilon}`, else no singular value of a large bfloat16 matrix would count.
+    dtype of ``x`` and N the number of nodes (of the graph): the size of rounding errors in that dtype. It is at most
+    :math:`\sqrt{\epsilon}`, else no singular value of a large bfloat16 matrix would count.
 
     The singular values are computed in float64. The rank of zeros, and of no entries, is 0. It is NaN if ``x`` holds
     NaN or infinity, which is why the result is not of an integer type.
@@ -231,8 +231,8 @@ def rank_one_distance(x: Tensor, batch: Tensor | None = None, *, chosen_by: str 
     it is the column and the row with the largest sum of magnitudes, as in the script of the paper's authors.
 
     The value does not depend on the scale of ``x``. It is computed in float64 whatever the type of ``x``, to within
-    about 1e-15 times the square root of the smaller dimension. It is NaN where it does not exist: for a matrix of
-    zeros, for one that holds NaN or infinity and for one without entries.
+    about 1e-15 times the square root of the smaller dimension. It is NaN if undefined: for a matrix of zeros, for one
+    that holds NaN or infinity and for one without entries.
 
     Shapes: ``x`` (N, F), ``batch`` (N,) -> () without ``batch``, (G,) with it: one value per graph
 

@@ -1,4 +1,4 @@
-"""What `collapse` returns."""
+"""The report of `collapse`: rows, verdict, table, JSON, CSV and plot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class LayerCollapse:
     """One row of a `CollapseReport`: the output of one call of one convolution.
 
-    Metrics are means over the graphs of a batch, or values of the whole matrix. They are NaN where they do not exist.
+    Metrics are means over the graphs of a batch, or values of the whole matrix. They are NaN if undefined.
 
     Attributes:
         layer: Position among all calls, from 1.
@@ -37,16 +37,16 @@ class LayerCollapse:
         state: ``"ok"``, ``"zero collapse"`` (every entry is zero), ``"not finite"`` (NaN or infinity inside) or
             ``"empty"`` (no entries).
         zero_graphs: Graphs whose states are all zero; they have no rank-one distance and no effective rank.
-        possible_rank: The largest rank that the shape allows. Where it is 1, a rank of one means nothing.
-        rank_one_distance: See `rank_one_distance`; over graphs of at least two nodes where there are any.
+        possible_rank: The largest rank that the shape allows. If it is 1, a rank of one is no collapse.
+        rank_one_distance: See `rank_one_distance`; over graphs of at least two nodes if there are any.
         effective_rank: See `effective_rank`; over the same graphs.
         numerical_rank: See `numerical_rank`.
         dirichlet_energy: See `dirichlet_energy`, unnormalised; all three on the unweighted edges of the data.
         dirichlet_energy_sym: The same, symmetric.
         dirichlet_energy_rw: The same, random walk.
         frobenius_norm: The square root of the sum of squares.
-        output_gradient: Norm of the gradient of the loss with respect to this output; None without a loss, or where
-            the loss does not depend on it.
+        output_gradient: Norm of the gradient of the loss with respect to this output; None without a loss, or if the
+            loss does not depend on it.
         parameter_gradient: Norm of the gradient with respect to the trainable parameters of the module, summed over
             all its calls; None without a loss or without such parameters.
     """
@@ -78,7 +78,7 @@ GRADIENT_VANISHES_BELOW = 1e-6
 
 
 def verdict(rows: Sequence[LayerCollapse]) -> str:
-    """What is wrong with the model, or that nothing is. Layers that can only have rank one are not judged by rank."""
+    """The diagnosis of the model as text. Layers that can only have rank one are not judged by rank."""
     ranked = [row for row in rows if row.state == "ok" and row.possible_rank > 1]
     findings = [
         _forward("not finite", rows, lambda row: row.state == "not finite"),
@@ -99,7 +99,7 @@ def thresholds() -> str:
 
 
 def _forward(what: str, rows: Sequence[LayerCollapse], bad: Callable[[LayerCollapse], bool]) -> str:
-    """Where a run of bad layers that lasts to the end begins, or how many there are elsewhere."""
+    """The first layer from which on all layers are bad, else the number of bad layers, as text."""
     to_the_end = list(takewhile(bad, reversed(rows)))
     if to_the_end:
         return f"{what} from layer {to_the_end[-1].layer} ({to_the_end[-1].name}) on"
@@ -108,7 +108,7 @@ def _forward(what: str, rows: Sequence[LayerCollapse], bad: Callable[[LayerColla
 
 
 def _falling(ranked: Sequence[LayerCollapse]) -> str:
-    """A warning where the last layer is much nearer to one signal than the first."""
+    """A warning if the last layer is much closer to rank one than the first."""
     if not ranked or not ranked[-1].rank_one_distance < FALLS_BELOW * ranked[0].rank_one_distance:
         return ""
     first, last = ranked[0].rank_one_distance, ranked[-1].rank_one_distance
@@ -116,7 +116,7 @@ def _falling(ranked: Sequence[LayerCollapse]) -> str:
 
 
 def _backward(rows: Sequence[LayerCollapse]) -> str:
-    """Before which layer the gradients have vanished on their way to the input, or how many have elsewhere."""
+    """The layer before which all gradients vanish, else the number of vanishing gradients, as text."""
     norms = [(row, row.output_gradient) for row in rows if row.output_gradient is not None]
     broken = sum(not math.isfinite(norm) for _, norm in norms)
     if broken:
@@ -149,7 +149,7 @@ _HEADINGS = {
     "output_gradient": "output gradient",
     "parameter_gradient": "parameter gradient",
 }
-# What a narrow terminal does without, in this order.
+# Columns dropped on a narrow terminal, in this order.
 _DISPENSABLE = (
     "energy",
     "energy rw",
@@ -202,7 +202,7 @@ def footer(report: CollapseReport) -> list[str]:
 
 
 def _columns(report: CollapseReport) -> dict[str, list[str]]:
-    """Cells by heading; columns that say nothing (no loss, no edges) are left out."""
+    """Cells by heading, without empty columns (no loss, no edges)."""
     rows = report.to_dicts()
     cells = {heading: [_cell(row, key) for row in rows] for key, heading in _HEADINGS.items()}
     return {heading: column for heading, column in cells.items() if any(cell != "-" for cell in column)}
@@ -249,7 +249,7 @@ class CollapseReport:
 
     @property
     def verdict(self) -> str:
-        """What is wrong and from where on, or ``"healthy"``; the thresholds are printed with the table."""
+        """The kind of collapse and its first layer, or ``"healthy"``; the thresholds are printed with the table."""
         return verdict(self.rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -265,7 +265,7 @@ class CollapseReport:
 
     @classmethod
     def from_json(cls, text: str) -> CollapseReport:
-        """Reads what `to_json` wrote."""
+        """Inverse of `to_json`."""
         report = json.loads(text)
         rows = tuple(_row(row) for row in report["rows"])
         return cls(rows, report["model"], report["num_graphs"], _decode(report["loss"]), report["loss_name"])
@@ -304,8 +304,8 @@ _HEADER = ["step", "loss", "nodes", "channels", *_METRICS]
 class CollapseCSV:
     """Appends one line per layer and step to a file, all lines of a step in one write.
 
-    An interrupted run leaves at most a torn last line. A run that goes on at ``first_step`` removes it, and all lines
-    of that step and later ones. A run that starts at step 0 does not touch a file with lines of another.
+    An interrupted run leaves at most one incomplete last line. A run resumed at ``first_step`` removes it, and all
+    lines of that step and later. A run that starts at step 0 never overwrites the file of another run.
     """
 
     def __init__(self, path: str | os.PathLike[str], first_step: int) -> None:
@@ -378,7 +378,7 @@ def _panel(axis: Axes, report: CollapseReport, title: str, lines: Mapping[str, s
 
 
 def _scale(axis: Axes, values: Sequence[float], linear: bool) -> None:
-    """A logarithmic axis where something is positive; an empty panel says so."""
+    """A logarithmic axis if any value is positive; labels an empty panel."""
     if not values:
         axis.text(0.5, 0.5, "none", transform=axis.transAxes, ha="center", va="center", color="0.5")
         axis.set_yticks([])

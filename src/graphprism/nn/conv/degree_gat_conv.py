@@ -1,4 +1,4 @@
-"""Graph attention that sees degrees."""
+"""Graph attention with node degrees in the logits."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from graphprism.ops import at_receivers, at_senders, entry_sum
 
 
 class DegreeGATConv(MRSGATConv):
-    r"""Graph attention whose two attention vectors have one entry more, for the degree of the node (GAT+degree).
+    r"""Graph attention whose two attention vectors have one more entry, for the degree of the node (GAT+degree).
 
     .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{e = (j, i)} \alpha_e \mathbf{W}^\top \mathbf{x}_j, \qquad
         \alpha_e = \operatorname{softmax}_{e \to i} \operatorname{LeakyReLU} \big(
         \mathbf{a}_s^\top (\mathbf{W}^\top \mathbf{x}_j \,\|\, d_j) + \mathbf{a}_t^\top (\mathbf{W}^\top \mathbf{x}_i
         \,\|\, d_i) \big)
 
-    for every head, where :math:`d_i` counts the edges that node :math:`i` receives. The paper's table of parameters has
-    this baseline; neither its text nor its authors' code says how the degree enters, and the count allows this form.
+    for every head, where :math:`d_i` is the in-degree of node :math:`i`. The paper's table of parameters lists this
+    baseline; neither its text nor its code defines how the degree enters, and this form fits the parameter count.
 
     Args:
         in_channels: size of an input row, ``-1`` to take it from the first input.
         out_channels: size of an output row of one head.
         heads: number of heads H.
-        concat: whether to put the heads side by side; else they are averaged.
+        concat: whether to concatenate the heads; else they are averaged.
 
     Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_weight`` (E,) -> (N, H * F_out) or (N, F_out);
     ``edge_index`` may be a `RelationalAdj`.
@@ -39,9 +39,9 @@ class DegreeGATConv(MRSGATConv):
         self._reset_degree()
 
     def reset_parameters(self) -> None:
-        """Draws new weights; the entries of degrees as those of the vectors that they belong to."""
+        """Draws new weights; the degree entries from the same distribution as their attention vectors."""
         super().reset_parameters()
-        if hasattr(self, "att_degree"):  # the constructor of the class above comes first
+        if hasattr(self, "att_degree"):  # missing while the base class is constructed
             self._reset_degree()
 
     def _reset_degree(self) -> None:

@@ -11,28 +11,28 @@ from torch_geometric.nn.dense import Linear
 
 from graphprism._checks import check_function, check_share, check_tensor
 from graphprism.nn.conv.mrs_gcn_conv import MRSGCNConv
-from graphprism.nn.conv.operands import is_watched, to_adj
+from graphprism.nn.conv.operands import has_hooks, to_adj
 from graphprism.ops import Coefficients, RelationalAdj
 
 
 class DirConv(torch.nn.Module):
-    r"""Two convolutions over the two directions of every edge (Dir-GNN), of any layer of this package.
+    r"""Two convolutions, one for each direction of the edges (Dir-GNN), with any layer of this package.
 
     .. math:: \mathbf{x}'_i = \alpha \, \operatorname{conv}_{out}(\mathbf{X}, \mathcal{E}^\top)_i
         + (1 - \alpha) \, \operatorname{conv}_{in}(\mathbf{X}, \mathcal{E})_i \; \big( + \mathbf{W}^\top \mathbf{x}_i
         \big)
 
-    where :math:`\operatorname{conv}_{in}` hears the nodes that point to :math:`i` and :math:`\operatorname{conv}_{out}`
-    those that :math:`i` points to. An edge keeps its relation and weight in both directions. A layer that would
-    normalise symmetrically gets the directed normalisation :math:`1 / \sqrt{d^{out}_j d^{in}_i}` of the edge :math:`(j,
-    i)` instead, in which no edge is lost to a node without incoming edges; a mean is taken in each direction. With
-    :math:`\alpha` 0 or 1 only the direction that counts is built and computed.
+    where :math:`\operatorname{conv}_{in}` aggregates over the nodes that point to :math:`i` and
+    :math:`\operatorname{conv}_{out}` over those that :math:`i` points to. An edge keeps its relation and weight in both
+    directions. Symmetric normalisation is replaced by the directed one, :math:`1 / \sqrt{d^{out}_j d^{in}_i}` for the
+    edge :math:`(j, i)`, under which edges from nodes without incoming edges keep a nonzero coefficient; a mean is taken
+    in each direction. With :math:`\alpha` 0 or 1 only one direction is built and computed.
 
     Args:
         factory: makes one layer; called once for every direction.
-        alpha: :math:`\alpha`, the share of the nodes that :math:`i` points to.
-        root_weight: sizes (F_in, F_out) of :math:`\mathbf{W}`, or `None` for none; meant for layers that are made
-            without a root weight of their own.
+        alpha: :math:`\alpha`, the weight of the messages from nodes that :math:`i` points to.
+        root_weight: sizes (F_in, F_out) of :math:`\mathbf{W}`, or `None` for none; meant for layers without a root
+            weight of their own.
 
     Shapes: as the layers that ``factory`` makes.
 
@@ -89,7 +89,7 @@ class DirConv(torch.nn.Module):
         """One layer; see the class for shapes."""
         out, second, bias = self.summands(x, edge_index, edge_type, edge_weight)
         if second is not None:
-            # safe in place: no other reference, not saved for backward; autograd allows it for no view
+            # safe in place: no other reference, not saved for backward, and not a view (autograd would raise)
             is_new = not torch.compiler.is_compiling() and not out._is_view()
             out = out.add_(second) if is_new else out + second
         return out if bias is None else out + bias
@@ -101,11 +101,11 @@ class DirConv(torch.nn.Module):
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """What `forward` adds up: one or two tensors of its shape, and a bias; for what adds them on the way."""
+        """The terms of `forward`, unsummed, so that callers can fuse the addition: one or two tensors, and a bias."""
         check_tensor("x", x)
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         adj = adj.normalized("dir", x.dtype) if self._normalizes(adj) else adj
-        if all(isinstance(part, MRSGCNConv) and not is_watched(part) for part in self.children()):
+        if all(isinstance(part, MRSGCNConv) and not has_hooks(part) for part in self.children()):
             return self._scaled(x, adj)
         return self._mixed(x, adj), None, None
 
@@ -114,7 +114,7 @@ class DirConv(torch.nn.Module):
         return adj.edge_weight is None and layer.edge_norm == "sym"  # type: ignore[union-attr]
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        """Those of the layers of both directions on a graph; `graphprism.certify` takes them."""
+        """Coefficients of the layers of both directions on a graph, for `graphprism.certify`."""
         normalizes = self._normalizes(adj)
         adj = adj.normalized("dir", torch.float64) if normalizes else adj
         ways = ((self.conv_in, adj), (self.conv_out, adj.transpose()))
@@ -130,7 +130,7 @@ class DirConv(torch.nn.Module):
         )
 
     def _mixed(self, x: Tensor, adj: RelationalAdj) -> Tensor:
-        """Both directions of any layer, each times its share."""
+        """Weighted sum of both directions, for any layer."""
         out = torch.zeros((), dtype=x.dtype, device=x.device) if self.lin_root is None else self.lin_root(x)
         if self.conv_out is not None:
             out = out + self.alpha * self.conv_out(x, adj.transpose())
@@ -139,7 +139,7 @@ class DirConv(torch.nn.Module):
         return out
 
     def _scaled(self, x: Tensor, adj: RelationalAdj) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Both directions of a layer that is linear: matrices and biases take the shares, not rows of nodes."""
+        """Weighted sum of both directions of a linear layer: scales matrices and biases instead of node rows."""
         ahead: MRSGCNConv | None = self.conv_in  # type: ignore[assignment]
         back: MRSGCNConv | None = self.conv_out  # type: ignore[assignment]
         if back is None or ahead is None:
@@ -149,7 +149,7 @@ class DirConv(torch.nn.Module):
         return back.messages(x, adj.transpose(), self.alpha), ahead.messages(x, adj, 1 - self.alpha), bias
 
     def extra_repr(self) -> str:
-        """The mix for ``print``."""
+        """``alpha`` for ``print``."""
         return f"alpha={self.alpha}"
 
 

@@ -1,4 +1,4 @@
-"""A split that is trained with the network, from a fixed one."""
+"""A split that is trained with the network, starting from a fixed one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from graphprism.nn.conv.operands import check_in_channels
 
 
 class LearnedSplit(torch.nn.Module):
-    r"""Scores (E, R) for any MRS layer, from the features of both ends of an edge; at first those of a fixed split.
+    r"""Scores (E, R) for any MRS layer, from the features of both ends of an edge; initially those of a fixed split.
 
     .. math:: \mathbf{s}_{ji} = \mathbf{e}_{t_{ji}} + \mathbf{P} \tanh \big( \mathbf{U} \tanh (\mathbf{A} \mathbf{x}_j +
-        \mathbf{B} \mathbf{x}_i) + \mathbf{c}_{t_{ji}} \big), \qquad \mathbf{U} = 0, \; \mathbf{c} = 0 \text{ at first}
+        \mathbf{B} \mathbf{x}_i) + \mathbf{c}_{t_{ji}} \big), \qquad \mathbf{U} = 0, \; \mathbf{c} = 0 \text{ initially}
 
-    where :math:`\mathbf{e}_t` is one at relation :math:`t` of the fixed split and zero elsewhere, and
-    :math:`\mathbf{P}` takes away the mean over relations: scores of an edge sum to one, so that an edge keeps its
-    weight and only changes its relations. Layers take scores as ``edge_type``.
+    where :math:`\mathbf{e}_t` is the one-hot vector of relation :math:`t` of the fixed split, and :math:`\mathbf{P}`
+    subtracts the mean over relations: the scores of an edge sum to one, so that its total weight stays and only its
+    distribution over relations is learned. Pass the scores to layers as ``edge_type``.
 
     Args:
         in_channels: size of a feature row; ``-1`` takes it from the first input.
@@ -39,13 +39,13 @@ class LearnedSplit(torch.nn.Module):
         check_positive("hidden_channels", hidden_channels)
         self.in_channels, self.num_relations, self.hidden_channels = in_channels, num_relations, hidden_channels
         make = torch.nn.Linear if in_channels != -1 else lambda _, *sizes: torch.nn.LazyLinear(*sizes)
-        self.ends = make(in_channels, 2 * hidden_channels)  # A and B side by side
+        self.ends = make(in_channels, 2 * hidden_channels)  # A and B, concatenated
         self.out = torch.nn.Linear(hidden_channels, num_relations, bias=False)
         self.by_type = torch.nn.Parameter(torch.zeros(num_relations, num_relations))
         torch.nn.init.zeros_(self.out.weight)
 
     def reset_parameters(self) -> None:
-        """Draws new weights; scores are those of the fixed split again."""
+        """Draws new weights; scores start at those of the fixed split again."""
         self.ends.reset_parameters()
         torch.nn.init.zeros_(self.out.weight)
         torch.nn.init.zeros_(self.by_type)
@@ -67,7 +67,7 @@ class LearnedSplit(torch.nn.Module):
         if x.layout == torch.strided or self.in_channels == -1:
             rows: Tensor = self.ends(x)
             return rows
-        return x @ self.ends.weight.t() + self.ends.bias  # `linear` takes no sparse rows
+        return x @ self.ends.weight.t() + self.ends.bias  # `linear` does not support sparse rows
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""

@@ -19,10 +19,10 @@ class LMGCConv(RelationalConv):
         \alpha^h_{ij} \mathbf{W}_h \mathbf{x}_j, \qquad \boldsymbol{\alpha}_{ij} = \tanh \big( \mathbf{M} \,
         \mathrm{LeakyReLU}_{0.2} ([\mathbf{W} \mathbf{x}_j \,\|\, \mathbf{W} \mathbf{x}_i]) + \mathbf{c} \big)
 
-    where :math:`\mathbf{W} \mathbf{x}` are the products with all heads side by side and :math:`\mathbf{M} \in
-    \mathbb{R}^{H \times 2 H F_{out}}` joins all heads. Messages are summed: no softmax, no degree norm. Heads are
-    relations whose scores the layer finds itself, so that no split is needed (Roth and Liebig, IJCAI 2025,
-    arXiv:2505.11346). A loop of the graph counts beside the node itself.
+    where :math:`\mathbf{W} \mathbf{x}` is the concatenation of the products with all heads' matrices and
+    :math:`\mathbf{M} \in \mathbb{R}^{H \times 2 H F_{out}}` mixes all heads. Messages are summed: no softmax, no degree
+    normalisation. Heads are relations with learned scores, so that no split is needed (Roth and Liebig, IJCAI 2025,
+    arXiv:2505.11346). A self-loop of the graph counts in addition to the node itself.
 
     Args:
         in_channels: size of an input row; ``-1`` takes it from the first input.
@@ -30,7 +30,7 @@ class LMGCConv(RelationalConv):
         heads: H.
         negative_slope: of LeakyReLU.
         root: whether a node receives from itself.
-        bias: whether to add :math:`\mathbf{b}`, which the formula of the authors does not have.
+        bias: whether to add :math:`\mathbf{b}`, which the authors' formula lacks.
 
     Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_weight`` (E,) multiplies messages -> (N, F_out)
 
@@ -58,9 +58,9 @@ class LMGCConv(RelationalConv):
             check_flag(name, flag)
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         self.negative_slope, self.root = negative_slope, root
-        self.num_relations, self.edge_norm = 1, "none"  # of the graph that it takes
+        self.num_relations, self.edge_norm = 1, "none"  # of the input graph
         self.lin = RelationalWeight(in_channels, out_channels, heads, "glorot", "independent")
-        # of senders and receivers: (2, heads that are read, channels, heads that are scored)
+        # for senders and receivers: (2, input heads, channels, scored heads)
         self.score = torch.nn.Parameter(torch.empty(2, heads, out_channels, heads))
         self.score_bias = torch.nn.Parameter(torch.zeros(heads))
         self.bias = zeros_parameter(out_channels, bias)
@@ -69,7 +69,7 @@ class LMGCConv(RelationalConv):
     def reset_parameters(self) -> None:
         """Draws new weights."""
         self.lin.reset_parameters()
-        bound = (6 / (2 * self.heads * self.out_channels + self.heads)) ** 0.5  # Glorot's, of M as one map
+        bound = (6 / (2 * self.heads * self.out_channels + self.heads)) ** 0.5  # Glorot's bound for M as one matrix
         torch.nn.init.uniform_(self.score, -bound, bound)
         torch.nn.init.zeros_(self.score_bias)
         if self.bias is not None:

@@ -1,4 +1,4 @@
-"""The general definition: any message-passing network in its MRS form."""
+"""The general definition: the MRS form of any message-passing layer."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ class MRSConv(RelationalConv):
         \psi_{r(e)} (\mathbf{x}_i, \mathbf{x}_j, \mathbf{e}_e) \Big)
 
     where :math:`\psi_1, \dots, \psi_R` are the message functions, :math:`\bigoplus` is any of PyG's aggregations and
-    :math:`\phi` combines. With soft types the message of an edge is :math:`\sum_r s_{er} \psi_r`. This is the
-    definition for layers that have no form of their own here; `MRSGCNConv` and the others compute theirs faster.
+    :math:`\phi` combines. With soft types the message of an edge is :math:`\sum_r s_{er} \psi_r`. Use it for layers
+    that have no class of their own here; `MRSGCNConv` and the others are faster.
 
     Args:
-        message: makes one message function, a module called with the rows of receiver and sender, and of the edge where
+        message: makes one message function, a module called with the rows of receiver and sender, and of the edge if
             ``edge_attr`` is given: ``message(x_i, x_j)`` or ``message(x_i, x_j, edge_attr)``.
         aggr: name or module of a PyG aggregation: ``"sum"``, ``"mean"``, ``"max"``, ``"softmax"``, ...
         combine: called with receivers and aggregated messages; `None` returns the messages alone.
         num_relations: number of relations R.
-        start: ``"shared"`` starts all relations from one message function and holds them together, parameter by
-            parameter; ``"independent"`` makes one for each. See `RelationalParameter`.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
+        start: ``"shared"`` starts all relations with equal parameters; ``"independent"`` makes one message function
+            for each. See `RelationalParameter`.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
         deviation: ``"full"``, or ``"diagonal"`` to scale the rows of each matrix, the output channels of a
             `torch.nn.Linear`; vectors deviate in full. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
-    ``edge_attr`` (E, D) -> whatever ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
-    relations the edges of each are picked out, which waits for a GPU; compiled, every message function runs on all
-    edges, which changes those with statistics of a batch.
+    ``edge_attr`` (E, D) -> the shape that ``combine`` returns; ``edge_index`` may be a `RelationalAdj`. With several
+    relations, each message function runs on the edges of its relation, which needs a host-device sync; compiled, it
+    runs on all edges, so that batch statistics inside a message function differ.
 
     Example:
         >>> class Difference(torch.nn.Module):
@@ -118,7 +118,7 @@ class MRSConv(RelationalConv):
         return out
 
     def _messages(self, adj: RelationalAdj, *parts: Tensor) -> Tensor:
-        """What every edge carries: (E, F)."""
+        """The message of every edge: (E, F)."""
         if adj.edge_type is None:
             one: Tensor = self.messages.functions()[0](*parts)
             return one
@@ -127,10 +127,10 @@ class MRSConv(RelationalConv):
             return torch.stack([adj.edge_type[:, r, None] * psi(*parts) for r, psi in enumerate(functions)]).sum(0)
         if (
             torch.compiler.is_compiling() or adj.edge_type.is_meta
-        ):  # the numbers of edges are not known: each function runs on all of them
+        ):  # edges per relation are not known when compiling: each function runs on all edges
             stack = torch.stack([psi(*parts) for psi in functions])  # (R, E, F)
             return stack[adj.edge_type.long(), torch.arange(stack.size(1), device=stack.device)]
-        # sorted once, then cut: a mask or a gather for each relation would cost R times the edges, its gradient too
+        # sorted once, then split: a mask or a gather per relation would cost R passes over the edges, also in backward
         order = adj.edge_type.argsort(stable=True)
         counts = torch.bincount(adj.edge_type, minlength=self.num_relations).tolist()
         cut = zip(*(part[order].split(counts) for part in parts), strict=True)
@@ -138,18 +138,18 @@ class MRSConv(RelationalConv):
         return torch.cat(found)[order.argsort()]
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        """The weights of messages on a graph, for a sum or a mean; `graphprism.certify` takes them."""
+        """The weights of messages on a graph, for a sum or a mean, for `graphprism.certify`."""
         check_relations(adj, self.num_relations)
         if type(self.aggr) not in (SumAggregation, MeanAggregation):
             return Coefficients(
                 type(self).__name__, unproven=f"{type(self.aggr).__name__} is no sum of messages with fixed weights"
             )
         note = (
-            "It is proven where every message function is linear in the row of the sender and reads no other, and it "
+            "It is proven if every message function is linear in the row of the sender and reads no other row, and it "
             "is about the aggregated messages, before `combine`."
         )
         if type(self.aggr) is MeanAggregation:
-            # a mean over messages: the number of edges divides, not their weight
+            # a mean over messages divides by the number of edges, not by their total weight
             share = edge_norm(adj.edge_index, adj.size, "mean", dtype=torch.float64)
             adj = adj.with_weight(share if adj.edge_weight is None else share * adj.edge_weight.detach())
         return Coefficients(type(self).__name__, (adj,), notes=(note,))

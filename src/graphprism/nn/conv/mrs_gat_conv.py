@@ -48,23 +48,22 @@ class MRSGATConv(RelationalConv):
             the first input.
         out_channels: size of an output row of one head.
         heads: number of heads H.
-        concat: whether to put the heads side by side; else they are averaged.
+        concat: whether to concatenate the heads; else they are averaged.
         negative_slope: slope of LeakyReLU.
         dropout: share of attention coefficients dropped in training.
-        add_self_loops: whether to replace all self-loops by one at each node, as PyG's layer does, in the last
-            relation, R - 1, the tie of an ordering, and of weight 1. A `RelationalAdj` keeps the graph with its
-            self-loops, which is made once.
+        add_self_loops: whether to replace all self-loops by one of weight 1 at each node, as PyG's layer does. They are
+            in the last relation, R - 1 (the ties of `by_order`). A `RelationalAdj` caches the graph with self-loops.
         edge_dim: size of an edge feature that adds :math:`\mathbf{a}_e^\top \mathbf{W}_e^\top \mathbf{e}` to the logit.
         fill_value: edge features of added self-loops, as in PyG's layer: a number, a tensor (D,), or how to reduce
             those of the edges that enter the node (``"mean"``, ``"sum"``, ``"min"``, ``"max"``, ``"mul"``).
         bias: whether to learn :math:`\mathbf{b}`.
         residual: whether to add a linear map of the receiver.
         num_relations: number of relations R.
-        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
-            paper's, relations that start apart. See `RelationalParameter`.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
-        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
-            output channel, which costs hardly any parameters. See `RelationalParameter`.
+        start: ``"shared"`` starts as the plain layer, with equal weights in all relations; ``"independent"``, as in the
+            paper, draws the weights of each relation. See `RelationalParameter`.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: difference of a relation from the common weights: ``"full"`` is a matrix, ``"diagonal"`` one factor
+            per output channel, with few parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`. With
@@ -108,7 +107,7 @@ class MRSGATConv(RelationalConv):
         pair = isinstance(in_channels, tuple)
         src, dst = pair_of_channels(in_channels)
         self.lin = RelationalWeight(src, heads * out_channels, num_relations, "glorot", start, decay, deviation)
-        # receivers of another kind need a map of their own; otherwise both ends share theirs, as in PyG
+        # a bipartite graph needs a second map for the receivers; otherwise both ends share one, as in PyG
         self.lin_dst = (
             RelationalWeight(dst, heads * out_channels, num_relations, "glorot", start, decay, deviation)
             if pair
@@ -190,11 +189,11 @@ class MRSGATConv(RelationalConv):
         return self.lin_dst is None and not drops and not self.is_by_edge and not return_attention_weights
 
     def message(self, rows: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[override]  # PyG finds arguments by name
-        """What every edge carries, (E, H, F)."""
+        """The message of every edge, (E, H, F)."""
         return alpha[:, :, None] * rows
 
     def _edge_rows(self, rows: Tensor, alpha: Tensor, adj: RelationalAdj) -> tuple[Tensor, Tensor]:
-        """What each edge carries, (E, H, F), and its attention, (E, H), of all of its entries together."""
+        """Message (E, H, F) and attention (E, H) of every edge, summed over its entries."""
         if adj.entry_edge is None:
             return rows, alpha
         weight = self._edge_sum(alpha, adj)
@@ -207,8 +206,8 @@ class MRSGATConv(RelationalConv):
         return rows if adj.entry_edge is None else trusted_index_sum(rows, adj.entry_edge, adj.num_edges)
 
     def _receiver_logit(self, x_dst: Tensor, adj: Prepared, h_src: Tensor | None) -> Tensor:
-        """What the receiver adds to the logit of every entry, (K, H); ``h_src`` (N, R, H, F) of all pairs."""
-        if h_src is None:  # nothing but the logit needs the rows of receivers: their matrix shrinks to a vector
+        """The receiver's term of the logit of every entry, (K, H); ``h_src`` (N, R, H, F) has rows of all pairs."""
+        if h_src is None:  # receivers enter the logit only: W a is a vector, cheaper than all rows W x
             weight = (self.lin if self.lin_dst is None else self.lin_dst)(x_dst)
             heads = weight.unflatten(-1, (self.heads, self.out_channels))
             return receiver_products(x_dst, adj, torch.einsum("rihf,hf->rih", heads, self.att_dst[0]))
@@ -223,7 +222,7 @@ class MRSGATConv(RelationalConv):
         return logit if adj.entry_edge is None else logit[adj.entry_edge]
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        r"""The coefficients :math:`\alpha` on a graph where all logits are equal; `graphprism.certify` takes them."""
+        r"""The coefficients :math:`\alpha` on a graph for equal logits, for `graphprism.certify`."""
         check_relations(adj, self.num_relations)
         if self.add_self_loops:
             adj, _ = with_new_loops(adj, None, self.fill_value)
@@ -232,11 +231,11 @@ class MRSGATConv(RelationalConv):
         ones = torch.ones(adj.num_edges, dtype=torch.float64, device=adj.device)
         entry, edge = (ones if part is None else part.detach().double() for part in (adj.weight, adj.edge_weight))
         total = ones.new_zeros(adj.size[1]).index_add(0, adj.dst, entry)
-        # no edge of a node whose total is zero has a weight
+        # if a node's total is zero, so are all its edge weights
         equal = adj.with_weight(edge / torch.where(total > 0, total, 1)[adj.edge_index[1]])
         note = (
-            "Its attention depends on the input: the figures are those of equal attention, and what follows from them "
-            "holds for almost every attention, without dropout."
+            "Its attention depends on the input: the figures assume equal attention, and the conclusions hold for "
+            "almost every attention, without dropout."
         )
         channels = self.out_channels * (self.heads if self.concat else 1)
         return Coefficients(

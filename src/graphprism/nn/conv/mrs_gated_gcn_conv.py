@@ -17,8 +17,8 @@ from graphprism.nn.conv.operands import (
     check_edge_attr,
     check_features,
     check_relations,
+    has_hooks,
     has_negative,
-    is_watched,
     linear,
     pair_of_channels,
     split_nodes,
@@ -42,25 +42,24 @@ class MRSGatedGCNConv(RelationalConv):
         \mathbf{e}'_e = \mathbf{D} \mathbf{x}_i + \mathbf{E} \mathbf{x}_j + \mathbf{C} \mathbf{e}_e, \quad
         \eta_e = \sigma(\mathbf{e}'_e)
 
-    All maps have a bias. With ``batch_norm`` the layer ends as the published one does, in batch normalisation of nodes
-    and of edges; nonlinearity and residual are left to the model. With soft types the maps of an edge are mixed by its
-    scores.
+    All maps have a bias. With ``batch_norm`` the layer ends in batch normalisation of nodes and of edges, as published;
+    nonlinearity and residual are left to the model. With soft types the maps of an edge are weighted by its scores.
 
     Args:
         in_channels: size of an input row, a pair (senders, receivers) for a bipartite graph, ``-1`` to take a size from
             the first input.
         out_channels: size of an output row.
         num_relations: number of relations R; one is the plain GatedGCN.
-        edge_dim: size of an edge feature; `None` leaves :math:`\mathbf{C} \mathbf{e}` out.
-        gate_per_relation: whether :math:`\mathbf{E}` is one map per relation, too. The formula shares it; the paper's
-            parameter counts need it apart (nine maps for three relations).
+        edge_dim: size of an edge feature; `None` omits :math:`\mathbf{C} \mathbf{e}`.
+        gate_per_relation: whether :math:`\mathbf{E}` is one map per relation, too. The paper's formula shares it; its
+            parameter counts imply one per relation (nine maps for three relations).
         batch_norm: whether to normalise nodes and edges at the end.
         eps: :math:`\epsilon`.
-        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
-            paper's, relations that start apart. See `RelationalParameter`.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
-        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
-            output channel, which costs hardly any parameters. See `RelationalParameter`.
+        start: ``"shared"`` starts as the plain layer, with equal weights in all relations; ``"independent"``, as in the
+            paper, draws the weights of each relation. See `RelationalParameter`.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: difference of a relation from the common weights: ``"full"`` is a matrix, ``"diagonal"`` one factor
+            per output channel, with few parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
     ``edge_attr`` (E, D) -> (N, F_out), or with ``return_edge_attr=True`` also the new edge features (E, F_out);
@@ -168,12 +167,12 @@ class MRSGatedGCNConv(RelationalConv):
         parts = (self.lin_root, self.lin_gate_dst, self.lin_edge, self.lin_gate_src, self.lin_message)
         inner = (self.lin_gate_src.lin, self.lin_message.lin)
         waits = any(each.is_waiting for each in inner) or is_lazy(self.lin_root.weight)
-        watched = self.is_by_edge or any(is_watched(each) for each in (*parts, *inner) if each is not None)
+        watched = self.is_by_edge or any(has_hooks(each) for each in (*parts, *inner) if each is not None)
         return x_src is x_dst and not waits and not watched
 
     @staticmethod
     def _at_receivers(rows: Tensor, adj: Prepared) -> Tensor:
-        # with soft types an edge is several entries, but has one gate
+        # with soft types an edge has several entries, but one gate
         return rows[adj.edge_index[1]] if _is_soft(adj) else at_receivers(rows, adj)
 
     @staticmethod
@@ -181,17 +180,17 @@ class MRSGatedGCNConv(RelationalConv):
         return trusted_index_sum(rows, adj.edge_index[1], adj.size[1]) if _is_soft(adj) else entry_sum(rows, adj)
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        r"""The coefficients :math:`w \eta / \sum w \eta` where all gates are equal; `graphprism.certify` takes them."""
+        r"""The coefficients :math:`w \eta / \sum w \eta` for equal gates, for `graphprism.certify`."""
         check_relations(adj, self.num_relations)
         if has_negative(adj.edge_weight):
             return Coefficients(type(self).__name__, unproven="with negative weights its denominators can be zero")
         note = (
-            "Its gates depend on the input: the figures are those of equal gates, and what follows from them holds for "
-            "almost every gate."
+            "Its gates depend on the input: the figures assume equal gates, and the conclusions hold for almost every "
+            "gate."
         )
         normalized = (
             "It is about the output before batch normalisation, which in training removes the mean over nodes and can "
-            "cost 1 of the rank, and pairs."
+            "lower the rank by 1, and the number of distinguished pairs."
         )
         return Coefficients(
             type(self).__name__,
@@ -210,7 +209,7 @@ class MRSGatedGCNConv(RelationalConv):
 class _RelationalMap(torch.nn.Module):
     """A linear map with bias for each relation, applied to the sender of every edge: (N, F_in) -> (E, F_out).
 
-    With soft types the maps are mixed by the scores; not where all relations share one map (``by_score=False``).
+    With soft types the maps are weighted by the scores, unless all relations share one map (``by_score=False``).
     """
 
     def __init__(
@@ -242,7 +241,7 @@ class _RelationalMap(torch.nn.Module):
     def forward(self, x: Tensor, adj: Prepared) -> Tensor:
         was_lazy = self.lin.is_waiting
         weight = self.lin(x)
-        if was_lazy:  # the range of the bias depends on the size that is known only now
+        if was_lazy:  # the range of the bias depends on the input size, known only now
             self._reset_bias()
         shared, graph = self.lin.num_relations == 1, adj
         if shared:

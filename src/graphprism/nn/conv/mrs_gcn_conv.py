@@ -28,37 +28,37 @@ class MRSGCNConv(RelationalConv):
     .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
 
     where :math:`\mathcal{N}_r(i)` are the nodes with an edge of relation :math:`r` to :math:`i` and :math:`c_{ji}` is
-    the coefficient of that edge: ``edge_weight`` where it is given, else :math:`1 / \sqrt{d_j d_i}` with the in-degrees
-    of the whole graph. One relation is PyG's ``GCNConv(add_self_loops=False)``. As in the paper, and unlike in PyG, no
+    the coefficient of that edge: ``edge_weight`` if given, else :math:`1 / \sqrt{d_j d_i}` with the in-degrees of the
+    whole graph. One relation is PyG's ``GCNConv(add_self_loops=False)``. As in the paper, and unlike in PyG, no
     self-loops are added by default.
 
-    On a directed graph this default **silences edges**: those of a sender :math:`j` that no edge enters, whose
-    in-degree is 0, weigh 0. ``edge_norm="dir"`` takes the out-degree of the sender, :math:`1 / \sqrt{d^{out}_j
-    d^{in}_i}`, and silences none; on undirected graphs both are the same. `graphprism.certify` counts silenced edges.
+    On a directed graph this default **silences edges**: an edge whose sender :math:`j` has in-degree 0 gets coefficient
+    0. ``edge_norm="dir"`` uses the out-degree of the sender, :math:`1 / \sqrt{d^{out}_j d^{in}_i}`, and silences none;
+    on undirected graphs both are the same. `graphprism.certify` counts silenced edges.
 
     Args:
         in_channels: size of an input row, or ``-1`` to take it from the first input.
         out_channels: size of an output row.
-        improved: whether added self-loops weigh 2, not 1, on a graph with ``edge_weight``, as in PyG's layer.
-        cached: whether to keep the normalised graph of the first call for all later ones, whatever they are called
-            with, as PyG's layer does; `reset_parameters` forgets it.
-        add_self_loops: whether to give each node without a self-loop one before normalisation, as PyG's layer does. All
-            self-loops are then in the last relation, R - 1, the tie of an ordering. A `RelationalAdj` keeps the graph
-            with its self-loops, which is made once.
+        improved: whether added self-loops have weight 2, not 1, on a graph with ``edge_weight``, as in PyG's layer.
+        cached: whether to cache the normalised graph of the first call for all later calls, whatever their arguments,
+            as PyG's layer does; `reset_parameters` clears it.
+        add_self_loops: whether to add a self-loop to each node without one before normalisation, as PyG's layer does.
+            All self-loops are then in the last relation, R - 1 (the ties of `by_order`). A `RelationalAdj` caches the
+            graph with self-loops.
         normalize: `None` normalises unless ``edge_weight`` is given (with ``add_self_loops`` always); `True` always
             does, on top of the weights, as PyG's layer; `False` never does.
         edge_norm: how to normalise, a kind of `graphprism.ops.edge_norm`: ``"sym"``, or ``"dir"`` for directed graphs.
         bias: whether to learn :math:`\mathbf{b}`.
         num_relations: number of relations R.
-        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
-            paper's, relations that start apart. See `RelationalParameter`.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
-        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
-            output channel, which costs hardly any parameters. See `RelationalParameter`.
+        start: ``"shared"`` starts as the plain layer, with equal weights in all relations; ``"independent"``, as in the
+            paper, draws the weights of each relation. See `RelationalParameter`.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: difference of a relation from the common weights: ``"full"`` is a matrix, ``"diagonal"`` one factor
+            per output channel, with few parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,) -> (N, F_out);
-    ``edge_index`` may be a `RelationalAdj`, which then holds the other two. A leading dimension of ``x`` is carried
-    along.
+    ``edge_index`` may be a `RelationalAdj`, which then holds types and weights. ``x`` may have one leading batch
+    dimension.
 
     Example:
         >>> conv = MRSGCNConv(8, 4, num_relations=3)
@@ -130,12 +130,12 @@ class MRSGCNConv(RelationalConv):
         edge_type: Tensor | None = None,
         edge_weight: Tensor | None = None,
     ) -> tuple[Tensor, None, Tensor | None]:
-        """What `forward` adds up: messages, nothing else, and the bias; for what adds them on the way."""
+        """The terms of `forward`, unsummed, so that callers can fuse the addition: messages, `None`, and the bias."""
         adj = self._kept or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         return self.messages(x, adj), None, self.bias
 
     def messages(self, x: Nodes, adj: Prepared, share: float = 1.0) -> Tensor:
-        """The layer without its bias, times ``share``: as it is linear, its small matrices are scaled."""
+        """The layer without its bias, times ``share``; scales the matrices, not the rows, as the layer is linear."""
         x_src, x_dst = split_nodes(x)
         adj = self._kept or self._normalized(adj, x_src.dtype)
         if self.cached:
@@ -163,7 +163,7 @@ class MRSGCNConv(RelationalConv):
         return self.normalize
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        """The coefficients :math:`c` on a graph, in float64; `graphprism.certify` takes them."""
+        """The coefficients :math:`c` on a graph, in float64, for `graphprism.certify`."""
         check_relations(adj, self.num_relations)
         norm = self.edge_norm if self._normalizes(adj) else "none"
         if self.add_self_loops:

@@ -1,4 +1,4 @@
-"""MRS-GCNE: graph convolution whose messages take edge features and pass a ReLU."""
+"""MRS-GCNE: graph convolution with edge features and a ReLU in its messages."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class MRSGCNEConv(RelationalConv):
         \max(0, \mathbf{W}_r^\top \mathbf{x}_j + \mathbf{a}_e)
 
     where :math:`\mathbf{a}_e` are the features of the edge and :math:`w_e` is ``edge_weight``, else one. One relation
-    is the convolution of GCN+ (Luo et al., 2025), which neither normalises by degrees nor reads the node itself.
+    is the convolution of GCN+ (Luo et al., 2025), without degree normalisation and without self-loops.
 
     Args:
         in_channels: size of an input row, or ``-1`` to take it from the first input.
         out_channels: size of an output row.
         num_relations: number of relations R.
-        edge_dim: size of an edge feature, which is added as it is where it is ``out_channels``, else after a linear
-            map; `None` for no edge features.
+        edge_dim: size of an edge feature; other sizes than ``out_channels`` go through a linear map first. `None` for
+            no edge features.
         bias: whether to learn :math:`\mathbf{b}`.
-        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` with
-            relations apart. See `RelationalParameter`.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
-        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
-            output channel, which costs hardly any parameters. See `RelationalParameter`.
+        start: ``"shared"`` starts as the plain layer, all relations with equal weights; ``"independent"`` draws the
+            weights of each relation. See `RelationalParameter`.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: difference of a relation from the common weights: ``"full"`` is a matrix, ``"diagonal"`` one factor
+            per output channel, with few parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
     ``edge_weight`` (E,), ``edge_attr`` (E, D) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`.
@@ -118,7 +118,7 @@ class MRSGCNEConv(RelationalConv):
     def _sum(x: Tensor, adj: Prepared, weight: Tensor, edges: Tensor | None) -> Tensor:
         h, graph = sender_rows(x, adj, weight)
         if graph is not adj and isinstance(graph, RelationalAdj) and isinstance(adj, RelationalAdj):
-            # rows of active pairs alone: the entries of `adj` are the edges of this graph
+            # rows of active pairs only: entry k of `adj` is edge k of this graph
             graph = graph.with_weight(adj.weight)
             edges = edges if edges is None or adj.entry_edge is None else edges.index_select(0, adj.entry_edge)
         return relu_sum(h, graph, edges)
@@ -149,7 +149,7 @@ UNPROVEN = "its messages pass a ReLU before they are summed"
 def edge_rows(
     edge_attr: Tensor | None, edge_dim: int | None, lin_edge: torch.nn.Module | None, adj: Prepared
 ) -> Tensor | None:
-    """What messages add of the features of edges, checked to come exactly where the layer takes them."""
+    """The edge features added to messages, through ``lin`` if any; raises if missing or unexpected."""
     if edge_attr is None or edge_dim is None:
         if edge_attr is not None or edge_dim is not None:
             must, came = ("given when `edge_dim` is set", "None") if edge_dim is not None else ("None", "a tensor")

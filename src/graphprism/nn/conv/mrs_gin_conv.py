@@ -18,8 +18,8 @@ from graphprism.nn.conv.operands import (
     Prepared,
     check_features,
     check_relations,
+    has_hooks,
     input_map,
-    is_watched,
     made_by,
     map_rows,
     network_rows,
@@ -38,7 +38,7 @@ from graphprism.ops.batched.vmap import only_vmap
 
 
 class MRSGINConv(RelationalConv):
-    r"""Graph isomorphism layer whose network reads every relation with a matrix of its own (MRS-GIN).
+    r"""Graph isomorphism layer whose network has one first matrix per relation (MRS-GIN).
 
     .. math:: \mathbf{x}'_i = h \Big( (1 + \epsilon) \, \mathbf{W}^\top \mathbf{x}_i
         + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} w_{ji} \, \mathbf{W}_r^\top \mathbf{x}_j \Big)
@@ -51,25 +51,25 @@ class MRSGINConv(RelationalConv):
     .. math:: \mathbf{x}'_i = \sum_{r} h_r \Big( (1 + \epsilon_r) \, \mathbf{x}_i
         + \sum_{j \in \mathcal{N}_r(i)} w_{ji} \, \mathbf{x}_j \Big)
 
-    Equal networks are the plain layer there only if they are linear: the sum over relations stands outside of
-    :math:`h`. Every network sees every node, so that time and memory grow with N R, where those of the other layers
-    grow with the edges.
+    With equal networks this is the plain layer only if they are linear, as the sum over relations is outside of
+    :math:`h`. Every network runs on every node, so that time and memory grow with N * R, not with the number of edges
+    as in the other layers.
 
     Args:
         nn: the network, or a function that makes one, ``lambda: MLP([64, 64, 64])`` for instance. A shared start needs
-            one whose first step is a linear map; an independent one calls the function once for every relation.
-        eps: the first value of every :math:`\epsilon`.
+            one that begins with a linear map; an independent one calls the function once for every relation.
+        eps: initial value of every :math:`\epsilon`.
         train_eps: whether to learn it.
         num_relations: number of relations R.
         start: ``"shared"`` or ``"independent"``.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common; see
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all; see
             `RelationalParameter`.
-        deviation: what sets a relation apart: ``"full"`` is a first map of its own, ``"diagonal"`` one factor for each
-            output channel of it.
+        deviation: difference of a relation from the common weights: ``"full"`` is a first matrix, ``"diagonal"`` one
+            factor per output channel of it.
 
     Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
-    ``edge_weight`` (E,) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried
-    along.
+    ``edge_weight`` (E,) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. ``x`` may have one leading batch
+    dimension.
     """
 
     edge_norm = "none"
@@ -114,7 +114,7 @@ class MRSGINConv(RelationalConv):
             self.register_buffer("eps", eps_of_all)
 
     def reset_parameters(self) -> None:
-        """Draws new weights in every module that knows how."""
+        """Draws new weights in every module that has ``reset_parameters``."""
         if self.nns is not None:
             self.nns.reset_parameters()
         else:
@@ -151,7 +151,7 @@ class MRSGINConv(RelationalConv):
 
         `None` as well where someone watches the layer or a part of it.
         """
-        if self.num_relations > 1 or "eps" in self._parameters or self.is_by_edge or is_watched(self):
+        if self.num_relations > 1 or "eps" in self._parameters or self.is_by_edge or has_hooks(self):
             return None
         if self.nns is None:
             return relu_maps(self.nn, self._add_messages)  # type: ignore[arg-type]
@@ -162,21 +162,21 @@ class MRSGINConv(RelationalConv):
         if not self.is_by_edge:
             return relational_aggregate(x_src, adj)
         adj = graph_by_edge(x_src, adj)
-        # a matrix for each relation that writes into channels of its own
+        # block matrices: relation r writes into its own channels
         places = torch.eye(self.num_relations * x_src.size(1), dtype=x_src.dtype, device=x_src.device)
         rows = sender_rows_by_edge(x_src, adj, places.view(self.num_relations, x_src.size(1), -1))
         out = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
         return out.view(-1, self.num_relations, x_src.size(1))
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        r"""The weights :math:`w` and :math:`1 + \epsilon_r` on a graph; `graphprism.certify` takes them.
+        r"""The weights :math:`w` and :math:`1 + \epsilon_r` on a graph, for `graphprism.certify`.
 
-        With a shared start the node itself is read by the mean of all relations' matrices.
+        With a shared start the matrix of the node itself is the mean over all relations.
         """
         check_relations(adj, self.num_relations)
         note = (
-            "It is proven where every network of the layer is linear, or has biases and smooth activations such as "
-            "tanh or GELU; ReLU can make their output zero."
+            "It is proven if every network of the layer is linear, or has biases and smooth activations such as "
+            "tanh or GELU; with ReLU its output can be zero."
         )
         own = 1 + self.eps.detach().to(adj.device, torch.float64)
         if self.nns is None:
@@ -211,7 +211,7 @@ class MRSGINConv(RelationalConv):
         return out
 
     def _rename(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
-        """Version 0.1 had a list of networks, one for each relation; one relation is the network of today."""
+        """Loads states of 0.1, which had a list of networks, one per relation; that of one relation becomes ``nn``."""
         if self.deviation is not None:
             self.together.adopt(state, f"{prefix}together.", [f"{prefix}deviation"])
         old = [key for key in state if key.startswith(f"{prefix}nns.")]
@@ -223,7 +223,7 @@ class MRSGINConv(RelationalConv):
                 state[f"{prefix}nn.{key.removeprefix(f'{prefix}nns.').partition('.')[2]}"] = value
 
     def _add_messages(self, module: torch.nn.Module, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
-        """Called where the first map of the network returns: it has read the node itself."""
+        """Forward hook of the first map, which was applied to the node itself: adds the messages to its output."""
         if self._messages is None or inputs[0] is not self._messages[0]:
             return out
         messages, self._messages = self._messages[1], None
@@ -235,7 +235,7 @@ class MRSGINConv(RelationalConv):
 
 
 def _first_map(network: torch.nn.Module) -> tuple[str, torch.nn.Module]:
-    """The linear map that a network begins with, as far as its list of modules tells, and its name there."""
+    """The first linear map among the modules of a network, and its name."""
     for name, module in network.named_modules():
         if isinstance(module, torch.nn.Linear | Linear) and not is_lazy(module.weight):
             return name, module

@@ -24,7 +24,7 @@ from graphprism.ops.relu_sum import relu_sum
 
 
 class MRSGINEConv(RelationalConv):
-    r"""Graph isomorphism layer with edge features that reads every relation with a matrix of its own (MRS-GINE).
+    r"""Graph isomorphism layer with edge features and one first matrix per relation (MRS-GINE).
 
     .. math:: \mathbf{x}'_i = \mathbf{U}^\top \max \Big( 0, \, \mathbf{b} + (1 + \epsilon) \, \bar{\mathbf{W}}^\top
         \mathbf{x}_i + \sum_{r} \mathbf{W}_r^\top \sum_{e = (j, i),\, r(e) = r} w_e \max(0, \mathbf{x}_j + \mathbf{a}_e)
@@ -37,15 +37,15 @@ class MRSGINEConv(RelationalConv):
         in_channels: size of an input row.
         out_channels: size of an output row, and of the hidden one.
         num_relations: number of relations R.
-        edge_dim: size of an edge feature, which is added as it is where it is ``in_channels``, else after a linear map;
-            `None` for no edge features.
-        eps: the first value of :math:`\epsilon`.
+        edge_dim: size of an edge feature; other sizes than ``in_channels`` go through a linear map first. `None` for no
+            edge features.
+        eps: initial value of :math:`\epsilon`.
         train_eps: whether to learn it.
-        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` with
-            relations apart. See `RelationalParameter`.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
-        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
-            output channel, which costs hardly any parameters. See `RelationalParameter`.
+        start: ``"shared"`` starts as the plain layer, all relations with equal weights; ``"independent"`` draws the
+            weights of each relation. See `RelationalParameter`.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: difference of a relation from the common weights: ``"full"`` is a matrix, ``"diagonal"`` one factor
+            per output channel, with few parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair (senders, receivers), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R),
     ``edge_weight`` (E,), ``edge_attr`` (E, D) -> (N, F_out); ``edge_index`` may be a `RelationalAdj`.
@@ -110,7 +110,7 @@ class MRSGINEConv(RelationalConv):
         received = self._by_edge(x_src, x_dst, adj, edges) if self.is_by_edge else None
         if received is None:
             received = relu_sum(x_src, adj, edges, by_relation=True)  # (N, R, F_in)
-        # the mean of all matrices times the node is each of them times its part of it
+        # mean(W_r) x = sum_r W_r (x / R): the node itself as one more term of every relation
         received = received + (((1 + self.eps) / self.num_relations).to(x_dst.dtype) * x_dst)[:, None]
         hidden = (received.flatten(1) @ self.lin().flatten(0, 1) + self.bias).relu()
         return linear(self.lin_out, hidden)

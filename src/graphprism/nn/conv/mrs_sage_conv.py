@@ -32,29 +32,29 @@ class MRSSAGEConv(RelationalConv):
     .. math:: \mathbf{x}'_i = \mathbf{b} + \mathbf{W}^\top \mathbf{x}_i
         + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
 
-    where :math:`c_{ji}` is ``edge_weight`` where it is given, else :math:`1 / d_i` with the in-degree of the whole
-    graph, for ``aggr="sum"`` one. One relation is PyG's ``SAGEConv``.
+    where :math:`c_{ji}` is ``edge_weight`` if given, else :math:`1 / d_i` with the in-degree of the whole graph, or 1
+    for ``aggr="sum"``. One relation is PyG's ``SAGEConv``.
 
     Args:
         in_channels: size of an input row, a pair (senders, receivers) for a bipartite graph, ``-1`` to take a size from
             the first input.
         out_channels: size of an output row.
         aggr: ``"mean"`` over all neighbours, whatever their relation, or ``"sum"``.
-        normalize: whether to scale every output row to length one.
+        normalize: whether to L2-normalise every output row.
         root_weight: whether to add :math:`\mathbf{W}^\top \mathbf{x}_i`.
         project: whether to pass the senders through a linear map and ReLU first.
         bias: whether to learn :math:`\mathbf{b}`.
-        init: how matrices start: ``"kaiming_uniform"`` as those of PyG's layer, or ``"glorot"``, as in the network of
-            the paper's authors; the bias starts as that of PyG's layer.
+        init: initialisation of matrices: ``"kaiming_uniform"`` as in PyG's layer, or ``"glorot"`` as in the code of the
+            paper's authors; the bias is initialised as in PyG's layer.
         num_relations: number of relations R.
-        start: ``"shared"`` starts as the plain layer, with all relations held together; ``"independent"`` is the
-            paper's, relations that start apart. See `RelationalParameter`.
-        decay: how much stronger a shared start holds what sets a relation apart than what all have in common.
-        deviation: what sets a relation apart: ``"full"`` is a matrix of its own, ``"diagonal"`` one factor for each
-            output channel, which costs hardly any parameters. See `RelationalParameter`.
+        start: ``"shared"`` starts as the plain layer, with equal weights in all relations; ``"independent"``, as in the
+            paper, draws the weights of each relation. See `RelationalParameter`.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: difference of a relation from the common weights: ``"full"`` is a matrix, ``"diagonal"`` one factor
+            per output channel, with few parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,)
-    -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. A leading dimension of ``x`` is carried along.
+    -> (N, F_out); ``edge_index`` may be a `RelationalAdj`. ``x`` may have one leading batch dimension.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class MRSSAGEConv(RelationalConv):
         message = x_src if self.project is None else self.project(x_src).relu()
         was_lazy = self.lin.is_waiting
         weight = self.lin(message)
-        if was_lazy:  # the range of the bias depends on the size that is known only now
+        if was_lazy:  # the range of the bias depends on the input size, known only now
             self._reset_bias()
         if self.is_by_edge:
             adj = graph_by_edge(x_src, adj)
@@ -143,7 +143,7 @@ class MRSSAGEConv(RelationalConv):
         return self.edge_norm if adj.edge_weight is None else "none"
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
-        """The coefficients :math:`c` on a graph, in float64; `graphprism.certify` takes them."""
+        """The coefficients :math:`c` on a graph, in float64, for `graphprism.certify`."""
         check_relations(adj, self.num_relations)
         if self.project is not None:
             return Coefficients(
@@ -160,7 +160,7 @@ class MRSSAGEConv(RelationalConv):
 
 
 class _SquareLinear(Linear):  # type: ignore[misc]
-    """PyG's linear map with as many outputs as inputs; ``-1`` takes both from the first input, as PyG cannot."""
+    """PyG's linear map with as many outputs as inputs; ``-1`` takes both from the first input, unlike PyG's."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels, channels, bias=channels > 0)

@@ -1,4 +1,4 @@
-"""Arguments of every layer: a prepared graph or tensors, one or two sets of nodes."""
+"""Checks and conversion of the arguments of layers: a prepared graph or tensors, one or two sets of nodes."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def _check_pair(x: object) -> None:
 
 
 def check_features(x: Nodes, *maps: torch.nn.Module | None, leading: bool = False, sparse: bool = False) -> None:
-    """Raises unless rows of ``x`` fit the maps that senders and, if there are two, receivers go through.
+    """Raises unless rows of ``x`` fit the linear maps of senders and, if there are two, of receivers.
 
-    Looks at sizes, types and devices alone, in about a microsecond. A map that waits for its first input, or that is
-    not known (`None`), fits everything.
+    Checks shapes, dtypes and devices only, in about a microsecond. A lazy map, or an unknown one (`None`), fits every
+    input.
 
     Args:
-        x: node features that `to_adj` has taken.
+        x: node features that passed `to_adj`.
         maps: modules with ``weight`` and ``in_channels`` (or ``in_features``).
-        leading: whether a leading dimension is carried along.
+        leading: whether a leading batch dimension is allowed.
         sparse: whether features may be a sparse CSR tensor.
     """
     tensors = split_nodes(x)
@@ -82,7 +82,7 @@ def _name(x: Nodes, end: int) -> str:
 
 
 def input_map(network: torch.nn.Module) -> torch.nn.Module | None:
-    """The linear map that the input of a network goes through, where its kind is known; else `None`."""
+    """The linear map that is applied first in a network, if the network is of a known class; else `None`."""
     if isinstance(network, MLP):
         return input_map(network.lins[0]) if len(network.lins) else None
     if isinstance(network, torch.nn.Sequential):
@@ -117,11 +117,12 @@ def to_adj(
     edge_weight: Tensor | None,
     num_relations: int,
 ) -> Prepared:
-    """The prepared graph as it is, or one made of tensors; a CUDA device is not waited for.
+    """The prepared graph unchanged, or one made of tensors, without a host-device sync.
 
-    Numbers out of range raise on the CPU and fail an assertion on a CUDA device, see `RelationalAdj.in_forward`. A
-    sparse tensor is PyG's ``adj_t``, with a row for every receiver: integers in it are relations, other values weights,
-    unless all are one. ``edge_type`` is in the order of its entries. Reading it waits for the device.
+    Indices out of range raise on the CPU and fail a device-side assertion on CUDA, see `RelationalAdj.in_forward`. A
+    sparse tensor is PyG's ``adj_t``, with a row for every receiver: integers in it are relations, other values are
+    weights (ignored if all are one). ``edge_type`` is in the order of its entries. A sparse tensor needs a host-device
+    sync.
     """
     x_src, x_dst = split_nodes(x)
     for end, tensor in enumerate((x_src,) if x_dst is x_src else (x_src, x_dst)):
@@ -176,9 +177,9 @@ def _edges_of_sparse(
 
 
 def check_is_no_count(name: str, value: object, must: str) -> None:
-    """Raises where a whole number comes in the place of ``name``, which is none: relations were meant."""
+    """Raises if an integer is passed as ``name``: likely a positional ``num_relations``."""
     if isinstance(value, int) and not isinstance(value, bool):
-        hint = f"relations have a name, `num_relations={value}`"
+        hint = f"pass the number of relations as `num_relations={value}`"
         raise TypeError(f"`{name}` must be {must}, got {value}; {hint}")
 
 
@@ -194,7 +195,7 @@ def has_negative(weight: Tensor | None) -> bool:
 
 
 def check_edge_attr(edge_attr: Tensor | None, lin: torch.nn.Module | None, adj: Prepared) -> None:
-    """Raises unless edge features come exactly where the layer has a map ``lin`` for them, one row for every edge."""
+    """Raises unless edge features are given if and only if the layer has a map ``lin`` for them, one row per edge."""
     if edge_attr is None or lin is None:
         if edge_attr is not None or lin is not None:
             must, came = ("given when `edge_dim` is set", "None") if lin is not None else ("None", "a tensor")
@@ -214,7 +215,7 @@ def check_edge_rows(edge_attr: Tensor, adj: Prepared, channels: int | str = "D")
 
 
 def pair_of_channels(in_channels: object) -> tuple[int, int]:
-    """Channels of senders and of receivers, checked: one number stands for both, ``-1`` for the first input's."""
+    """Channels of senders and of receivers, checked; one number is used for both, ``-1`` is lazy."""
     pair = in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
     if len(pair) != 2:
         raise ValueError(f"`in_channels` must be a number or a pair (senders, receivers), got {in_channels!r}")
@@ -234,7 +235,7 @@ def check_in_channels(channels: object) -> None:
 
 
 def made_by(name: str, factory: Callable[[], torch.nn.Module], must: str) -> torch.nn.Module:
-    """The module that a function makes, checked; a module is one already."""
+    """The module made by ``factory``, checked; a module is returned unchanged."""
     if isinstance(factory, torch.nn.Module):
         return factory
     check_function(name, factory, must)
@@ -245,7 +246,7 @@ def made_by(name: str, factory: Callable[[], torch.nn.Module], must: str) -> tor
 
 
 def resolved_aggregation(name: str, aggr: object) -> torch.nn.Module:
-    """The aggregation of PyG by its name, or as it is."""
+    """The aggregation of PyG with this name; a module is returned unchanged."""
     must = 'an aggregation of PyG or the name of one ("sum", "mean")'
     return resolved(name, aggr, must, lambda: aggregation_resolver(aggr), Aggregation)
 
@@ -253,7 +254,7 @@ def resolved_aggregation(name: str, aggr: object) -> torch.nn.Module:
 def resolved(
     name: str, value: object, must: str, resolve: Callable[[], Any], kind: type = torch.nn.Module
 ) -> torch.nn.Module:
-    """What a resolver of PyG gives, checked; it raises different errors for values of different types."""
+    """The result of a PyG resolver; its various exceptions become one `ValueError`."""
     try:
         found: Any = resolve()
     except (ValueError, TypeError, AttributeError):
@@ -268,14 +269,14 @@ def zeros_parameter(channels: int, wanted: bool) -> torch.nn.Parameter | None:
     return torch.nn.Parameter(torch.zeros(channels)) if wanted else None
 
 
-def is_watched(layer: torch.nn.Module, own_hook: Callable[..., Any] | None = None) -> bool:
+def has_hooks(layer: torch.nn.Module, own_hook: Callable[..., Any] | None = None) -> bool:
     """Whether someone hooked ``layer`` to see its input, output or gradients, which a part of it would not show.
 
     ``own_hook`` is a forward hook that does not count.
 
     >>> layer = torch.nn.Linear(2, 2)
     >>> handle = layer.register_forward_hook(print)
-    >>> is_watched(layer), handle.remove(), is_watched(layer)
+    >>> has_hooks(layer), handle.remove(), has_hooks(layer)
     (True, None, False)
     """
     others = (layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
@@ -283,8 +284,8 @@ def is_watched(layer: torch.nn.Module, own_hook: Callable[..., Any] | None = Non
 
 
 def linear(module: torch.nn.Module, x: Tensor) -> Tensor:
-    """``module(x)`` of a linear map of PyG; for many runs under `torch.vmap` few kernels, unless it has hooks."""
-    if isinstance(module, Linear) and x.dim() == 2 and only_vmap() and not is_watched(module):
+    """``module(x)`` of a linear map of PyG; under `torch.vmap` with fewer kernels, unless it has hooks."""
+    if isinstance(module, Linear) and x.dim() == 2 and only_vmap() and not has_hooks(module):
         return batched_linear(x, module.weight, module.bias)
     out: Tensor = module(x)
     return out
@@ -295,7 +296,7 @@ def relu_maps(network: Callable[..., Any], own_hook: Callable[..., Any] | None =
 
     ``own_hook`` is a forward hook that does not count.
     """
-    if not isinstance(network, MLP) or any(is_watched(each, own_hook) for each in network.modules()):
+    if not isinstance(network, MLP) or any(has_hooks(each, own_hook) for each in network.modules()):
         return None
     drops = network.training and any(network.dropout)
     is_usual = type(network.act) is torch.nn.ReLU and network.plain_last and not drops
@@ -322,8 +323,7 @@ def map_rows(maps: list[Linear], x: Tensor) -> Tensor:
 def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = None) -> Tensor:
     """``module(x)`` with statistics of the rows where ``counts`` is not zero; all rows are normalised.
 
-    Statistics are in float32 at least. Where no row counts, the running ones stay as they are; nothing is asked of the
-    device.
+    Statistics are in float32 at least. If no row counts, the running statistics stay unchanged; no host-device sync.
 
     Shapes: ``x`` (N, F), ``counts`` (N,) -> (N, F)
     """
@@ -343,7 +343,7 @@ def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = 
 
 
 def _measure(module: torch.nn.BatchNorm1d, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the chosen rows, of which running statistics take note."""
+    """Mean and variance of the chosen rows; updates the running statistics."""
     number = chosen.sum()
     mean = (chosen * x).sum(dim=0) / number.clamp(min=1)
     square = (chosen * (x - mean).square()).sum(dim=0)
@@ -355,7 +355,7 @@ def _update(module: torch.nn.BatchNorm1d, mean: Tensor, variance: Tensor, any_ro
     if module.running_mean is None or module.running_var is None or module.num_batches_tracked is None:
         return
     module.num_batches_tracked.add_(any_row)
-    some = any_row.to(mean.dtype)  # whose digits the share has as well
+    some = any_row.to(mean.dtype)  # so that the update stays in the precision of the mean
     share = some / module.num_batches_tracked.clamp(min=1) if module.momentum is None else some * module.momentum
     module.running_mean.mul_(1 - share).add_(share * mean)
     module.running_var.mul_(1 - share).add_(share * variance)

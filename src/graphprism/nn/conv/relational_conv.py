@@ -1,4 +1,4 @@
-"""What all layers are to PyG: message passing, edge by edge where someone looks at the messages."""
+"""Base class of the layers: PyG's message passing, with messages materialised only if something observes them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from graphprism.ops.entries import trusted_index_sum
 class RelationalConv(MessagePassing):  # type: ignore[misc]
     """Base of the layers, a ``MessagePassing`` of PyG.
 
-    Layers sum their messages without making one tensor of them. They make one, in the order of the edges of the input,
-    and call PyG's ``propagate`` where someone looks: where ``explain`` is on, a hook of ``propagate``, ``message`` or
-    ``aggregate`` is registered, or a subclass has a ``message`` of its own. Its arguments are ``rows``, what the sender
-    of every edge sends in the relation of that edge, and ``weight`` (in attention ``alpha``), by which they are
-    multiplied; ``x_i`` and ``x_j`` are the inputs of both ends, ``edge_type`` the types.
+    Layers normally sum their messages without materialising them. They materialise them, in the order of the input
+    edges, and call PyG's ``propagate`` if ``explain`` is on, if a hook of ``propagate``, ``message`` or ``aggregate``
+    is registered, or if a subclass overrides ``message``. Its arguments are ``rows``, the sender's transformed row in
+    the relation of the edge, and ``weight`` (in attention ``alpha``), which multiplies them; ``x_i`` and ``x_j`` are
+    the inputs of both ends, ``edge_type`` the types.
     """
 
     def __init__(self) -> None:
@@ -29,18 +29,18 @@ class RelationalConv(MessagePassing):  # type: ignore[misc]
 
     @classmethod
     def _own_class(cls) -> type[RelationalConv]:
-        """The class of this package that the layer is of."""
+        """The class of this package that the layer is an instance of."""
         return next(each for each in cls.__mro__ if each.__module__.startswith("graphprism."))
 
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
-        """PyG writes a Python file for every class here, for a ``propagate`` that layers hardly ever call."""
+        """No-op: PyG would write a Python file per class, for a ``propagate`` that layers rarely call."""
 
-    # PyG's shows sizes alone
+    # PyG's omits submodules
     __repr__ = torch.nn.Module.__repr__
 
     @property
     def is_by_edge(self) -> bool:
-        """Whether someone looks at the messages of edges."""
+        """Whether explainers, hooks or subclasses need the messages of single edges."""
         return bool(
             self._has_own_message
             or self._explain
@@ -53,7 +53,7 @@ class RelationalConv(MessagePassing):  # type: ignore[misc]
         )
 
     def message(self, rows: Tensor, weight: Tensor | None) -> Tensor:
-        """What every edge carries, (E, ...); ``weight`` (E,) counts with all channels."""
+        """The message of every edge, (E, ...); ``weight`` (E,) is broadcast over channels."""
         return rows if weight is None else weight.view(-1, *[1] * (rows.dim() - 1)).to(rows.dtype) * rows
 
     def aggregate(self, inputs: Tensor, index: Tensor, dim_size: int | None = None) -> Tensor:
@@ -72,20 +72,20 @@ class RelationalConv(MessagePassing):  # type: ignore[misc]
 
 
 def graph_by_edge(x: Tensor, adj: Prepared) -> RelationalAdj:
-    """``adj``, checked to have edges that can be looked at, and ``x`` to be one signal."""
+    """``adj``, checked to be a `RelationalAdj`, and ``x`` to have no leading batch dimension."""
     if not isinstance(adj, RelationalAdj):
         raise TypeError(
-            f"`edge_index` must be a tensor or a RelationalAdj to look at messages, got {type(adj).__name__}"
+            f"`edge_index` must be a tensor or a RelationalAdj to observe messages, got {type(adj).__name__}"
         )
     if x.dim() != 2:
-        raise ValueError(f"`x` must have shape [N, F] to look at messages, got {list(x.shape)}")
+        raise ValueError(f"`x` must have shape [N, F] to observe messages, got {list(x.shape)}")
     return adj
 
 
 def sender_rows_by_edge(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
-    """What the sender of every edge sends in its relation: ``x`` (N, F_in), ``weight`` (R, F_in, F_out) -> (E, F_out).
+    """The sender's row of every edge, transformed by its relation: (N, F_in), (R, F_in, F_out) -> (E, F_out).
 
-    With soft types relations are mixed by their scores.
+    With soft types relations are weighted by their scores.
     """
     source, types = adj.edge_index[0].long(), adj.edge_type
     channels = weight.size(-1)

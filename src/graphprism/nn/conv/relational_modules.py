@@ -1,4 +1,4 @@
-"""One function per relation, made of any module."""
+"""One function per relation, from any module."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from graphprism.nn.conv.relational_weight import Together, check_start, deviatio
 
 
 class RelationalModules(torch.nn.Module):
-    """R functions of one form, whose parameters are held together or free as those of `RelationalParameter`.
+    """R copies of a module with different parameters, shared or independent as in `RelationalParameter`.
 
     Args:
-        name: what the argument is called, for messages.
+        name: name of the argument, for error messages.
         factory: makes one module; called once for a shared start, else once for every relation.
         num_relations: R.
         start: ``"shared"`` or ``"independent"``.
-        decay: how much stronger a shared start holds deviations than the common parameters.
+        decay: how strongly a shared start ties the relations to the common parameters, 0 for not at all.
         deviation: ``"full"``, or ``"diagonal"`` for one factor for each row of a matrix.
 
     Attributes:
-        each: the modules, one for each relation; a single one where they are held together.
+        each: the modules, one for each relation; a single one with a shared start and decay.
         deviations: (R - 1, ...) for each parameter of the single one, (R - 1, F') for a matrix with F' factors.
     """
 
@@ -62,7 +62,7 @@ class RelationalModules(torch.nn.Module):
         self._register_load_state_dict_pre_hook(self._rename)  # type: ignore[no-untyped-call]
 
     def reset_parameters(self) -> None:
-        """Draws new weights in every module that knows how; deviations are zero again."""
+        """Draws new weights in every module that has ``reset_parameters``; deviations become zero."""
         for network in self.each:
             reset(network)
         for deviation in self.deviations:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 
 from graphprism._checks import check_choice, check_positive
-from graphprism.nn.conv.operands import check_in_channels, is_watched
+from graphprism.nn.conv.operands import check_in_channels, has_hooks
 from graphprism.ops import relational_transform
 from graphprism.ops.mixed_linear import Mixture, mix
 
@@ -299,7 +299,7 @@ class RelationalParameter(torch.nn.Module):
     def mixture(self) -> Mixture | None:
         """What the matrices are made of, where a layer may make them itself; `None` where it has to call this."""
         together = self.together
-        if together is None or self.is_waiting or self.form != "full" or is_watched(self):
+        if together is None or self.is_waiting or self.form != "full" or has_hooks(self):
             return None
         common, columns, adjoint = self.common, together.columns, together.adjoint
         if adjoint is None or common.dim() != 2 or columns.dtype != common.dtype:

@@ -1,4 +1,4 @@
-"""Self-loops that a layer adds itself, as PyG's layers do, in the last relation."""
+"""Self-loops added by a layer, as PyG's layers do, in the last relation."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ Adj = TypeVar("Adj", bound=Prepared)
 
 
 def check_takes_loops(edge_index: Tensor | Prepared, adds_loops: bool) -> None:
-    """Raises where a layer adds self-loops to a prepared graph that cannot be extended."""
+    """Raises if a layer would add self-loops to a prepared graph that cannot be extended."""
     if adds_loops and not isinstance(edge_index, Tensor | RelationalAdj):
         came = type(edge_index).__name__
         raise TypeError(
             f"`edge_index` must be a torch.Tensor or a RelationalAdj with `add_self_loops=True`, got a {came}: add the "
-            "self-loops before the split, and leave `add_self_loops` out"
+            "self-loops before the split, and omit `add_self_loops`"
         )
 
 
 def with_remaining_loops(adj: Adj, fill_value: float) -> Adj:
-    """A self-loop at every node, as PyG's GCN adds them: those that are there keep their weight."""
+    """A self-loop at every node, as PyG's GCN adds them: existing ones keep their weight."""
     assert isinstance(adj, RelationalAdj)
     edges, weight = add_remaining_self_loops(adj.edge_index, adj.edge_weight, fill_value, _number_of_nodes(adj))
     return _rebuilt(adj, edges, weight)
 
 
 def with_weighted_loops(adj: Adj, fill_value: float, dtype: torch.dtype) -> Adj:
-    """`with_remaining_loops` for a sum: self-loops that are there stay, with weight 0, and others take their weight.
+    """`with_remaining_loops` for sums: existing self-loops get weight 0, and the added ones take their weight.
 
-    The number of edges does not depend on values: no host-device sync, and compiled code has one shape. A prepared
-    graph keeps the result.
+    The number of edges does not depend on values: no host-device sync, and static shapes in compiled code. A prepared
+    graph caches the result.
     """
     assert isinstance(adj, RelationalAdj)
     key = ("weighted loops", fill_value, dtype)
@@ -46,9 +46,9 @@ def _weighted_loops(adj: RelationalAdj, fill_value: float, dtype: torch.dtype) -
     edges, number = adj.edge_index, _number_of_nodes(adj)
     is_loop = edges[0] == edges[1]
     weight = adj.edge_weight
-    if weight is None:  # PyG's fill value is for weights
+    if weight is None:  # PyG uses its fill value only with weights
         weight, fill_value = torch.ones(adj.num_edges, dtype=dtype, device=adj.device), 1.0
-    # weights of loops at their node, all others at a row that is cut off
+    # weights of loops go to their node, all others to an extra row that is discarded
     at_nodes = weight.new_full((number + 1,), fill_value)
     at_nodes = at_nodes.index_put((torch.where(is_loop, edges[0], number),), weight)[:number]
     weight = torch.cat([torch.where(is_loop, 0, weight), at_nodes])
@@ -58,7 +58,7 @@ def _weighted_loops(adj: RelationalAdj, fill_value: float, dtype: torch.dtype) -
 
 
 def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tensor | str) -> tuple[Adj, Tensor | None]:
-    """A self-loop at every node, as PyG's GAT adds them: those that were there go, with their weights and features.
+    """A self-loop at every node, as PyG's GAT adds them: replaces existing ones, with their weights and features.
 
     Shapes: ``edge_attr`` (E, D) -> (E', D)
     """
@@ -85,7 +85,7 @@ def _number_of_nodes(adj: RelationalAdj) -> int:
 
 
 def _rebuilt(adj: Adj, edges: Tensor, weight: Tensor | None, keeps_loops: bool = False) -> Adj:
-    """The graph of ``edges``: those of ``adj``, or those that are no self-loops, in their order, then self-loops."""
+    """The graph of ``edges``: the edges of ``adj`` in their order (without or with self-loops), then new self-loops."""
     assert isinstance(adj, RelationalAdj)
     types = adj.edge_type
     if types is not None:

@@ -7,7 +7,7 @@ from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.nn.models.gnn import GNN
 from graphprism.nn.models.remedies import REMEDIES, RemedyGNN
 
-# All that a run can train, by name.
+# All trainable models, by name.
 MODELS: Mapping[str, Convolution | Baseline] = {**CONVOLUTIONS, **BASELINES}
 
 __all__ = ["BASELINES", "CONVOLUTIONS", "GNN", "MODELS", "REMEDIES", "Baseline", "Convolution", "RemedyGNN"]

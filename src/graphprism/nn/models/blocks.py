@@ -1,4 +1,4 @@
-"""Blocks of a `GNN` beside its convolutions: feed-forward, head of several maps, encoder of random walks."""
+"""Blocks of a `GNN` besides its convolutions: feed-forward, head of several maps, encoder of random walks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from graphprism.nn.conv.operands import batch_norm
 from graphprism.ops.dropout import dropout as seeded_dropout
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType({"relu": torch.relu, "gelu": functional.gelu})
-# How wide the hidden rows of a head are, by the number of maps before them.
+# Hidden width of a head, as a function of its input width and the number of preceding maps.
 HEADS: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
     {"halving": lambda width, number: width // 2**number, "constant": lambda width, number: width}
 )
 
 
 def drop(h: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    """Dropout in training; a generator, where it is given, decides what is dropped."""
+    """Dropout in training, from an explicit generator if given."""
     return functional.dropout(h, share) if generator is None else seeded_dropout(h, share, generator)
 
 
@@ -115,7 +115,7 @@ class Head(torch.nn.Module):
 
 
 class WalkEncoder(torch.nn.Module):
-    """Encodes what `graphprism.transforms.RandomWalkPE` wrote: batch normalisation, then a linear map.
+    """Encodes the output of `graphprism.transforms.RandomWalkPE`: batch normalisation, then a linear map.
 
     Args:
         num_steps: longest walk.

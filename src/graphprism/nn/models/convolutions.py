@@ -1,4 +1,4 @@
-"""The convolutions that a `GNN` knows by name, as one table of objects with properties."""
+"""The convolutions of `GNN` by name, with their properties."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from graphprism.nn.conv.relational_weight import DECAY
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """What a factory may use beside the two widths; a layer without use for an option ignores it.
+    """Options of a layer factory besides the two widths; a layer may ignore them.
 
     Attributes:
         num_relations: number of relations R of the graph that the layer takes; 1 unless the convolution is relational.
-        edge_dim: size of an edge feature; `None` for none, and where the convolution takes none.
-        alpha: share of the nodes that a node points to, for directed convolutions.
-        start: how relations begin, ``"shared"`` or ``"independent"``.
-        decay: how much stronger a shared start holds what sets relations apart.
-        deviation: what sets relations apart, ``"full"`` or ``"diagonal"``.
-        weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution; SAGE only.
+        edge_dim: size of an edge feature; `None` for none, or if the convolution has no edge features.
+        alpha: weight of the messages from nodes that a node points to, for directed convolutions.
+        start: initialisation of relations, ``"shared"`` or ``"independent"``.
+        decay: see `RelationalParameter`.
+        deviation: parameters per relation with a shared start, ``"full"`` or ``"diagonal"``.
+        weight_init: `None` for the initialisation of PyG's layer, ``"glorot"`` for Glorot's; SAGE only.
     """
 
     num_relations: int
@@ -48,7 +48,7 @@ class LayerOptions:
     weight_init: str | None = None
 
     def relational(self) -> dict[str, Any]:
-        """Arguments that all relational layers take."""
+        """Arguments common to all relational layers."""
         names = ("num_relations", "start", "decay", "deviation")
         return {name: getattr(self, name) for name in names}
 
@@ -58,19 +58,19 @@ Factory = Callable[[int, int, LayerOptions], torch.nn.Module]
 
 @dataclass(frozen=True)
 class Convolution:
-    """A kind of convolution: how to make one, and what a network has to know about it.
+    """A kind of convolution: its factory and the properties that a network depends on.
 
     Attributes:
         name: the name in `CONVOLUTIONS`.
         factory: makes a layer from input width, output width and `LayerOptions`; users call `make`.
         relational: has one weight per relation, so it takes a graph that was split.
         directed: passes messages along and against every edge.
-        takes_graph: False for a network that sees single nodes.
+        takes_graph: False for a network on single nodes.
         takes_edge_attr: takes edge features ``edge_attr``; a layer with the argument ``return_edge_attr`` updates them.
         takes_sparse: takes node features in sparse CSR layout.
         edge_norm: coefficients to prepare before training, a kind of `graphprism.ops.edge_norm`; ``"none"`` for a layer
-            that takes a prepared graph without coefficients; `None` for a layer of PyG, which takes ``edge_index`` as
-            it is (a relational one also ``edge_type``).
+            that takes a prepared graph without coefficients; `None` for a layer of PyG, which takes the tensor
+            ``edge_index`` (a relational one also ``edge_type``).
         has_batch_norm: the layer contains batch normalisation.
         fusable: a weighted sum of transformed neighbours plus a bias, which `graphprism.ops` can fuse over layers.
         partner: name of the plain form of an MRS convolution, or of the MRS form of a plain one; `None` without one.
@@ -148,7 +148,7 @@ def _degree_gat(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
 
 def _gin(num_maps: int) -> Factory:
     def make(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-        # a shared start is the plain layer, with the plain layer's network
+        # with a shared start the layer starts as the plain one, so it has the plain layer's network
         widths = [i, *[o] * (3 if options.start == "shared" else num_maps)]
         return MRSGINConv(lambda: MLP(widths, norm=None), **options.relational())
 
@@ -179,7 +179,7 @@ def _both_directions(factory: Factory) -> Factory:
 
 
 def _dir_sage(i: int, o: int, options: LayerOptions) -> torch.nn.Module:
-    # the node itself has no direction: one weight for it, not one in each direction
+    # the node itself has no direction: one root weight, not one per direction
     def layer() -> torch.nn.Module:
         return MRSSAGEConv(i, o, root_weight=False, init=_sage_init(options), **options.relational())
 
@@ -197,7 +197,7 @@ def _pair(
     has_batch_norm: bool = False,
     fusable: bool = False,
 ) -> tuple[Convolution, Convolution]:
-    """A plain convolution and its MRS form; plain is the MRS layer with one relation, the function of PyG's layer."""
+    """A plain convolution and its MRS form; the plain one is the MRS layer with one relation, equal to PyG's layer."""
 
     def form(own: str, other: str, factory: Factory, is_relational: bool) -> Convolution:
         return Convolution(
@@ -239,12 +239,12 @@ _ENTRIES = (
         has_batch_norm=True,
         partner="gated-gcn",
     ),
-    # the convolutions of GCN+ and GIN+: features of edges, and messages that pass a ReLU
+    # the convolutions of GCN+ and GIN+: edge features, and a ReLU in the messages
     *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True),
     *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True),
     # a baseline of the paper's parameter table
     Convolution("gat-degree", _degree_gat, takes_sparse=True),
-    # relations that the layer finds itself
+    # learned relations
     Convolution("lmgc", lambda i, o, _: LMGCConv(i, o, heads=4)),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),
     *_pair("dir-gcn", _both_directions(_gcn), _both_directions(_gcn), edge_norm="dir", directed=True),

@@ -1,4 +1,4 @@
-"""The encoder of pairs of an eigenvector's entry and its eigenvalue."""
+"""Encoder of pairs (entry of an eigenvector, its eigenvalue)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from graphprism.ops.dropout import keep_mask
 
 
 class DeepSetPE(torch.nn.Module):
-    r"""Encodes the pairs of `graphprism.transforms.LaplacianSpectrum` as a set: their order does not count.
+    r"""Encodes the pairs of `graphprism.transforms.LaplacianSpectrum` as a set, invariant to their order.
 
     .. math:: \mathbf{p}_i = \sum_m \mathrm{ReLU}(\mathbf{W}_2 \mathrm{ReLU}(\mathbf{W}_1 (s_m v_{mi}, \lambda_m)^\top
         + \mathbf{b}_1) + \mathbf{b}_2)
 
     where :math:`v_{mi}` is the entry of node :math:`i` of eigenvector :math:`m`, :math:`\lambda_m` its eigenvalue and
-    :math:`s_m` a sign, because that of an eigenvector means nothing: in training it is drawn anew in every call, one
-    for each :math:`m` and the same for all nodes of the batch, else it is 1. Pairs with a negative eigenvalue do not
-    count.
+    :math:`s_m` a sign, because that of an eigenvector is arbitrary: in training it is drawn in every call, one for each
+    :math:`m` and the same for all nodes of the batch; in evaluation it is 1. Pairs with a negative eigenvalue are
+    padding.
 
     Args:
         channels: size of an encoded row; the inner layer has twice as many channels.
@@ -38,7 +38,7 @@ class DeepSetPE(torch.nn.Module):
         self.lin2.reset_parameters()
 
     def forward(self, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """One row for each node; a generator, where it is given, decides the signs."""
+        """One row for each node; signs are drawn from ``generator`` if given."""
         there = pairs[..., 1:] >= 0  # (N, K, 1)
         if self.training:
             plus = keep_mask(pairs.new_empty(pairs.size(1)), 0.5, generator)

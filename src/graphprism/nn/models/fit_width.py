@@ -1,4 +1,4 @@
-"""The width that fills a budget of parameters."""
+"""The largest width within a budget of parameters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> in
     """The largest width whose number of parameters, ``count(width)``, is at most ``budget``.
 
     Args:
-        budget: Parameters at most.
-        count: Grows with the width.
+        budget: Most parameters allowed.
+        count: Number of parameters for a width; must increase with it.
         smallest: The first width to try.
 
     >>> fit_width(500_000, lambda d: 8 * (d * d + d) + 32 * d + d + 1)  # GCN of eight layers on ZINC
@@ -28,7 +28,7 @@ def fit_width(budget: int, count: Callable[[int], int], smallest: int = 1) -> in
     while count(too_wide) <= budget:
         fits, too_wide = too_wide, 2 * too_wide
         if too_wide > 2 * budget:
-            raise ValueError(f"a model must have more parameters the larger its width, got {count(fits):,} at {fits:,}")
+            raise ValueError(f"`count` must increase with the width, got {count(fits):,} at {fits:,}")
     while too_wide - fits > 1:
         middle = (fits + too_wide) // 2
         if count(middle) <= budget:

@@ -34,7 +34,7 @@ from graphprism.nn.conv.operands import (
     batch_norm,
     check_features,
     check_in_channels,
-    is_watched,
+    has_hooks,
     resolved,
     resolved_aggregation,
     to_adj,
@@ -53,16 +53,16 @@ from graphprism.ops.relu_normalize import relu_normalize
 class GNN(torch.nn.Module):
     r"""A deep network for graphs or nodes, directed or not, with any convolution of `CONVOLUTIONS` or your own.
 
-    Every layer is a convolution, optionally a norm, dropout, ReLU, with ``normalize`` a division of each row by its
-    length, with ``residual`` the addition of its input, and with ``ffn`` a feed-forward block. ``jk`` joins the states
-    of all layers; the readout, if any, aggregates each graph; a head of one linear map or more gives the output.
+    Every layer is a convolution, optionally a norm, dropout, ReLU, with ``normalize`` L2 normalisation of each row,
+    with ``residual`` the addition of its input, and with ``ffn`` a feed-forward block. ``jk`` combines the states of
+    all layers; the readout, if any, aggregates each graph; a head of one or more linear maps gives the output.
 
     Convolutions ``"gcne"``, ``"gine"`` and ``"gated-gcn"`` with batch norm, ``ffn``, ``residual``, dropout and
     ``pe_encoder="walk"`` are GCN+, GIN+ and GatedGCN+ (Luo et al., 2025).
 
-    With ``encode`` an encoder first turns node types or features into rows of ``hidden_channels``, the width of all
-    layers. Without it the first convolution takes the features themselves, and without ``jk`` the last convolution
-    gives the output: no activation follows it, and there is no head.
+    With ``encode`` an encoder first maps node types or features to ``hidden_channels``, the width of all layers.
+    Without it the first convolution takes the features themselves; if also ``jk`` is `None`, the last convolution gives
+    the output, without activation and head.
 
     Args:
         conv: ``"mrs-gcn"``, ``"dir-sage"`` and so on (see `CONVOLUTIONS`), a `Convolution`, or a function of the output
@@ -71,42 +71,42 @@ class GNN(torch.nn.Module):
         out_channels: size of an output row.
         num_layers: number of convolutions.
         in_channels: size of a node feature, ``-1`` to take it from the first input; unused with ``num_node_types``.
-        num_relations: number of relations R, for relational convolutions; several numbers for layers with splits of
-            their own, over again where there are more layers.
+        num_relations: number of relations R, for relational convolutions; several numbers if layers have different
+            splits, repeated cyclically if there are more layers.
         num_node_types: nodes carry a type in [0, ``num_node_types``) instead of features; several numbers for several
             columns of types, whose embeddings are added.
         num_edge_types: edges carry a type, or several, for convolutions with edge features (GatedGCN).
-        pe_channels: number of positional features; they take the last channels of the encoding.
-        pe_encoder: `None` where ``pe`` is taken as it is, (N, K); ``"deepset"`` where it holds the pairs of
-            `graphprism.transforms.LaplacianSpectrum`, (N, M, 2) for any M, which `DeepSetPE` encodes; ``"walk"`` where
-            it holds what `graphprism.transforms.RandomWalkPE` wrote, which a batch norm and a linear map encode.
+        pe_channels: number of positional features, the last channels of the encoding.
+        pe_encoder: `None` uses ``pe`` (N, K) unchanged; ``"deepset"`` encodes the pairs of
+            `graphprism.transforms.LaplacianSpectrum`, (N, M, 2) for any M, by `DeepSetPE`; ``"walk"`` encodes the
+            output of `graphprism.transforms.RandomWalkPE` by a batch norm and a linear map.
         walk_steps: longest walk, the number of columns of ``pe``, with ``pe_encoder="walk"``.
-        edge_walks: whether features of edges add a linear map of ``edge_pe``, what the same transform wrote for edges.
-        type_start: how tables of types start: ``"normal"`` as PyTorch's embedding, ``"glorot"`` with Glorot's
-            uniform distribution, each column of types by itself.
+        edge_walks: whether to add a linear map of ``edge_pe`` (from the same transform) to the edge features.
+        type_start: initialisation of type embeddings: ``"normal"`` as in PyTorch's embedding, ``"glorot"`` with
+            Glorot's uniform distribution, separately for each column of types.
         encode: whether an encoder precedes the first convolution.
-        residual: whether to add a layer's input to its output, after ReLU, where both have the same width.
-        edge_residual: whether to do so for the states of edges alone, as the authors of the paper do in GatedGCN; with
-            ``residual`` it is done anyway.
-        edge_dropout: whether ``dropout`` also applies to the states of edges, where the convolution updates them.
+        residual: whether to add a layer's input to its output, after ReLU, if both have the same width.
+        edge_residual: whether to do so for the states of edges only, as the authors of the paper do in GatedGCN;
+            ``residual`` includes it.
+        edge_dropout: whether ``dropout`` also applies to the states of edges, if the convolution updates them.
         ffn: whether every layer ends in a feed-forward block with two batch norms, see `FeedForward`.
         activation: of every layer, after the norm: ``"relu"`` or ``"gelu"``; also in feed-forward blocks.
-        split_layers: which layers of a relational convolution split: ``"all"``; ``"early"``, the first half (of an odd
-            number the larger part); ``"late"``, the others. Layers that do not split are the plain convolution.
-        jk: `None` for the last state, ``"cat"`` or ``"max"`` to join the states of all layers, ``"lstm"`` for a mean
-            whose weights an LSTM finds for each node, as in PyG's ``JumpingKnowledge``.
+        split_layers: which layers are relational: ``"all"``; ``"early"``, the first half (rounded up); ``"late"``, the
+            others. The remaining layers are the plain convolution.
+        jk: `None` for the last state, ``"cat"`` or ``"max"`` over the states of all layers, ``"lstm"`` for a mean with
+            weights from an LSTM for each node, as in PyG's ``JumpingKnowledge``.
         norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
-        normalize: whether to scale the rows of every layer's output to length one.
+        normalize: whether to L2-normalise the rows of every layer's output.
         dropout: share of channels dropped in training.
-        alpha: share of the nodes that a node points to, for directed convolutions.
-        start: ``"shared"`` starts as the network with the plain convolution; ``"independent"`` as the paper's, with
-            relations apart.
-        decay: how much stronger a shared start holds what sets relations apart than what they have in common.
-        deviation: what sets relations apart, ``"full"`` matrices or ``"diagonal"`` ones, see `RelationalParameter`.
-        weight_init: `None` for the start of PyG's layer, ``"glorot"`` for Glorot's distribution in all matrices of
+        alpha: weight of the messages from nodes that a node points to, for directed convolutions.
+        start: ``"shared"`` starts as the network with the plain convolution; ``"independent"``, as in the paper, with
+            independently drawn weights for each relation.
+        decay: how strongly a shared start ties the relations to their common weights, 0 for not at all.
+        deviation: differences between relations, ``"full"`` or ``"diagonal"`` matrices, see `RelationalParameter`.
+        weight_init: `None` for the initialisation of PyG's layer, ``"glorot"`` for Glorot's in all matrices of
             (MRS-)SAGE, as the authors of the paper do in MRS-SAGE; other layers ignore it.
-        learned_split: whether scores of relations are trained with the network, from the split as it is given: a
-            `LearnedSplit` of what the first convolution takes, for all layers; for relational convolutions.
+        learned_split: whether relation scores are trained with the network, starting from the given split: one
+            `LearnedSplit` of the first convolution's input, for all layers; for relational convolutions.
         readout: `None` for one output row per node; else a PyG aggregation over each graph (``"sum"``, ``"mean"``,
             ...).
         head_layers: number of linear maps of the head.
@@ -115,9 +115,9 @@ class GNN(torch.nn.Module):
 
     Shapes: ``x`` (N, F) or types (N,) or (N, C), ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight``
     (E,), ``edge_attr`` (E,) or (E, D) types, ``batch`` (N,), ``pe`` (N, K) or (N, M, 2), ``edge_pe`` (E, K) ->
-    (G, F_out), or (N, F_out) without readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. Where layers
-    have splits of their own, ``edge_type`` is a list of as many, or ``edge_index`` a list of `RelationalAdj`. A
-    ``generator``, where it is given, decides what dropout drops, and the signs of eigenvectors.
+    (G, F_out), or (N, F_out) without readout; ``edge_index`` may be a `RelationalAdj` or a `PaddedAdj`. If layers have
+    different splits, ``edge_type`` is a list of as many, or ``edge_index`` a list of `RelationalAdj`. Dropout and the
+    signs of eigenvectors are drawn from ``generator`` if given.
 
     Example:
         >>> model = GNN("mrs-gcn", 16, 1, num_layers=4, num_node_types=28, readout="sum")
@@ -224,7 +224,7 @@ class GNN(torch.nn.Module):
         }
         relations = [num_relations] if isinstance(num_relations, int) else list(num_relations)
         if split_layers != "all" and not (isinstance(num_relations, int) and isinstance(known, Convolution)):
-            raise ValueError('`split_layers` must be "all" for layers of your own or with splits of their own')
+            raise ValueError('`split_layers` must be "all" for custom layers or several splits')
         splits = splits_of(split_layers, num_layers)
         layers = [
             known.make(i, o, num_relations=count if splits_here else 1, **options)
@@ -237,7 +237,7 @@ class GNN(torch.nn.Module):
         self._describe(known, relations)
         self._has_splits = self.relational and not isinstance(num_relations, int)
         if learned_split and (not self.relational or not self.takes_prepared or self._has_splits):
-            raise ValueError("`learned_split` must be False unless all layers take one split of ours, got True")
+            raise ValueError("`learned_split` must be False unless all layers are ours and take one split, got True")
         self.learned_split = LearnedSplit(widths[0], self.num_relations) if learned_split else None
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
         self.edge_encoder: torch.nn.Module | None = None
@@ -271,7 +271,7 @@ class GNN(torch.nn.Module):
             self.takes_prepared, self.relational = known.edge_norm is not None, known.relational
             self.num_relations = known.relations(relations[0])
             self._relations = [known.relations(count) for count in relations]
-        else:  # as our layers, one with relations takes a prepared graph
+        else:  # like our layers, a custom layer with relations takes a prepared graph
             own: Any = getattr(first, "num_relations", None)
             self.conv, self.takes_graph = type(first).__name__, True
             self.takes_prepared, self.relational = own is not None, own is not None
@@ -280,7 +280,7 @@ class GNN(torch.nn.Module):
         self.updates_edges = "return_edge_attr" in inspect.signature(first.forward).parameters
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
-        """A linear map of the head or of a feed-forward block; subclasses may give another with the same parameters."""
+        """A linear map of the head or of a feed-forward block; subclasses may override it, with the same parameters."""
         head: torch.nn.Module = Linear(in_channels, out_channels)
         return head
 
@@ -309,9 +309,9 @@ class GNN(torch.nn.Module):
     ) -> Tensor:
         """Runs the whole network; see the class for shapes.
 
-        With the numbers that a loader of sampled neighbours gives, each layer computes only what seed nodes need of it,
-        and there is an output row for every seed node. ``batch_size`` is the number of graphs; without it a readout
-        takes it from the largest entry of ``batch``, which is a host-device sync.
+        With the numbers of nodes and edges per hop of a neighbour sampler, each layer computes only the rows that seed
+        nodes depend on, and there is an output row for every seed node. ``batch_size`` is the number of graphs; without
+        it a readout takes it from the largest entry of ``batch``, which is a host-device sync.
         """
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
@@ -345,10 +345,10 @@ class GNN(torch.nn.Module):
     def run_layers(
         self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
     ) -> list[Tensor]:
-        """The states that jumping knowledge joins; subclasses may compute them in another way.
+        """The states that jumping knowledge combines; subclasses may override how they are computed.
 
         With ``jk="cat"`` or ``"lstm"`` these are the states after every layer. Otherwise the last state, or the maximum
-        of all, is enough: earlier states are then not kept alive.
+        of all, is enough: earlier states are then not kept in memory.
         """
         states: list[Tensor] = []
         largest: Tensor | None = None
@@ -364,7 +364,7 @@ class GNN(torch.nn.Module):
         return states
 
     def _hops(self, num_nodes: Sequence[int] | None, num_edges: Sequence[int] | None) -> tuple[list[int], list[int]]:
-        """Numbers of nodes and edges that lie within so many hops of the seeds: of 0, 1, ... hops, and of 1, 2, ..."""
+        """Cumulative numbers: of nodes within 0, 1, ... hops of the seeds, and of edges within 1, 2, ... hops."""
         if self.readout is not None or not self.takes_graph:
             raise ValueError("`num_sampled_nodes_per_hop` must be None in a network with a readout or without a graph")
         if num_nodes is None or num_edges is None or not len(self.convs) < len(num_nodes) == len(num_edges) + 1:
@@ -382,7 +382,7 @@ class GNN(torch.nn.Module):
         nodes: list[int],
         edges: list[int],
     ) -> list[Tensor]:
-        """`run_layers` where states of nodes and edges that no seed needs are left out, layer by layer."""
+        """`run_layers` that drops, layer by layer, states of nodes and edges that no seed depends on."""
         states: list[Tensor] = []
         largest: Tensor | None = None
         graphs = graph if isinstance(graph, list) else [graph]
@@ -413,7 +413,7 @@ class GNN(torch.nn.Module):
         """The state after a layer, its edge features, and the maximum of the state and ``largest``, if that is used."""
         second = bias = None
         is_linear = self.normalize and isinstance(norm, torch.nn.Identity) and isinstance(conv, DirConv | MRSGCNConv)
-        in_parts = is_linear and not is_watched(conv)
+        in_parts = is_linear and not has_hooks(conv)
         if in_parts:
             new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
         else:
@@ -421,14 +421,14 @@ class GNN(torch.nn.Module):
             new = _normalise(norm, new, getattr(graph, "node_mask", None))
         drops = self.training and self.dropout > 0
         if self.normalize:
-            # the addition, dropout, ReLU, the division and the maximum are one kernel
+            # addition, dropout, ReLU, normalisation and maximum are one kernel
             before = largest if self.jk == "max" and not self.residual else None
             kept = keep_mask(new, self.dropout, generator) if drops else None
             new, found = relu_normalize(new, second, bias, kept=kept, largest=before, overwrite=in_parts)
             if before is not None:
                 return new, e, found
         elif self.activation == "relu":
-            # before ReLU dropout gives the same as after it, and autograd keeps one tensor less
+            # dropout commutes with ReLU, and before it autograd saves one tensor less
             new = (drop(new, self.dropout, generator) if drops else new).relu()
         else:
             new = ACTIVATIONS[self.activation](new)
@@ -496,7 +496,7 @@ class GNN(torch.nn.Module):
         return h if pe is None else torch.cat([h, pe.to(h.dtype)], dim=-1)
 
     def _scored(self, h: Tensor, adj: Any) -> RelationalAdj:
-        """The same graph with the scores of the learned split; coefficients that depend on the graph alone stay."""
+        """The same graph with the scores of the learned split; coefficients of the graph stay unchanged."""
         if not isinstance(adj, RelationalAdj) or adj.is_soft or adj.edge_type is None or self.learned_split is None:
             raise TypeError("`edge_type` must be one relation per edge with a learned split, got scores or none")
         scores = self.learned_split(h, adj.edge_index, adj.edge_type)
@@ -520,7 +520,7 @@ class GNN(torch.nn.Module):
         return e + walks
 
     def _graphs(self, h: Tensor, edge_index: Any, edge_type: Any, edge_weight: Tensor | None) -> list[Any]:
-        """`_graph` of every split, where layers have splits of their own."""
+        """`_graph` of every split, if layers have different splits."""
         splits = edge_index if isinstance(edge_index, list | tuple) else edge_type
         if not isinstance(splits, list | tuple) or len(splits) != len(self._relations):
             came = f"{len(splits)}" if isinstance(splits, list | tuple) else type(splits).__name__
@@ -537,7 +537,7 @@ class GNN(torch.nn.Module):
     def _graph(
         self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None, num_relations: int
     ) -> Any:
-        """What the convolutions take beside their input: one `RelationalAdj` for all of them, or a tuple of tensors."""
+        """The graph argument of the convolutions: one `RelationalAdj` for all of them, or a tuple of tensors."""
         if not self.takes_graph:
             return ()
         if edge_index is None:
@@ -580,7 +580,7 @@ class GNN(torch.nn.Module):
 def _within(
     h: Tensor, e: Tensor | None, graph: Any, num_nodes: int, num_edges: int
 ) -> tuple[Tensor, Tensor | None, Any]:
-    """The first nodes and edges of states and graph; a sampled batch has them in the order of hops."""
+    """The first nodes and edges of states and graph; a sampled batch is sorted by hop."""
     if isinstance(graph, RelationalAdj) and graph.size[0] > num_nodes:
         types, weight = (None if each is None else each[:num_edges] for each in (graph.edge_type, graph.edge_weight))
         size = (num_nodes, num_nodes)
@@ -595,7 +595,7 @@ SPLIT_LAYERS = ("all", "early", "late")
 
 
 def splits_of(split_layers: str, num_layers: int) -> list[bool]:
-    """Whether each layer splits.
+    """For each layer, whether it is relational.
 
     >>> splits_of("early", 3), splits_of("late", 3)
     ([True, True, False], [False, False, True])
@@ -605,10 +605,10 @@ def splits_of(split_layers: str, num_layers: int) -> list[bool]:
 
 
 def larger(first: Tensor, second: Tensor) -> Tensor:
-    r"""Computes :math:`\max(a_{ic}, b_{ic})`; where both are equal the gradient goes to ``first``, NaN stays NaN.
+    r"""Computes :math:`\max(a_{ic}, b_{ic})`; for equal values the gradient goes to ``first``, NaN stays NaN.
 
-    The backward pass needs one byte for every number, where a stack of all states keeps each a second time. Taken layer
-    by layer, gradients of the states come one by one, too: a third of the memory of six layers.
+    It saves one byte per number for backward, where a stack would copy all states. Applied layer by layer, it also
+    yields the gradients of the states one by one: with six layers, a third of the memory.
 
     Shapes: (N, F), (N, F) -> (N, F)
 
@@ -619,7 +619,7 @@ def larger(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _find(conv: str | Convolution | Callable[[int], torch.nn.Module]) -> Convolution | Callable[[int], torch.nn.Module]:
-    """The entry of the table by its name; an entry or a function that makes layers as it is."""
+    """The entry of `CONVOLUTIONS` by name; an entry or a factory is returned unchanged."""
     if isinstance(conv, Convolution) or (callable(conv) and not isinstance(conv, str)):
         return conv
     if not isinstance(conv, str) or conv not in CONVOLUTIONS:
@@ -636,14 +636,14 @@ def _check_sizes(hidden: object, out: object, layers: object, in_channels: objec
     for count in counts:
         check_positive("num_relations", count)
     if not counts:
-        raise ValueError("`num_relations` must be one number at least, got none")
+        raise ValueError("`num_relations` must be at least one number, got none")
 
 
 def _check_types(name: str, types: object) -> None:
     """Raises unless ``types`` is `None`, a number of types, or one for each column."""
     numbers = types if isinstance(types, Sequence) and not isinstance(types, str) else [types]
     if types is not None and not (numbers and all(type(each) is int and each >= 1 for each in numbers)):
-        raise ValueError(f"`{name}` must be None, a whole number of at least 1, or some of them, got {types!r}")
+        raise ValueError(f"`{name}` must be None, a whole number of at least 1, or a sequence of them, got {types!r}")
 
 
 def _check_rows(name: str, x: Tensor) -> None:
@@ -653,7 +653,7 @@ def _check_rows(name: str, x: Tensor) -> None:
 
 
 def _check_batch(batch: Tensor, h: Tensor) -> None:
-    """Raises unless ``batch`` gives every node its graph; on a GPU the aggregation itself looks at the values."""
+    """Raises unless ``batch`` has the graph of every node; on a GPU the aggregation itself checks the values."""
     check_shape("batch", batch, [h.size(-2)])
     check_integer("batch", batch)
     check_same_device("batch", batch, "x", h)
@@ -676,7 +676,7 @@ def _encoder(
 
 
 def _normalise(norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None) -> Tensor:
-    """A norm whose statistics, of batch normalisation, leave out rows of padding."""
+    """Applies a norm; the statistics of batch normalisation exclude padding rows."""
     if node_mask is not None and isinstance(norm, BatchNorm):
         return batch_norm(norm.module, x, node_mask)
     out: Tensor = norm(x)

@@ -1,4 +1,4 @@
-"""Remedies against collapse that are not a split: deep stacks of PyG's layers and of ours, to compare with."""
+"""Baselines: remedies against rank collapse other than a split, as deep stacks of PyG's layers and ours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _antisymmetric(width: int, layer: int) -> torch.nn.Module:
     return conv
 
 
-# Layer of each remedy, from the width and the number of the layer, counted from 1.
+# Layer factory of each remedy, from the width and the layer number, which starts at 1.
 REMEDIES: Mapping[str, Callable[[int, int], torch.nn.Module]] = MappingProxyType(
     {
         "gcnii": _initial_residual,
@@ -50,7 +50,7 @@ REMEDIES: Mapping[str, Callable[[int, int], torch.nn.Module]] = MappingProxyType
         "g2": _plain,
     }
 )
-# Its layers have no matrices: to fill a budget of parameters it would be thousands of channels wide.
+# Its layers have no matrices: with the parameter budget of the others it would be thousands of channels wide.
 WITHOUT_MATRICES = ("fagcn",)
 
 _DROPPED_EDGES = 0.2
@@ -67,8 +67,8 @@ class RemedyGNN(GNN):
     ``gcnii``      :math:`\operatorname{relu}\big((0.9 \hat{\mathbf{A}} \mathbf{H} + 0.1 \mathbf{H}_0)((1 - \beta_l)
                    \mathbf{I} + \beta_l \mathbf{W})\big)`, :math:`\beta_l = \log(0.5 / l + 1)`
     ``pairnorm``   :math:`\operatorname{relu}(\operatorname{PairNorm}(C(\mathbf{H})))` over the nodes of each graph
-    ``dropedge``   :math:`\operatorname{relu}(C(\mathbf{H}))` without a fifth of the edges, drawn anew in every step of
-                   training for all layers, and with the degrees of the others
+    ``dropedge``   :math:`\operatorname{relu}(C(\mathbf{H}))` without a fifth of the edges, drawn in every training step
+                   for all layers, with the degrees of the remaining graph
     ``fagcn``      :math:`0.3 \mathbf{H}_0 + (\hat{\mathbf{A}} \odot \tanh(\mathbf{H} \mathbf{a} \oplus \mathbf{H}
                    \mathbf{b})) \mathbf{H}`, without matrices
     ``a-dgn``      :math:`\mathbf{H} + 0.1 \tanh(\mathbf{H} (\mathbf{V} - \mathbf{V}^\top - 0.1 \mathbf{I})^\top +
@@ -81,7 +81,7 @@ class RemedyGNN(GNN):
         hidden_channels: width of every layer.
         out_channels: size of an output row.
         num_layers: number of layers.
-        options: as of `GNN`, for encoder, readout and ``jk``; an encoder always comes first.
+        options: as in `GNN`, for encoder, readout and ``jk``; there is always an encoder.
 
     Shapes: as `GNN`
 
@@ -102,7 +102,7 @@ class RemedyGNN(GNN):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Runs the whole network; see `GNN`."""
-        self._owner = kwargs.get("batch")  # `PairNorm` takes the nodes of each graph together
+        self._owner = kwargs.get("batch")  # `PairNorm` works per graph
         try:
             return super().forward(*args, **kwargs)
         finally:
@@ -111,7 +111,7 @@ class RemedyGNN(GNN):
     def run_layers(
         self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
     ) -> list[Tensor]:
-        """The states that jumping knowledge joins."""
+        """The states that jumping knowledge combines."""
         states: list[Tensor] = []
         first = h
         adj = self._weighted(graph, h, generator)
@@ -135,7 +135,7 @@ class RemedyGNN(GNN):
         return states
 
     def _weighted(self, graph: RelationalAdj, h: Tensor, generator: torch.Generator | None) -> RelationalAdj:
-        """The graph with its coefficients; with dropped edges those have none."""
+        """The graph with its coefficients; zero for dropped edges."""
         if self.remedy == "dropedge" and self.training:
             kept = keep_mask(h.new_empty(graph.num_edges), _DROPPED_EDGES, generator).to(h.dtype)
             return graph.with_weight(edge_norm(graph.edge_index, graph.size, "sym", kept))

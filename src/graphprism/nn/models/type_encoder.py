@@ -1,4 +1,4 @@
-"""Learned rows for types of nodes or edges."""
+"""Embedding of node or edge types in one or several columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphprism.ops.batched.type_rows import type_rows
 
 
 class TypeEncoder(torch.nn.Embedding):
-    """Adds one learned row for each column of types; one table holds the rows of all columns.
+    """Sum of one embedding per column of types; one table holds the rows of all columns.
 
     Args:
         name: name of the input in errors.
@@ -40,7 +40,7 @@ class TypeEncoder(torch.nn.Embedding):
         self.name, self.num_types = name, tuple(num_types)
         first = [0, *accumulate(num_types)][:-1]
         self.register_buffer("first", torch.tensor(first), persistent=False)
-        if start != "normal":  # which the embedding has drawn
+        if start != "normal":  # already drawn by the base class
             self.start = start
             self.reset_parameters()
 
@@ -62,7 +62,7 @@ class TypeEncoder(torch.nn.Embedding):
             came = None if types is None else f"{types.dtype} of shape {list(types.shape)}"
             count = "one integer type" if columns == 1 else f"{columns} integer types"
             raise ValueError(f"`{self.name}` must hold {count} in each row, got {came}")
-        # elsewhere the gather itself takes no row out of range
+        # on other devices the gather itself checks the range
         if types.device.type == "cpu" and not is_transformed():
             for column, number in zip(types.view(types.size(0), columns).t(), self.num_types, strict=False):
                 check_range(self.name, column, number)

@@ -1,4 +1,4 @@
-"""Everything written in Triton, one file per op; `graphprism.ops.backends` loads a file when a kernel of it is chosen.
+"""Triton kernels, one file per op; `graphprism.ops.backends` loads a file when its kernel is first chosen.
 
 No other folder imports Triton. Nothing here catches an `ImportError` of the package itself.
 """
@@ -18,7 +18,7 @@ _WITHOUT_TUPLES = frozenset({"graphprism.ops.kernels.csr_sum"})
 
 
 def missing(module: str) -> str | None:
-    """What this machine lacks to run the kernels of ``module``, in words; `None` where they can run.
+    """Why this machine cannot run the kernels of ``module``, as a message; `None` if it can.
 
     >>> missing("graphprism.ops.kernels.slot_sum") in (
     ...     None, "triton is not installed", "torch finds no CUDA device"
@@ -44,7 +44,7 @@ def _missing(needs_tuples: bool) -> str | None:
 
 
 def dot_precision(highest: str = "ieee") -> str:
-    """How ``tl.dot`` is to multiply float32: TF32 where PyTorch may use it, else ``highest``.
+    """The ``input_precision`` of ``tl.dot`` for float32: TF32 if PyTorch allows it, else ``highest``.
 
     >>> torch.get_float32_matmul_precision(), dot_precision(), dot_precision("tf32x3")
     ('highest', 'ieee', 'tf32x3')

@@ -1,4 +1,4 @@
-"""`absolute_loss` as one Triton kernel, instead of ten that take longer to start than to run."""
+"""`absolute_loss` as one Triton kernel, instead of ten whose launch takes longer than their work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _kernel(
 
 
 def absolute_loss(output: Tensor, target: Tensor, share: Tensor, losses: Tensor, turn: Tensor) -> Tensor:
-    """One program for each run."""
+    """Launches one program per run."""
     output, target, share = output.contiguous(), target.contiguous(), share.contiguous()
     num_runs, num_graphs, width = output.shape
     size, grad = num_graphs * width, torch.empty_like(output)

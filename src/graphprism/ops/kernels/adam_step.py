@@ -1,12 +1,12 @@
-"""`adam_step` as two Triton kernels: one reads the gradients for their norms, one changes everything else.
+"""`adam_step` as two Triton kernels: one computes gradient norms, the other updates everything.
 
-The pieces of the gradient stay where autograd left them: both kernels take all of their addresses and every program
-finds the one it works for. Gathered in one tensor first, 27 runs of 500k weights were read and written once more. A
-launch for each piece would be slower still: most pieces are biases.
+The gradients (pieces) stay in the tensors of autograd: both kernels get all of their addresses, and every program looks
+up its own. Concatenating them first would read and write 27 runs of 500k weights once more. A launch per piece would be
+slower still: most pieces are biases.
 
-Pieces that are coordinates have chunks of places: a program reads the gradients of all rows at a place, turns them into
-those of the coordinates, and writes what the network uses beside the new coordinates. That is one number more to write
-for each weight, and no launch more.
+Pieces that are coordinates are cut into chunks of positions: a program reads the gradients of all rows at a position,
+transforms them to gradients of the coordinates, and writes the new weights beside the new coordinates. That is one more
+number to write per weight, and no further launch.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _adam_kernel(
 
 
 class _Pieces(NamedTuple):
-    """Pieces that are taken together, where they stand in a row of weights, and their first chunks."""
+    """Pieces of one launch, their offsets in a row of weights, and their first chunks."""
 
     grads: tuple[Tensor, ...] = ()
     begins: tuple[int, ...] = ()
@@ -253,7 +253,7 @@ def adam_step(
 
 
 def _constants(weight: Tensor, plain: _Pieces, held: _Pieces) -> dict[str, Any]:
-    """What the compiler knows of the pieces of a launch."""
+    """Compile-time constants of the pieces of a launch."""
     return {
         "BEGINS": plain.begins,
         "SIZES": plain.sizes,
@@ -276,7 +276,7 @@ def _constants(weight: Tensor, plain: _Pieces, held: _Pieces) -> dict[str, Any]:
 def _launches(
     grads: Sequence[Tensor], begins: Sequence[int], coordinates: Sequence[Coordinates | None]
 ) -> Iterator[tuple[_Pieces, _Pieces]]:
-    """Pieces of weights and pieces of coordinates, of one kind and one type, for each launch."""
+    """Groups pieces into launches: weights or coordinates, of one kind and one dtype."""
     kinds: dict[Any, list[int]] = {}
     for number, (grad, each) in enumerate(zip(grads, coordinates, strict=True)):
         kinds.setdefault(None if each is None else (each, grad.dtype), []).append(number)

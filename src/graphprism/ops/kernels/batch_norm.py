@@ -233,7 +233,7 @@ def gradients(
 
 
 def _rows(table: Tensor) -> Tensor:
-    """A row for every run, with its numbers side by side; booleans as bytes, which kernels can load."""
+    """One contiguous row per run; booleans as bytes, which kernels can load."""
     table = table.view(torch.uint8) if table.dtype == torch.bool else table
     return table if table.stride(-1) == 1 else table.contiguous()
 

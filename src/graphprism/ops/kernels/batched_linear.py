@@ -1,6 +1,6 @@
-"""A linear layer of many runs as one Triton kernel each way, for shapes at which the start of a kernel is what costs.
+"""A linear layer of many runs as one Triton kernel per pass, for shapes at which launch time dominates.
 
-Sums are those of numbers, not of matrix units: these would cut float32 off.
+Products are summed without matrix units, which would round float32 to TF32.
 """
 
 from __future__ import annotations
@@ -113,19 +113,19 @@ def _gate_kernel(
 
 
 def takes(x: Tensor, weight: Tensor) -> bool:
-    """Whether the kernel takes such rows and weights on the way forward."""
+    """Whether the forward kernel supports such rows and weights."""
     fits = weight.size(1) <= _MOST_OUTPUTS and x.numel() > 0
     return x.is_cuda and fits and x.dtype in _DTYPES and weight.dtype in _DTYPES
 
 
 def takes_back(x: Tensor, weight: Tensor) -> bool:
-    """Whether the kernel takes such rows and weights on the way back."""
+    """Whether the backward kernel supports such rows and weights."""
     most = _MOST_WIDE_ROWS if torch.float64 in (x.dtype, weight.dtype) else _MOST_ROWS
     return takes(x, weight) and x.size(1) <= most
 
 
 def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """One program for a few rows and one output of one run."""
+    """Launches one program per run, output and few rows."""
     x, weight = _packed(x), _packed(weight)
     (num_runs, num_rows, channels), outputs = x.shape, weight.size(1)
     out = x.new_empty(num_runs, num_rows, outputs, dtype=torch.promote_types(x.dtype, weight.dtype))
@@ -174,7 +174,7 @@ def gate(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tenso
 
 
 def _packed(tensor: Tensor) -> Tensor:
-    """Numbers of a run side by side; runs may lie anywhere, as columns of a larger tensor do."""
+    """Each run contiguous; the stride between runs is arbitrary, as in columns of a larger tensor."""
     return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 

@@ -1,11 +1,12 @@
-"""`relational_linear` as two Triton kernels that gather, sum and multiply, without a sum in memory.
+"""`relational_linear` as two fused Triton kernels (gather, sum, multiply) that write no sums to memory.
 
-A program takes a tile of nodes. It sums the rows of their neighbours in registers, one sum a relation, and multiplies
-the sums where they are. All relations go in one loop over the entries of a node, whose relation shows in their place.
-The gradient of the weights is added up by a fixed number of programs, each over many tiles, without atomics.
+A program processes a tile of nodes. It sums the rows of their neighbours in registers, one sum per relation, and
+multiplies the sums there. One loop over the entries of a node covers all relations: the position of an entry gives its
+relation. The gradient of the weights is accumulated by a fixed number of programs, each over many tiles, without
+atomics.
 
-Nodes of few entries go through the kernels by their number of entries, so that the nodes of a tile end together. The
-sums of the few hubs are written and multiplied as the backend ``all_pairs`` does it for all nodes.
+Nodes of few entries are processed in the order of their number of entries, so that the nodes of a tile finish together.
+The sums of the few hubs are written and multiplied as the backend ``all_pairs`` does for all nodes.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def _backward_kernel(
 def sum_and_multiply(
     nodes: Tensor, csr: Csr, value: Tensor | None, dense: Tensor, weight: Tensor, turned: bool, out: Tensor
 ) -> None:
-    """Writes the rows ``nodes`` of ``out``; ``turned``: the matrices of ``weight`` are read transposed."""
+    """Writes the rows ``nodes`` of ``out``; with ``turned`` the matrices of ``weight`` are read transposed."""
     if nodes.numel() == 0:
         return
     _forward_kernel[(triton.cdiv(nodes.numel(), FORWARD.rows),)](
@@ -289,7 +290,7 @@ def _light_gradients(
 
 
 def _hub_sums(csr: Csr, adj: RelationalAdj, entry_weight: Tensor | None, dense: Tensor) -> Tensor:
-    """The sums of the hubs, relations side by side: (H, R * F)."""
+    """The sums of the hubs, concatenated over relations: (H, R * F)."""
     hubs = node_order(csr).hub_csr
     value = adj.values(hubs.order, entry_weight, dense.dtype)
     if dense.is_cuda:  # whatever their number: only this kernel cuts long rows

@@ -1,8 +1,8 @@
-"""The gradient as a Triton kernel: a program makes a whole matrix, from the tiles that are active.
+"""The weight gradient as a Triton kernel: a program computes a whole matrix, from the active tiles.
 
-Measured on an H200 in bfloat16, 144 channels, 3 relations, of whose tiles 54 % are active, eight layers of 27 runs: 57
-microseconds, where cuBLAS takes 66 for everything; and what is not active need not be written, which spares 25 more.
-Programs that make 64 or 128 rows of a matrix took 60. In float32 both factors stand the wrong way for the matrix unit.
+Measured on an H200 in bfloat16, 144 channels, 3 relations, 54 % of the tiles active, eight layers of 27 runs: 57
+microseconds, against 66 of cuBLAS on all tiles; and inactive rows need not be written, which saves 25 more. Programs
+for 64 or 128 rows of a matrix took 60. In float32 both factors have the wrong layout for the matrix unit.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _put(part, out, row, column, CHANNELS: tl.constexpr):
 
 
 def takes(x: Tensor, matrix: Tensor, active: Tensor) -> bool:
-    """Whether the kernel makes the gradient of such matrices, which `pair_products` must take as well."""
+    """Whether the kernel supports such matrices; `pair_products` must support them, too."""
     wide, rest, columns = products.blocks(matrix.size(1))
     fits = wide >= _FEWEST_ROWS and columns == 1 and wide + rest <= _MOST_CHANNELS and active.size(1) <= _MOST_TILES
     fits = fits and matrix.stride(1) == 1 and x.element_size() == 2 and active.size(0) * x.size(1) >= _MANY
@@ -86,7 +86,7 @@ def takes(x: Tensor, matrix: Tensor, active: Tensor) -> bool:
 def pair_gradient(
     x: Tensor, back: Tensor, matrix: Tensor, num_relations: int, active: Tensor, first: Tensor | None
 ) -> Tensor:
-    """One program for the matrix of one relation, layer and run."""
+    """Launches one program per relation, layer and run."""
     batch, num_rows, channels = x.shape
     out = x.new_empty(batch, num_relations, channels, channels)
     wide, rest, _ = products.blocks(channels)

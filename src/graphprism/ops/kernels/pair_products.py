@@ -1,10 +1,10 @@
-"""The products with pairs as Triton kernels: a program multiplies 64 rows, for relations that some of them send by.
+"""The products of pairs as Triton kernels: a program multiplies 64 rows, for the relations active among them.
 
-Measured on an H200, 144 channels, 3 relations, of whose tiles 54 % are active, microseconds beside cuBLAS, which
-multiplies everything. Float32 (TF32): 27 runs of 816 rows 18 and 30 forward, 24 and 31 back (gate included); 9 runs 7
-and 12, 10 and 14 to 18. A matrix unit takes the second factor of a float32 product only with the summed channels side
-by side: in the other order the product of 27 runs takes 53. Hence a copy of the matrices for the way back, all layers
-in one kernel (31). Sums of columns along the way back took 8 of 32, where a kernel of their own takes 3 a layer.
+Measured on an H200, 144 channels, 3 relations, 54 % of the tiles active, microseconds of the kernel and of cuBLAS on
+all tiles. Float32 (TF32): 27 runs of 816 rows 18 and 30 forward, 24 and 31 backward (gate included); 9 runs 7 and 12
+forward, 10 and 14 to 18 backward. A matrix unit needs the summed channels of the second float32 factor contiguous: in
+the other layout the product of 27 runs takes 53. Hence the transposed copy of the matrices for backward, all layers in
+one kernel (31). Column sums inside the backward kernel took 8 of 32; a separate kernel takes 3 per layer.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _multiply(
     SUMMED: tl.constexpr, OTHER: tl.constexpr, CHANNELS: tl.constexpr,
     PRECISION: tl.constexpr, DEPTH: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    """Adds the product of a tile of rows and one matrix, whose channels are so far apart, to the totals."""
+    """Adds the product of a tile of rows and one matrix with the given strides to the totals."""
     for first in range(0, CHANNELS, DEPTH):
         a = tl.load(rows + first, mask=there, other=0.0)
         at = weights + first * SUMMED + wide[None, :] * OTHER
@@ -138,7 +138,7 @@ def _turn_kernel(matrix, out, matrix_layer, matrix_run, num_runs, CHANNELS: tl.c
 
 
 def takes(matrix: Tensor) -> bool:
-    """Whether the kernels take such matrices, (K, F, R * F)."""
+    """Whether the kernels support such matrices, (K, F, R * F)."""
     channels, both = matrix.shape[1:]
     fits = channels % _DEPTH == 0 and both % channels == 0 and 1 < both // channels <= MOST_RELATIONS
     fits = fits and matrix.stride() in ((matrix.stride(0), both, 1), (matrix.stride(0), 1, channels))
@@ -146,7 +146,7 @@ def takes(matrix: Tensor) -> bool:
 
 
 def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
-    """One program for a tile, a relation and a run; few rows go to cuBLAS, which is as fast for them."""
+    """Launches one program per tile, relation and run; few rows go to cuBLAS, which is as fast for them."""
     num_runs, num_rows, channels = x.shape
     if x.dtype == torch.float32 and (matrix.stride(1) != 1 or num_runs * num_rows < _MANY):
         return torch.bmm(x, matrix)
@@ -164,7 +164,7 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
 
 
 def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor, gate: Tensor | None, out: Tensor) -> None:
-    """One program for a tile and a run; with few rows, for a few of its channels."""
+    """Launches one program per tile and run; with few rows, also per block of channels."""
     num_runs, num_rows, channels = out.shape
     wide, rest, columns = blocks(channels)
     if num_runs * num_rows < _MANY:
@@ -180,7 +180,7 @@ def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor, gate: Tensor
 
 
 def turn_matrices(matrices: Sequence[Tensor]) -> list[Tensor]:
-    """For float32; all layers at once where they stand at even distances."""
+    """Transposed copies for float32; one launch for all layers if they are evenly spaced in memory."""
     if matrices[0].dtype != torch.float32 or matrices[0].stride(1) != 1:
         return list(matrices)
     gaps = {b.data_ptr() - a.data_ptr() for a, b in pairwise(matrices)}
@@ -190,7 +190,7 @@ def turn_matrices(matrices: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _turn(matrices: Sequence[Tensor], gap: int) -> list[Tensor]:
-    """Copies of matrices that are ``gap`` bytes apart."""
+    """Transposed copies of matrices that are ``gap`` bytes apart."""
     first, side = matrices[0], 32
     num_runs, channels, both = first.shape
     relations = both // channels
@@ -203,7 +203,7 @@ def _turn(matrices: Sequence[Tensor], gap: int) -> list[Tensor]:
 
 
 def _strides(matrix: Tensor) -> dict[str, int]:
-    """From one channel, and one relation, to the next."""
+    """Strides of channels and of relations."""
     channels = matrix.size(1)
     if matrix.stride(2) == 1:
         return {"IN": matrix.stride(1), "OUT": 1, "RELATION": channels}
@@ -211,7 +211,7 @@ def _strides(matrix: Tensor) -> dict[str, int]:
 
 
 def blocks(channels: int) -> tuple[int, int, int]:
-    """Channels of a program, as a power of two and a rest filled up to one, and programs side by side.
+    """Channels per program, as a power of two plus a remainder padded to one, and the number of programs.
 
     144 is 128 and 16, where 256 would waste half. One program holds 256 channels at most: beyond, registers spill.
     """

@@ -98,7 +98,7 @@ def forward(
     keep: bool,
     overwrite: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Rows, largest states and, for the backward pass, lengths and packed comparisons."""
+    """Rows, elementwise maxima and, for the backward pass, norms and bit-packed comparisons."""
     dtypes = [each.dtype for each in (x, second, bias) if each is not None]
     out = x if overwrite else x.new_empty(x.shape, dtype=reduce(torch.promote_types, dtypes))
     wider = None if largest is None else torch.promote_types(out.dtype, largest.dtype)
@@ -139,7 +139,7 @@ def backward(
 
 
 def _launch(kernel: triton.JITFunction, out: Tensor, *tensors: Tensor | None, **switches: bool | int) -> None:
-    """Runs a kernel on all rows of ``out``; tensors that are written are in one piece already."""
+    """Launches a kernel on all rows of ``out``; output tensors are contiguous."""
     if out.is_cuda and out.device.index != torch.cuda.current_device():  # Triton launches on the current device
         with torch.cuda.device(out.device):
             return _launch(kernel, out, *tensors, **switches)

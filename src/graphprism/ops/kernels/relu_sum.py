@@ -1,4 +1,4 @@
-"""`relu_sum` on tables as Triton kernels: a program makes a few rows of the result; nothing is added by atomics."""
+"""`relu_sum` on the padded layout as Triton kernels: a program computes a few rows of the result, without atomics."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _gradient_kernel(
 def relu_sum(
     rows: Tensor, edge_rows: Tensor | None, place: Tensor, weight: Tensor, relation: Tensor, num_sums: int
 ) -> Tensor:
-    """One program for a few nodes of one run."""
+    """Launches one program per run and few nodes."""
     out = rows.new_empty(*place.shape[:2], num_sums * rows.size(2))
     _launch(_sum_kernel, rows, edge_rows, place, weight, relation, num_sums, out)
     return out
@@ -102,7 +102,7 @@ def relu_gradient(
     num_sums: int,
     grad: Tensor,
 ) -> Tensor:
-    """One program for the slots of a few nodes of one run."""
+    """Launches one program per run and the slots of a few nodes."""
     num_runs, num_out, slots = place.shape
     out = rows.new_empty(num_runs, num_out * slots, rows.size(2))
     _launch(_gradient_kernel, rows, edge_rows, place, weight, relation, num_sums, grad, out)
@@ -133,7 +133,7 @@ def _launch(
 
 
 def _stride(table: Tensor) -> int:
-    """Numbers from one node to the next; slots stand side by side, runs one after another."""
+    """Stride between nodes; slots must be contiguous, and runs consecutive."""
     num_runs, num_rows, slots = table.shape
     if (table.stride(2) != 1 and slots > 1) or (num_runs > 1 and table.stride(0) != num_rows * table.stride(1)):
         raise ValueError(f"a table must have its slots side by side and its runs in a row, got {table.stride()}")

@@ -1,4 +1,4 @@
-"""`take_row` as one Triton kernel: rows of a few kilobytes take less time to copy than a kernel to start."""
+"""`take_row` as one Triton kernel: copying a few kilobytes takes less time than a launch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _kernel(
 
 
 def take_row(tensors: Sequence[Tensor], number: Tensor) -> list[Tensor]:
-    """One program for a thousand numbers of one tensor."""
+    """Launches one program per thousand numbers of each tensor."""
     made = [torch.empty(tensor.shape[1:], dtype=tensor.dtype, device=tensor.device) for tensor in tensors]
     lines = [_lines(tensor) for tensor in tensors]
     sizes = tuple(each.numel() for each in made)
@@ -50,7 +50,7 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def _lines(tensor: Tensor) -> tuple[int, int]:
-    """A row as lines of one distance: how many numbers stand side by side, and how far the next line is."""
+    """A row as evenly spaced contiguous lines: length of a line, and stride between lines."""
     lines = [(size, stride) for size, stride in zip(tensor.shape[1:], tensor.stride()[1:], strict=True) if size != 1]
     width = 1
     while lines and lines[-1][1] == width:

@@ -1,4 +1,4 @@
-"""Rows by type as Triton kernels; sums are products with ones and zeros, which no memory ever holds."""
+"""Embedding rows by type as Triton kernels; sums are products with one-hot matrices that exist in registers only."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def _sum_kernel(
 
 
 def takes(rows: Tensor) -> bool:
-    """Whether the kernels take such rows."""
+    """Whether the kernels support such rows."""
     return rows.is_cuda and rows.dtype in (torch.float32, torch.bfloat16, torch.float16)
 
 
 def read_rows(types: Tensor, weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """One program for a few rows of one run."""
+    """Launches one program per run and few rows."""
     weight = weight if weight[0].is_contiguous() else weight.contiguous()
     (num_runs, num_rows), channels = types.shape, weight.size(2)
     out = weight.new_empty(num_runs, num_rows, channels, dtype=dtype or weight.dtype)
@@ -76,7 +76,7 @@ def read_rows(types: Tensor, weight: Tensor, dtype: torch.dtype | None = None) -
 
 
 def sum_types(types: Tensor, rows: Tensor, num_types: int, dtype: torch.dtype | None = None) -> Tensor:
-    """One program for a few channels and types of one run."""
+    """Launches one program per run, few channels and few types."""
     num_runs, num_rows, channels = rows.shape
     out = rows.new_empty(num_runs, num_types, channels, dtype=dtype or rows.dtype)
     kinds = min(_MOST_TYPES, max(_FEWEST_TYPES, triton.next_power_of_2(num_types)))

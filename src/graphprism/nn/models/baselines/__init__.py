@@ -1,4 +1,4 @@
-"""Whole networks of other authors, for the nodes of one graph: the rows of the directed table that are not ours."""
+"""Networks of other authors for node classification: the baselines of the paper's table of directed graphs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from graphprism.nn.models.baselines.digraphs import DiGCN, FaberNet, MagNet
 from graphprism.nn.models.baselines.fixed_propagation import FSGNN, GPRGNN, H2GCN
 from graphprism.nn.models.baselines.gates import ACMGCN, GradientGating
 
-# What every network and every graph is made from; the other arguments are options of their own.
+# Arguments common to all networks and graphs; the others are options of a network.
 _SHARED = ("in_channels", "hidden_channels", "out_channels", "num_layers", "num_nodes", "dropout", "num_relations")
 _GIVEN = ("x", "edge_index", "dtype", "edge_type", "num_relations")
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A whole network of other authors: how to make it, its graph, and what training has to know about it.
+    """A network of other authors: its class, its graph, and the properties that training depends on.
 
     Attributes:
         name: the name in `BASELINES`.
@@ -41,7 +41,7 @@ class Baseline:
     relational: bool = False
     takes_sparse: bool = True
 
-    # Of a `Convolution`; these networks take a graph of their own, and no fused or padded one.
+    # Properties of a `Convolution`; these networks prepare their own graph, never a fused or padded one.
     directed: ClassVar[bool] = False
     takes_graph: ClassVar[bool] = True
     takes_edge_attr: ClassVar[bool] = False
@@ -57,7 +57,7 @@ class Baseline:
         return tuple(dict.fromkeys(known))
 
     def check(self, options: Mapping[str, Any]) -> None:
-        """Raises `ValueError` where an option is not one of this network."""
+        """Raises `ValueError` for an option that this network does not have."""
         unknown = sorted(set(options) - set(self.options))
         if unknown:
             known = ", ".join(self.options) or "none"
@@ -76,18 +76,18 @@ class Baseline:
         fields: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> torch.nn.Module:
-        """The network with its first weights.
+        """The network, initialised.
 
         Args:
             in_channels: size of a node feature.
             hidden_channels: width of the hidden layers.
             out_channels: size of an output row.
-            num_layers: number of layers; see the network for what a layer is.
-            num_nodes: number of nodes of the one graph that it is for.
+            num_layers: number of layers, as defined by the network.
+            num_nodes: number of nodes of the graph.
             dropout: share of channels dropped in training.
             num_relations: number of relations R, for relational networks.
             fields: a value for each of ``self.fields``.
-            options: options of the network; those of its graph are left out.
+            options: options of the network; those of its graph are ignored.
         """
         self.check(options)
         own = {name: options[name] for name in _names(self.network, _SHARED) if name in options}
@@ -115,7 +115,7 @@ class Baseline:
         num_relations: int = 1,
         **options: Any,
     ) -> Any:
-        """The graph that the network takes; options of the network itself are left out."""
+        """The graph that the network takes; options of the network itself are ignored."""
         self.check(options)
         own = {name: options[name] for name in _names(self.network.prepare, _GIVEN) if name in options}
         split = {"edge_type": edge_type, "num_relations": num_relations} if self.relational else {}

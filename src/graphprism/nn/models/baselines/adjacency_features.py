@@ -1,4 +1,4 @@
-"""Networks that read a row of the adjacency matrix as features of its node: LINKX and GloGNN."""
+"""Networks that use a row of the adjacency matrix as features of its node: LINKX and GloGNN."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LINKX(torch.nn.Module):
 
     @staticmethod
     def prepare(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> Tensor:
-        """The edges turned round: PyG's network reads the nodes that point to a node."""
+        """The reversed edges: PyG's network reads the nodes that point to a node."""
         return edge_index.flip(0).contiguous()
 
     def forward(self, x: Tensor, graph: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -78,7 +78,7 @@ class _DropAfter(torch.nn.Module):
 
 
 class GloGNN(torch.nn.Module):
-    r"""GloGNN (Li et al., 2022): every node hears all others by coefficients in closed form.
+    r"""GloGNN (Li et al., 2022): every node aggregates over all others, with coefficients in closed form.
 
     .. math:: \mathbf{H}_0 = \mathbf{W}_2 \operatorname{relu}(\delta \mathbf{X} \mathbf{W}_x + (1 - \delta) \mathbf{A}
         \mathbf{W}_a), \quad \mathbf{H}' = (1 - \gamma) \mathbf{Z}^* \mathbf{H} + \gamma \mathbf{H}_0
@@ -92,7 +92,7 @@ class GloGNN(torch.nn.Module):
         \beta) \mathbf{I}\big)^{-1}
 
     The inverse acts on :math:`\mathbf{H}` alone, so that by Woodbury's identity only a matrix of :math:`F_{out}` rows
-    is inverted. The update is taken ``num_layers`` times.
+    is inverted. The update is applied ``num_layers`` times.
 
     Args:
         in_channels: size of a node feature.
@@ -105,7 +105,7 @@ class GloGNN(torch.nn.Module):
         beta: :math:`\beta`.
         gamma: :math:`\gamma`.
         delta: :math:`\delta`.
-        orders: :math:`K`; the :math:`\lambda_k` are trained, and start as :math:`1 / K`.
+        orders: :math:`K`; the :math:`\lambda_k` are trained, from :math:`1 / K`.
 
     Shapes: ``x`` (N, F), ``graph`` from `prepare` -> (N, F_out)
     """
@@ -128,7 +128,7 @@ class GloGNN(torch.nn.Module):
         super().__init__()
         self.num_layers, self.dropout = num_layers, dropout
         self.alpha, self.beta, self.gamma, self.delta = alpha, beta, gamma, delta
-        # a map whose share is zero gets no gradient: it is not there
+        # omitted with weight zero: it would get no gradient
         self.features = Linear(in_channels, hidden_channels) if delta else None
         self.neighbours = Linear(num_nodes, hidden_channels) if delta < 1 else None
         self.head = Linear(hidden_channels, out_channels)
@@ -154,11 +154,11 @@ class GloGNN(torch.nn.Module):
         return h
 
     def _update(self, h: Tensor, first: Tensor, graph: Matrix) -> Tensor:
-        """One step with the best coefficients, without a matrix of all pairs of nodes."""
+        """One update with the optimal coefficients, without an (N, N) matrix."""
         share, size = 1 - self.gamma, 1 / (self.alpha + self.beta)
         gram = h.t() @ h
         eye = torch.eye(h.size(1), dtype=h.dtype, device=h.device)
-        # `inv_ex` does not wait for the device; the matrix has eigenvalues of at least one
+        # `inv_ex` avoids a host-device sync; the matrix has eigenvalues of at least one
         inverse = torch.linalg.inv_ex(eye / share**2 + size * gram)[0]
         solved = share * size * (h - size * h @ (inverse @ gram))  # the inverse times H, scaled
         inner = h.t() @ solved

@@ -16,15 +16,15 @@ from graphprism.ops.dropout import dropout
 
 
 class DiGCN(torch.nn.Module):
-    r"""DiGCN (Tong et al., 2020) without inception blocks, of layers of PyTorch Geometric Signed Directed.
+    r"""DiGCN (Tong et al., 2020) without inception blocks, with layers of PyTorch Geometric Signed Directed.
 
     .. math:: \mathbf{X}' = \hat{\mathbf{P}} \mathbf{X} \mathbf{W}, \quad \mathbf{P} = \tfrac{1}{2} \big(\Pi^{1/2}
         \tilde{\mathbf{P}} \Pi^{-1/2} + \Pi^{-1/2} \tilde{\mathbf{P}}^\top \Pi^{1/2}\big)
 
     where :math:`\tilde{\mathbf{P}}` is the transition matrix with loops, :math:`\Pi` the diagonal of its stationary
     distribution with restarts of probability :math:`\alpha`, and :math:`\hat{\mathbf{P}}` is :math:`\mathbf{P}`,
-    symmetrically normalised. The distribution comes from power iterations; the dense eigenvectors of the first code run
-    out of memory. ReLU and dropout stand between the layers.
+    symmetrically normalised. The distribution is computed by power iteration; the dense eigenvectors of the original
+    code run out of memory. ReLU and dropout are between the layers.
 
     Shapes: ``x`` (N, F), ``graph`` from `prepare` -> (N, F_out)
     """
@@ -63,7 +63,7 @@ class DiGCN(torch.nn.Module):
 
 
 class MagNet(torch.nn.Module):
-    r"""MagNet (Zhang et al., 2021), of layers of PyTorch Geometric Signed Directed.
+    r"""MagNet (Zhang et al., 2021), with layers of PyTorch Geometric Signed Directed.
 
     .. math:: \mathbf{X}' = \sum_{k=0}^{K} T_k(\tilde{\mathbf{L}}) \mathbf{X} \mathbf{W}_k, \quad
         \mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{A}_s \mathbf{D}^{-1/2} \odot
@@ -71,7 +71,7 @@ class MagNet(torch.nn.Module):
 
     with complex states :math:`\mathbf{X}`, Chebyshev polynomials :math:`T_k`, the symmetric part :math:`\mathbf{A}_s`
     of the adjacency matrix, and :math:`\tilde{\mathbf{L}} = \mathbf{L} - \mathbf{I}`. Numbers with a negative real part
-    are set to zero between layers. A linear map takes real and imaginary parts to the output.
+    are set to zero between layers. A linear map of the real and imaginary parts gives the output.
 
     Args:
         in_channels: size of a node feature.
@@ -103,13 +103,13 @@ class MagNet(torch.nn.Module):
             from torch_geometric_signed_directed.nn.directed import MagNetConv
         self.dropout = dropout
         widths = [in_channels, *[hidden_channels] * num_layers]
-        # the magnetic Laplacian depends on the graph alone: computed in the first pass, as the graph stays the same
+        # cached: the magnetic Laplacian depends on the graph only, which stays the same
         self.convs = torch.nn.ModuleList(MagNetConv(i, o, order, q, False, cached=True) for i, o in pairwise(widths))
         self.head = Linear(2 * hidden_channels, out_channels)
 
     @staticmethod
     def prepare(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> Tensor:
-        """The edges as they are."""
+        """The edges, unchanged."""
         return edge_index
 
     def forward(self, x: Tensor, graph: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -132,13 +132,14 @@ class FaberNet(torch.nn.Module):
         \mathbf{b}, \quad S_{ij} = (d^{out}_i d^{in}_j)^e
 
     where row :math:`i` of :math:`\mathbf{S}` holds the edges :math:`i \to j`, :math:`\mathbf{S}_r` those of relation
-    :math:`r` alone, and the exponent :math:`e` is ``exponent``. After every layer come the activation, dropout, with
-    ``normalize`` a division of each row by its length, then ``jk`` over all layers and a linear map. With ``complex``
-    states and weights are complex, and both parts have their own activation, length and columns for the last map. With
-    one order, ``exponent=-0.5``, ``activation="relu"`` and real weights it is Dir-GCN, or MRS-Dir-GCN with relations.
+    :math:`r` alone, and the exponent :math:`e` is ``exponent``. Every layer is followed by the activation, dropout and,
+    with ``normalize``, L2 normalisation of each row; the network ends with ``jk`` over all layers and a linear map.
+    With ``complex``, states and weights are complex, and real and imaginary part have their own activation, norm and
+    columns of the last map. With one order, ``exponent=-0.5``, ``activation="relu"`` and real weights it is Dir-GCN, or
+    MRS-Dir-GCN with relations.
 
-    The authors' code is another function for :math:`K > 1` or complex weights: the powers of a complex layer are all
-    the first, and the direction against the edges takes the weights along them. This is the formula of their paper.
+    The authors' code differs from the formula of their paper, implemented here, for :math:`K > 1` or complex weights:
+    a complex layer uses the first power only, and both directions share the weights.
 
     Args:
         in_channels: size of a node feature.
@@ -148,11 +149,11 @@ class FaberNet(torch.nn.Module):
         num_nodes: unused.
         dropout: share of channels dropped after every activation.
         num_relations: number of relations R.
-        alpha: :math:`\alpha`, the share of the nodes that a node points to.
+        alpha: :math:`\alpha`, the weight of the messages from nodes that a node points to.
         jk: ``"cat"`` or ``"max"``.
-        normalize: whether to scale rows to length one.
-        start: how relations begin, see `RelationalWeight`.
-        decay: how relations are held together, see `RelationalWeight`.
+        normalize: whether to L2-normalise rows.
+        start: initialisation of relations, see `RelationalWeight`.
+        decay: how strongly relations are tied to their common weights, see `RelationalWeight`.
         order: :math:`K`.
         activation: ``"abs"`` or ``"relu"``.
         complex: whether weights are complex.
@@ -206,7 +207,7 @@ class FaberNet(torch.nn.Module):
         return split.prepare(), whole
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Weight decay for the layers alone, as the authors have it for complex weights."""
+        """Weight decay for the layers only, as the authors do for complex weights."""
         return [
             {"params": [*self.convs.parameters()], "weight_decay": weight_decay},
             {"params": [*self.head.parameters()], "weight_decay": 0.0},
@@ -232,7 +233,7 @@ class FaberNet(torch.nn.Module):
 
 
 class _FaberLayer(torch.nn.Module):
-    """One layer; takes and gives the real part, and where weights are complex the imaginary part."""
+    """One layer; inputs and outputs are the real part and, with complex weights, the imaginary part."""
 
     def __init__(
         self,
@@ -260,7 +261,7 @@ class _FaberLayer(torch.nn.Module):
     def forward(self, parts: tuple[Tensor, ...], graph: tuple[RelationalAdj, RelationalAdj]) -> list[Tensor]:
         found: list[Tensor | None] = [None for _ in self.bias]
         for way, weights in self.ways.items():
-            # an edge i -> j is read by i along the way out
+            # direction "out": node i receives from j for every edge i -> j
             split, whole = (each.transpose() if way == "out" else each for each in graph)
             share, states = self.alpha if way == "out" else 1 - self.alpha, parts
             for k in range(self.order):
@@ -284,6 +285,6 @@ def _product(states: tuple[Tensor, ...], weights: list[Tensor], graph: Relationa
     terms = [[relational_linear(state, graph, weight) for weight in weights] for state in states]
     if len(weights) == 1:
         return [terms[0][0]]
-    if len(states) == 1:  # real features meet complex weights
+    if len(states) == 1:  # real features, complex weights
         return terms[0]
     return [terms[0][0] - terms[1][1], terms[0][1] + terms[1][0]]

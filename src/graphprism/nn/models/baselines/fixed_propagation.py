@@ -1,4 +1,4 @@
-"""Networks whose steps over edges have no weights in between: H2GCN, GPR-GNN and FSGNN."""
+"""Networks that propagate without weights between the steps: H2GCN, GPR-GNN and FSGNN."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphprism.ops.dropout import dropout
 
 
 class H2GCN(torch.nn.Module):
-    r"""H2GCN (Zhu et al., 2020): neighbours at distance one and two, kept apart, and all rounds concatenated.
+    r"""H2GCN (Zhu et al., 2020): neighbours at distance one and two, kept separate, and all rounds concatenated.
 
     .. math:: \mathbf{H}_0 = \operatorname{relu}(\mathbf{X} \mathbf{W}_e), \quad \mathbf{H}_k = [\bar{\mathbf{A}}_1
         \mathbf{H}_{k-1} \,\Vert\, \bar{\mathbf{A}}_2 \mathbf{H}_{k-1}], \quad \mathbf{Y} = [\mathbf{H}_0
@@ -130,7 +130,7 @@ class GPRGNN(torch.nn.Module):
 
 
 class FSGNN(torch.nn.Module):
-    r"""FSGNN (Maurya et al., 2022): features after every number of steps, with and without loops, weighed softly.
+    r"""FSGNN (Maurya et al., 2022): features after 0, 1, ... steps, with and without loops, with softmax weights.
 
     .. math:: \mathbf{Y} = \operatorname{relu}\Big( \big\Vert_{l} \operatorname{softmax}(\mathbf{a})_l \,
         \frac{\mathbf{X}_l \mathbf{W}_l}{\lVert \mathbf{X}_l \mathbf{W}_l \rVert_2} \Big) \mathbf{W}_c, \quad
@@ -173,7 +173,7 @@ class FSGNN(torch.nn.Module):
         count = 2 * num_layers + 1
         self.weight = torch.nn.Parameter(torch.empty(count, in_channels, hidden_channels))
         self.bias = torch.nn.Parameter(torch.empty(count, hidden_channels))
-        for parameter in (self.weight, self.bias):  # as PyTorch's linear maps start
+        for parameter in (self.weight, self.bias):  # initialised as in `torch.nn.Linear`
             torch.nn.init.uniform_(parameter, -(in_channels**-0.5), in_channels**-0.5)
         self.soft = torch.nn.Parameter(torch.ones(count))
         self.head = Linear(hidden_channels * count, out_channels)
@@ -197,14 +197,14 @@ class FSGNN(torch.nn.Module):
     def forward(self, x: Tensor, graph: tuple[Matrix, Matrix], generator: torch.Generator | None = None) -> Tensor:
         """One output row for every node.
 
-        A map comes before its steps: 64 channels travel in place of all features.
+        Maps are applied before the steps, so that 64 channels are propagated instead of all features.
         """
         first, *maps = transform(x, self.weight).unbind(1)
         parts: list[Tensor] = [first]
         for step in range(len(maps) // 2):
             pair = []
             for number, matrix in enumerate(graph):
-                # every state that has further to go goes one step, side by side
+                # all states that still have steps to go, concatenated, take one step
                 going = torch.cat(maps[2 * step + number :: 2], dim=-1)
                 moved = spread(matrix, going).split(parts[0].size(-1), dim=-1)
                 maps[2 * step + number :: 2] = moved

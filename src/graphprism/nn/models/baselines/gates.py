@@ -1,4 +1,4 @@
-"""Networks that weigh for every node what a step over edges adds: ACM-GCN and Gradient Gating."""
+"""Networks with a learned gate per node on each propagation step: ACM-GCN and Gradient Gating."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from graphprism.ops.dropout import dropout
 
 
 class ACMGraph(NamedTuple):
-    """Matrices that ACM-GCN takes.
+    """Matrices of ACM-GCN.
 
     Attributes:
         low: Random-walk normalised, with loops.
-        plain: The edges, without norm and loops.
+        plain: The adjacency matrix, without normalisation and loops.
     """
 
     low: Matrix
@@ -96,7 +96,7 @@ class _ACMLayer(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform numbers, as the authors draw them."""
+        """Uniform initialisation, as in the authors' code."""
         matrices = [self.weight] if self.structure is None else [self.weight, self.structure]
         for parameter in matrices:
             torch.nn.init.uniform_(parameter, -(parameter.size(-1) ** -0.5), parameter.size(-1) ** -0.5)
@@ -131,7 +131,7 @@ class GradientGating(torch.nn.Module):
         out_channels: size of an output row.
         num_layers: number of steps.
         num_nodes: unused.
-        dropout: of the features, which the run drops; unused here.
+        dropout: unused here; training applies it to the features.
         late_dropout: share of channels dropped before the last map.
         exponent: :math:`p`.
 
@@ -158,7 +158,7 @@ class GradientGating(torch.nn.Module):
 
     @staticmethod
     def prepare(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> RelationalAdj:
-        """The graph as it is."""
+        """The graph, unchanged."""
         return edge_matrix(edge_index, x.size(0))
 
     def forward(self, x: Tensor, graph: RelationalAdj, generator: torch.Generator | None = None) -> Tensor:
@@ -172,11 +172,11 @@ class GradientGating(torch.nn.Module):
 
 
 def gradient_gate(h: Tensor, graph: RelationalAdj, exponent: float) -> Tensor:
-    r"""The gate :math:`\tau` of `GradientGating`; zero for a node that points to none.
+    r"""The gate :math:`\tau` of `GradientGating`; zero for a node without outgoing edges.
 
     Shapes: ``h`` (N, F) -> (N, F)
     """
     back = graph.transpose().normalized("mean", h.dtype)
-    assert back.edge_weight is not None  # the norm gives every edge one
+    assert back.edge_weight is not None  # set by the norm
     apart = (back.at_senders(h) - back.at_receivers(h)).abs() ** exponent  # (E, F)
     return back.entry_sum(back.edge_weight[:, None] * apart).tanh()

@@ -14,7 +14,8 @@ from graphprism.ops.sparse_features import sparse_transform
 # (N, N): dense, or the edges with their coefficients.
 Matrix: TypeAlias = Tensor | RelationalAdj
 
-# Share of entries from which on a dense product is faster: two hops on Chameleon, a fifth of all pairs, on one core.
+# Share of nonzeros above which a dense product is faster; measured on one core with the two-hop matrix of Chameleon,
+# a fifth of all pairs.
 _DENSE_SHARE = 0.05
 
 
@@ -27,7 +28,7 @@ def spread(matrix: Matrix, h: Tensor) -> Tensor:
 
 
 def transform(x: Tensor, weight: Tensor) -> Tensor:
-    """Products with several matrices, of features that may be sparse.
+    """Products of features, dense or sparse, with several matrices.
 
     Shapes: ``x`` (N, F_in), ``weight`` (C, F_in, F_out) -> (N, C, F_out)
     """
@@ -74,7 +75,7 @@ def two_hops(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def dense_if_that_pays(matrix: RelationalAdj) -> Matrix:
-    """The same matrix, dense where so many of its entries are set that a dense product is faster."""
+    """The same matrix, dense if it has so many nonzeros that a dense product is faster."""
     num_nodes, weight = matrix.size[0], matrix.edge_weight
     if weight is None or matrix.num_edges < _DENSE_SHARE * num_nodes**2:
         return matrix
