@@ -274,3 +274,13 @@ def test_third_column_without_a_header_holds_weights(tmp_path):
     graph = read_graph(file)
     assert graph.edge_weight.tolist() == [2.5]
     assert graph.note == "third column: weights"
+
+
+def test_named_edges_skip_a_header_with_a_word_above_numbers(tmp_path):
+    file = tmp_path / "friends.csv"
+    file.write_text("person,friend,since\nann,bob,2019\nbob,cai,2020\n")
+    graph = read_graph(file, labels=True)
+    assert graph.labels == ("ann", "bob", "cai")
+    assert graph.edge_weight is None
+    file.write_text("person,friend,weight\nann,bob,0.5\n")
+    assert read_graph(file, labels=True).edge_weight.tolist() == [0.5]

@@ -172,7 +172,7 @@ def read_named_edges(path: Path) -> FileGraph:
     columns, header = 0, None
     is_weight, note = True, ""
     for line, cells in _rows(path):
-        if not columns and {cell.lower() for cell in cells[:2]} <= _COLUMN_NAMES:
+        if not columns and header is None and _is_header(path, cells):
             header = cells
             continue
         if not columns and len(cells) == 3:
@@ -192,6 +192,14 @@ def read_named_edges(path: Path) -> FileGraph:
         name=path.name,
         note=note,
     )
+
+
+def _is_header(path: Path, cells: list[str]) -> bool:
+    """Whether the first line has the usual names of columns, or a word above the numbers of the third column."""
+    if {cell.lower() for cell in cells[:2]} <= _COLUMN_NAMES:
+        return True
+    thirds = [row[2] for _, (_, row) in zip(range(2), _rows(path), strict=False) if len(row) == 3]
+    return len(thirds) == 2 and not _is_number(thirds[0]) and _is_number(thirds[1])
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
