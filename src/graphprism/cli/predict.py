@@ -32,14 +32,24 @@ def predict(
     ],
     graph: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="The graph that new nodes belong to. Default: the input is complete."),
+        typer.Option(
+            metavar="PATH",
+            help="The graph that new nodes belong to: files, the .npz of `graphprism data import`, or its name. "
+            "Default: the input is complete.",
+        ),
     ] = None,
     pairs: Annotated[
         str | None, typer.Option(metavar="FILE.csv", help="Pairs of ids to predict; for link models.")
     ] = None,
-    nodes: Annotated[str | None, typer.Option(metavar="NAME", help="File of nodes.", show_default="guessed")] = None,
-    edges: Annotated[str | None, typer.Option(metavar="NAME", help="File of edges.", show_default="guessed")] = None,
-    graphs: Annotated[str | None, typer.Option(metavar="NAME", help="File of graphs.", show_default="guessed")] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="NAME", help="File of nodes.", show_default="as in training, or guessed")
+    ] = None,
+    edges: Annotated[
+        str | None, typer.Option(metavar="NAME", help="File of edges.", show_default="as in training, or guessed")
+    ] = None,
+    graphs: Annotated[
+        str | None, typer.Option(metavar="NAME", help="File of graphs.", show_default="as in training, or guessed")
+    ] = None,
     accelerator: Annotated[str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.")] = "auto",
 ) -> None:
     """Predict new graphs, nodes or links with a trained model, and write a CSV file.

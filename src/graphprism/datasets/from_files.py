@@ -27,7 +27,7 @@ from graphprism.datasets.from_data import (
     with_links,
     with_target,
 )
-from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
+from graphprism.datasets.graph_tables import GraphTables, find_column, missing_table, read_tables
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.datasets.packed_file import DatasetFileError, read
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
@@ -162,7 +162,7 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
 
 def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> PackedDataset:
     """Guesses the roles of columns, fits the preprocessing, and packs; see `from_files`."""
-    notices: list[str] = []
+    notices = list(tables.notices)
     level = "link" if options.task == "link" else "graph" if tables.graphs is not None else "node"
     names = _part_columns(tables, level, options, notices)
     holder = tables.graphs if level == "graph" else tables.nodes
@@ -252,7 +252,7 @@ def _targets(
         return None, np.zeros((0, 1), np.int64)
     what = "graphs" if level == "graph" else "nodes"
     if holder is None:
-        raise ValueError(f"{tables.edges.path.parent}: must have a table of {what}, such as {what}.csv, for a target")
+        raise missing_table(tables.edges.path.parent, what, " for a target")
     if not options.target:
         there = ", ".join(map(repr, list(holder)[:12])) + (", ..." if len(holder) > 12 else "")
         raise ValueError(f"{holder.path}: a target must be named, or the task link (--target, --task); it has {there}")
@@ -313,6 +313,7 @@ def _fit(
         directed=directed,
         targets=options.target,
         classes=() if target is None else target.classes,
+        files=tables.files,
     )
 
 
