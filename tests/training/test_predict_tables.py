@@ -5,8 +5,9 @@ import pytest
 import torch
 
 import graphprism as gp
-from graphprism.datasets import PackedDataset, from_files, save
+from graphprism.datasets import PackedDataset, from_files, molecules, save
 from graphprism.training import Run, train
+from graphprism.training.run_splits import run_splits
 
 NODES = {"layers": 2, "width": 8, "batch_size": None, "warmup": 0, "epochs": 2, "lr": 0.03, "self_loops": True}
 FILES = {"nodes": "what.csv", "edges": "with.csv"}
@@ -90,3 +91,47 @@ def test_ids_in_a_file_are_as_many_as_nodes(shop, tmp_path):
     with pytest.raises(DatasetFileError, match="`node_ids` must hold 30 texts"):
         read(tmp_path / "bad.npz")
     assert isinstance(read(shop[0] / "shop.npz"), PackedDataset)
+
+
+def write_friends(folder):
+    folder.mkdir()
+    (folder / "nodes.csv").write_text("name,age,y\n" + "".join(f"c{n},{n % 7},{n % 2}\n" for n in range(20)))
+    edges = "".join(f"c{n},c{(n + 1) % 20},{'ab'[n % 2]},{2001 + n % 3}\n" for n in range(20))
+    (folder / "edges.csv").write_text("from,to,how,since\n" + edges)
+    return folder
+
+
+def test_split_by_the_name_of_an_imported_column(tmp_path):
+    folder = write_friends(tmp_path / "friends")
+    dataset = from_files(folder, "y", categories=("since",))
+    columns = [code["name"] for code in dataset.preprocessing["edges"]]
+    named, numbered = (
+        Run(**NODES, split="degree * attr(since)"),
+        Run(**NODES, split="degree * attr(edge_attr, column=1)"),
+    )
+    assert columns == ["how", "since"]
+    assert repr(run_splits(named, dataset)) == repr(run_splits(numbered, dataset))
+    train(named, dataset, folder=tmp_path / "runs", accelerator="cpu")
+    assert len(gp.load(tmp_path / "runs").predict(folder)) == 20
+
+
+@pytest.mark.parametrize(
+    ("drop", "split", "message"),
+    [
+        (
+            "how",
+            "attr(since)",
+            r"attr\(since\) must name a column of types, got numbers; import .* --category since or",
+        ),
+        ("since", "attr(sinc)", r"attr\(sinc\) must name an attribute of edges, got attr\(how\)$"),
+    ],
+)
+def test_split_by_no_column_of_types_says_what_there_is(tmp_path, drop, split, message):
+    dataset = from_files(write_friends(tmp_path / "friends"), "y", drop=(drop,))
+    with pytest.raises(ValueError, match=message):
+        run_splits(Run(**NODES, split=split), dataset)
+
+
+def test_split_of_a_packed_set_says_which_columns_there_are():
+    with pytest.raises(ValueError, match=r"must name an attribute of edges, got attr\(edge_attr, column=0\)$"):
+        run_splits(Run(split="attr(bond)"), molecules(20))
