@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import graphprism as gp
-from graphprism.datasets import PackedDataset, from_files, molecules, save
+from graphprism.datasets import PackedDataset, from_data, from_files, molecules, save
+from graphprism.ledger import Ledger
 from graphprism.training import Run, train
 from graphprism.training.run_splits import run_splits
 
@@ -135,3 +137,18 @@ def test_split_by_no_column_of_types_says_what_there_is(tmp_path, drop, split, m
 def test_split_of_a_packed_set_says_which_columns_there_are():
     with pytest.raises(ValueError, match=r"must name an attribute of edges, got attr\(edge_attr, column=0\)$"):
         run_splits(Run(split="attr(bond)"), molecules(20))
+
+
+def test_folder_of_results_is_its_best_run_by_validation(tmp_path):
+    runs = [Run(**{**NODES, "epochs": epochs}, seed=seed) for seed, epochs in ((0, 1), (1, 30), (2, 1))]
+    draw = torch.Generator().manual_seed(0)
+    x, edges = torch.randn(60, 4, generator=draw), torch.randint(60, (2, 200), generator=draw)
+    dataset = from_data(Data(x=x, edge_index=edges, y=(x[:, 0] > 0).long()), task="multiclass")
+    results = [train(run, dataset, folder=tmp_path / "checkpoints", accelerator="cpu") for run in runs]
+    with pytest.raises(ValueError, match="has 3 runs, name one of them: ") as caught:
+        gp.load(tmp_path)
+    assert "\n" not in str(caught.value)
+    for result in results:
+        Ledger(tmp_path / "ledger.jsonl").append(result)
+    best = max(results, key=lambda each: each.at_best("val"))
+    assert gp.load(tmp_path).run.key == best.key

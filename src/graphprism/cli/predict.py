@@ -60,32 +60,12 @@ def predict(
         from graphprism.training import load
 
         files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
-        predictor = load(_chosen(run), accelerator)
+        predictor = load(run, accelerator)
         found = predictor.predict(input, graph=graph, pairs=pairs, files=files)
         found.write_csv(out)
     typer.echo(f"{predictor.run.title}: {counted(found, 'prediction')} in {out}.")
     for name, count in _balance(found.classes):
         typer.echo(f"  {name}: {count:,}")
-
-
-def _chosen(path: Path) -> Path:
-    """The run with the best validation score, if ``path`` is a folder of results; else ``path``."""
-    from graphprism.experiments import Ledger
-
-    ledger = path / "ledger.jsonl"
-    if path.is_file() or not ledger.is_file():
-        return path
-    kept = {file.parent.name: file for file in sorted(path.glob("checkpoints/*/best.pt"))}
-    results = [each for key, each in Ledger(ledger).latest().items() if key in kept and each.best_epoch is not None]
-    if not results:
-        return path
-    kinds = {(each.data, each.metric) for each in results}
-    if len(kinds) > 1:
-        names = ", ".join(sorted({f"{each.run['dataset']} by {each.metric}" for each in results}))
-        raise ValueError(f"{path}: has runs on different data ({names}); name the folder of one, in {path}/checkpoints")
-    sign = 1 if results[0].larger_is_better else -1
-    best = max(results, key=lambda each: sign * (each.at_best("val") or 0.0))
-    return kept[best.key]
 
 
 def _balance(classes: list[tuple[str, ...]] | None) -> list[tuple[str, int]]:

@@ -22,6 +22,7 @@ from graphprism.datasets.from_data import pack_inputs
 from graphprism.datasets.graph_tables import find_column, read_tables
 from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.io.columns import as_text, read_columns
+from graphprism.ledger import Ledger
 from graphprism.nn import GNN, MODELS
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.checkpoint import CheckpointError, read_best
@@ -309,13 +310,14 @@ def load(path: str | os.PathLike[str], accelerator: str = "cpu") -> Predictor:
     """A trained run, ready to be called.
 
     Args:
-        path: A ``best.pt``, the folder of a run, or the folder of the results of one run, as `graphprism train` has it.
+        path: A ``best.pt``, the folder of a run, or a folder of results such as ``outputs``: of its runs on one data
+            set the one with the best validation score is taken. The predictor's ``run`` says which.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``.
 
     Raises:
         FileNotFoundError: There is no such file.
         CheckpointError: The file is damaged, or does not carry its preprocessing.
-        ValueError: The folder has several runs.
+        ValueError: The folder has several runs and no ledger to choose by, or runs on different data.
     """
     check_path("path", path)
     file = find_best(Path(path))
@@ -336,6 +338,23 @@ def find_best(path: Path) -> Path:
     if not found:
         raise FileNotFoundError(f"{path}: there is no trained run (no best.pt)")
     if len(found) > 1:
-        titles = "; ".join(f"{file.parent} ({read_best(file)[0].title})" for file in found[:6])
-        raise ValueError(f"{path}: has {len(found)} runs, name one of them: {titles}")
+        return _best_by_validation(path, found)
     return found[0]
+
+
+def _best_by_validation(path: Path, files: Sequence[Path]) -> Path:
+    """The file of the run that the ledger of the folder has the best validation score for."""
+    kept = {file.parent.name: file for file in files}
+    ledger = Ledger(path / "ledger.jsonl")
+    results = [each for key, each in ledger.latest().items() if key in kept and each.best_epoch is not None]
+    if not results:
+        titles = "; ".join(f"{file.parent.name} ({read_best(file)[0].title})" for file in files[:3])
+        more = f"; and {len(files) - 3} more" if len(files) > 3 else ""
+        raise ValueError(f"{path}: has {len(files)} runs, name one of them: {titles}{more}")
+    if len({(each.data, each.metric) for each in results}) > 1:
+        names = ", ".join(sorted({f"{each.run['dataset']} by {each.metric}" for each in results}))
+        folder = files[0].parent.parent
+        raise ValueError(f"{path}: has runs on different data ({names}); name the folder of one, in {folder}")
+    sign = 1 if results[0].larger_is_better else -1
+    best = max(results, key=lambda each: sign * (each.at_best("val") or 0.0))
+    return kept[best.key]
