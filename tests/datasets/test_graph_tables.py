@@ -3,6 +3,8 @@
 import pytest
 
 from graphprism.datasets import from_files
+from graphprism.datasets.graph_tables import read_tables
+from graphprism.datasets.preprocessing import Preprocessing
 from tests.datasets.own_files import write
 
 PEOPLE = "name,age,segment\n" + "".join(f"c{n},{20 + 3 * n % 7},{'ab'[n % 2]}\n" for n in range(20))
@@ -45,3 +47,17 @@ def test_unclear_folder_says_how_to_name_tables(tmp_path):
     only_edges = write(tmp_path / "edges", edges=f"from,to\n{PAIRS}")
     with pytest.raises(ValueError, match=r"table of nodes for a target, .* \(--nodes NAME or .* got edges.csv"):
         from_files(only_edges, "y")
+
+
+def test_stored_names_are_looked_up_in_the_folder_alone(tmp_path):
+    outside = write(tmp_path, secret=PEOPLE) / "secret.csv"
+    folder = write(tmp_path / "in", nodes=PEOPLE, edges=f"from,to\n{PAIRS}")
+    for name in (str(outside), "../secret.csv"):
+        assert read_tables(folder, likely={"nodes": name}).nodes.path == folder / "nodes.csv"
+
+
+def test_stored_names_must_be_a_mapping(tmp_path):
+    stored = from_files(write(tmp_path, nodes=PEOPLE, edges=f"from,to\n{PAIRS}"), "segment").preprocessing
+    assert Preprocessing.from_dict({key: each for key, each in stored.items() if key != "files"}).files == {}
+    with pytest.raises(ValueError, match="preprocessing of a data set must be as it was packed"):
+        Preprocessing.from_dict({**stored, "files": ["nodes.csv"]})

@@ -135,6 +135,7 @@ class Preprocessing:
                 known[part] = tuple(ColumnCode(**{**each, "values": tuple(each["values"])}) for each in known[part])
             for part in ("targets", "classes", "notices"):
                 known[part] = tuple(known[part])
+            known["files"] = dict(known.get("files", {}))  # sets from before names of files were kept have none
             return cls(**known)
         except (TypeError, KeyError, ValueError) as error:
             raise ValueError(f"the preprocessing of a data set must be as it was packed, got {error}") from None
