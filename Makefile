@@ -4,6 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # Written last: an interrupted set-up is repeated by the next call.
 READY := $(VENV)/.installed
+MADE := $(VENV)/.made-by-make
 # One process per core, at most eight; tests of a file run in one process, since they share fixtures.
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
@@ -63,16 +64,28 @@ docs: $(VENV)/.installed-docs
 	@echo "The documentation is in build/docs/index.html."
 
 $(VENV)/.installed-docs: $(READY)
+	@echo "Installing the packages that build the documentation."
 	@$(PIP) --no-build-isolation --editable '.[docs]'
 	@touch $@
 
+# Only an environment that make created is ever cleared: .made-by-make is written before anything is installed.
 # torch and the build backend first, at pinned versions: without build isolation nothing is downloaded twice.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \
 		{ echo "graphprism is set up with Python 3.10 to 3.13, got $$($(PYTHON) --version 2>&1); try make PYTHON=python3.12"; exit 1; }
-	@echo "Setting up $(VENV) with the versions of constraints.txt; the first time takes about a minute, longer with a slow download of torch."
-	@if test -e $@ && $(RUN) -m pip --version > /dev/null 2>&1; then rm $@; else $(PYTHON) -m venv --clear $(VENV); fi
+	@if test -e $@ && $(RUN) -m pip --version > /dev/null 2>&1; then \
+		echo "Updating $(VENV) to the versions of constraints.txt."; rm $@; \
+	elif test -e $(MADE) || test -z "$$(ls -A $(VENV) 2> /dev/null)"; then \
+		echo "Setting up $(VENV) with the versions of constraints.txt; the first time takes about a minute, longer with a slow download of torch."; \
+		echo "1/3 environment"; \
+		mkdir -p $(VENV) && touch $(MADE) && \
+		find $(VENV)/ -mindepth 1 -maxdepth 1 ! -name $(notdir $(MADE)) -exec rm -rf {} + && $(PYTHON) -m venv $(VENV); \
+	else \
+		echo "$(VENV) must be an environment that make set up, but it holds another one, which stays as it is: make VENV=.venv-make $(or $(MAKECMDGOALS),test) sets up a second one, and $(RUN) -m pip install -c constraints.txt -e '.[dev]' && touch $@ uses this one."; exit 1; \
+	fi
+	@echo "2/3 torch and the build backend"
 	@$(PIP) torch hatchling
+	@echo "3/3 graphprism and its development packages"
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
@@ -80,5 +93,6 @@ browser:
 	apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet --no-install-recommends chromium
 
 clean:
-	rm -rf $(VENV) .venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/generated
+	@if test -e $(MADE); then rm -rf $(VENV); elif test -e $(VENV); then echo "$(VENV) stays: make did not set it up."; fi
+	rm -rf .venvs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist docs/generated
 	find src tests examples benchmarks tools docs -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true

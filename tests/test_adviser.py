@@ -164,3 +164,45 @@ def test_part_of_keeps_folds():
     assert len(part) < len(GRAPHS)
     first = part.graph(0)
     assert any(torch.equal(first.x, GRAPHS.graph(number).x) for number in range(60))
+
+
+def nodes_advice(plain, split, validated):
+    """The advice that follows from accuracies in percent."""
+    scores = {None: dict(enumerate(plain)), KNOWN.label: dict(enumerate(split))}
+    trial = Trial(default_run(NODES), None, scores, validated=validated, ended="8 seeds are the most")
+    return _advice(default_run(NODES), NODES, [KNOWN], trial, "", 1.0)
+
+
+def test_confidence_is_low_where_the_validation_fold_is_small():
+    scores = ([70.0, 70.0, 75.0], [75.0, 75.0, 79.9])  # a node of twenty is five points
+    few, many = nodes_advice(*scores, 20), nodes_advice(*scores, 2000)
+    assert (few.split, few.confidence) == ("degree", "low")
+    assert "points beside the plain model in 3 paired runs on 20 validation nodes" in few.sentence
+    assert many.confidence == "high"
+    assert nodes_advice(*reversed(scores), 20).confidence == "low"
+
+
+def test_advice_says_why_a_trial_ended():
+    assert "ended after 0 s: 8 seeds are the most." in nodes_advice([70.0, 71.0], [72.0, 74.0], 20).trial
+
+
+def test_trial_knows_its_validation_fold_and_its_end():
+    run = replace(default_run(NODES), layers=2, width=8, epochs=2)
+    found = race(run, NODES, candidates(run, NODES, ["degree"])[:1], 20, "cpu", count().__next__)
+    assert found.ended == "no time for another seed"
+    assert 0 < found.validated <= NODES.x.size(0)
+
+
+def test_splits_that_were_not_tried_are_separated_by_semicolons():
+    others = [replace(KNOWN, split=split) for split in ("ppr", "core")]
+    advice = advice_of([0.5, 0.6], [0.3, 0.41], [KNOWN, *others])
+    assert "ppr, relations apart; core, relations apart: the time was over." in advice.not_tested
+
+
+def test_advise_says_that_it_drew_folds():
+    data = Data(x=torch.rand(20, 3), edge_index=torch.randint(20, (2, 60)), y=torch.arange(20) % 2)
+    text = str(gp.advise(data, seconds=0))
+    assert "Folds: drawn, 60 % for training, 20 % for validation, 20 % for test; the data lacks train_mask" in text
+    mask = torch.arange(20) % 3
+    data.train_mask, data.val_mask, data.test_mask = mask == 0, mask == 1, mask == 2
+    assert "Folds" not in str(gp.advise(data, seconds=0))

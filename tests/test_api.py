@@ -30,3 +30,8 @@ def test_every_public_name_is_listed_with_a_line(package):
     names = importlib.import_module(package).__all__
     assert sorted(LISTED[package]) == sorted(set(names) - {"__version__"})
     assert all(len(line) > 10 for line in LISTED[package].values())
+
+
+def test_dir_of_the_package_shows_public_names_alone():
+    shown = {name for name in dir(graphprism) if not name.startswith("_")}
+    assert shown == {name for name in graphprism.__all__ if not name.startswith("_")}

@@ -47,8 +47,8 @@ ARROWS = {
     # Tables and GraphML are read by `io`, and become sets with targets and folds here.
     "datasets": {"packed", "known", "io"},
     # Engines split, prepare and cut a whole data set as tensors, without a transform for each graph.
-    # A predictor reads tables as the data set did that it was trained on.
-    "training": {"results", "nn", "transforms", "datasets", "io", "loader", "splitting", "ops"},
+    # A predictor reads tables as the data set did that it was trained on, and is the best of a ledger.
+    "training": {"ledger", "results", "nn", "transforms", "datasets", "io", "loader", "splitting", "ops"},
     # Figures without training run bare layers on split graphs, the built-in molecules among them.
     "experiments": {
         "training",

@@ -138,6 +138,14 @@ def test_commands_can_be_parsed(page):
         parse(words)
 
 
+def test_names_of_files_and_columns_are_listed():
+    from graphprism.datasets import graph_tables
+
+    names = {name for part in (graph_tables._FILES, graph_tables._COLUMNS) for each in part.values() for name in each}
+    listed = set(re.findall(r"`(\w+)`", TEXTS["own-data.md"]))
+    assert names <= listed, f"docs/own-data.md does not list {names - listed}"
+
+
 def test_unknown_option_is_found():
     assert graphprism_commands("```bash\ngraphprism train --layers 2 # two\n```\n") == [["train", "--layers", "2"]]
     with pytest.raises(Exception, match="No such option"):

@@ -59,7 +59,7 @@ def find_python(version: str) -> str | None:
 def requirements(lowest: bool) -> list[str]:
     """Requirements of the tests, at the lowest allowed versions or at those of constraints.txt."""
     extras = PROJECT["optional-dependencies"]
-    texts = [*PROJECT["dependencies"], *extras["demo"], *extras["experiments"], *extras["dev"]]
+    texts = [*PROJECT["dependencies"], *extras["demo"], *extras["experiments"], *extras["parquet"], *extras["dev"]]
     pairs = [re.fullmatch(r"([\w-]+)(?:\[\w+\])?(?:>=([\d.]+))?.*", text).groups() for text in texts]
     wanted = {name: version for name, version in pairs if name not in NOT_INSTALLED}
     return [f"{name}=={version}" for name, version in wanted.items()] if lowest else list(wanted)

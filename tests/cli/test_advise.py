@@ -33,3 +33,9 @@ def test_advise_points_at_a_wrong_split():
     run = advise("molecules", "--split", "degre")
     assert run.exit_code == 2
     assert run.stderr.splitlines()[-1] == "  ^~~~~"
+
+
+def test_advise_on_a_folder_says_how_to_import_it(tmp_path):
+    run = advise(tmp_path)
+    assert run.exit_code == 2
+    assert f"graphprism data import {tmp_path} --target COLUMN" in run.stderr

@@ -1,3 +1,5 @@
+import sys
+
 import torch
 from typer.testing import CliRunner
 
@@ -17,7 +19,7 @@ def ask(**env):
 
 def test_versions_devices_and_backends(tmp_path):
     text = ask(GRAPHPRISM_DATA=str(tmp_path))
-    for name in ("graphprism", "torch", "torch_geometric", "numpy", *EXTRAS):
+    for name in ("graphprism", "torch", "torch_geometric", "numpy", *(set(EXTRAS) - {"tomli"})):
         assert name in text
     assert graphprism.__version__ in text
     assert torch.__version__.partition("+")[0] in text
@@ -39,3 +41,12 @@ def test_missing_extra_has_its_command(monkeypatch):
     installed = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == "lightning" else installed(name))
     assert 'missing: pip install "graphprism[experiments]"' in ask()
+
+
+def test_doctor_asks_for_tomli_only_where_python_lacks_tomllib():
+    assert ("tomli" in ask()) == (sys.version_info < (3, 11))
+
+
+def test_doctor_counts_one_packed_file(tmp_path):
+    (tmp_path / "one.npz").touch()
+    assert "(1 packed file)" in ask(GRAPHPRISM_DATA=str(tmp_path)).replace("\n", "")

@@ -107,3 +107,36 @@ def test_missing_file_folder_and_split(path, tmp_path):
         assert run.exit_code == 2
         assert words in run.stderr
         assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("split", [(), ("--split", "degree")])
+@pytest.mark.parametrize("ends", ["0,1", "ann,bob"])
+def test_inspect_ignores_a_third_column_that_is_not_called_weight_and_says_so(tmp_path, ends, split):
+    file = tmp_path / "friends.csv"
+    file.write_text(f"source,target,since\n{ends},2019\n")
+    run = inspect(file, *split)
+    assert run.exit_code == 0, run.output
+    assert "friends.csv: third column 'since': ignored" in run.stdout
+
+
+def test_inspect_says_that_a_third_column_holds_weights(tmp_path):
+    file = tmp_path / "edges.txt"
+    file.write_text("0 1 0.5\n1 2 2\n")
+    assert "third column: weights" in inspect(file).stdout
+
+
+def test_inspect_prints_sizes_in_the_comparison(path):
+    assert "4 nodes, 6 edges" in inspect(path, "--undirected").stdout
+
+
+def test_inspect_of_a_folder_says_how_to_import_it(tmp_path):
+    run = inspect(tmp_path)
+    assert run.exit_code == 2
+    assert f"graphprism data import {tmp_path} --target COLUMN" in run.stderr
+
+
+def test_inspect_prefers_a_data_set_to_a_folder_of_its_name(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tables").mkdir()
+    path.rename(tmp_path / "tables.npz")  # the first bytes say what a file is
+    assert inspect("tables", "--data", tmp_path).exit_code == 0

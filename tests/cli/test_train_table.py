@@ -106,3 +106,10 @@ def test_no_sentence_without_a_partner_that_finished():
 
 def test_partner_of_nine_maps():
     assert len(compare_partners([result("gated-gcn", 0.5), result("mrs-gated-gcn-9", 0.4)])) == 1
+
+
+@pytest.mark.parametrize(("ours", "words"), [(77.5, "2.5 points below"), (81.0, "1.0 points above")])
+def test_accuracies_differ_by_points(ours, words):
+    fields = {"metric": "accuracy", "larger_is_better": True}
+    results = [result("gcn", 80.0, **fields), result("mrs-gcn", ours, **fields)]
+    assert compare_partners(results) == [f"mrs-gcn's accuracy is {words} gcn's at equal parameters."]

@@ -423,3 +423,26 @@ def test_a_converted_model_prints_its_layers_and_they_are_certified():
     assert "convs.0: MRSGCNConv" in str(model)
     data = gp.SplitEdges("degree")(Data(edge_index=EDGES, num_nodes=N))
     assert gp.certify(data, layer=model.model.convs[0]).layer.name == "MRSGCNConv"
+
+
+@pytest.mark.parametrize("key", ["n_id", "e_id", "input_id"])
+def test_converted_model_refuses_a_batch_of_a_loader_without_types(key):
+    class OnData(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(F, OUT)
+
+        def forward(self, data):
+            return self.conv(data.x, data.edge_index)
+
+    model = gp.to_mrs(OnData())
+    with pytest.raises(ValueError, match="must be given for a sampled batch"):
+        model(Data(x=X, edge_index=EDGES, **{key: torch.arange(2)}))
+
+
+def test_converted_model_names_edge_type_where_relations_come_as_weights():
+    model, types = converted(), torch.zeros(EDGES.size(1), dtype=torch.int64)
+    with pytest.raises(TypeError, match=r"got torch.int64; relations have a name, `edge_type=`$"):
+        model(X, EDGES, types)
+    with pytest.raises(TypeError, match=r"relations have a name, `edge_type=`$"):
+        gp.to_mrs(GCNConv(F, OUT))(X, EDGES, types)

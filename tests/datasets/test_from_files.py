@@ -103,7 +103,7 @@ def test_duplicates_missing_values_and_long_texts_are_noticed(tmp_path):
     assert "1 duplicate edge merged" in notices
     assert "1 self-loop kept" in notices
     assert "column 'age' lacks 1 value: the mean instead" in notices
-    assert "column 'name' left out: 60 different texts" in notices
+    assert "column 'name' left out: 60 different values" in notices
 
 
 def test_graphml_with_text_attributes(tmp_path):

@@ -249,3 +249,38 @@ def test_no_file_and_no_file_at_all(tmp_path):
         read_graph(tmp_path / "nowhere.csv")
     with pytest.raises(GraphFileError, match="is a folder, not a file"):
         read_graph(str(tmp_path))
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize(("name", "is_weight"), [("since", False), ("weight", True), ("W", True), ("Value", True)])
+def test_third_column_is_a_weight_only_if_it_is_called_so(tmp_path, name, is_weight, labels):
+    file = tmp_path / "edges.csv"
+    file.write_text(f"# years\nsource,target,{name}\n0,1,2019\n1,2,2020\n")
+    graph = read_graph(file, labels=labels)
+    assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert (graph.edge_weight is not None) == is_weight
+    assert graph.note.startswith(f"third column {name!r}: ")
+
+
+def test_third_column_that_is_ignored_may_be_text(tmp_path):
+    file = tmp_path / "edges.csv"
+    file.write_text("source,target,kind\n0,1,friend\n1,2,boss\n")
+    assert read_graph(file).edge_weight is None
+
+
+def test_third_column_without_a_header_holds_weights(tmp_path):
+    file = tmp_path / "edges.txt"
+    file.write_text("0 1 2.5\n")
+    graph = read_graph(file)
+    assert graph.edge_weight.tolist() == [2.5]
+    assert graph.note == "third column: weights"
+
+
+def test_named_edges_skip_a_header_with_a_word_above_numbers(tmp_path):
+    file = tmp_path / "friends.csv"
+    file.write_text("person,friend,since\nann,bob,2019\nbob,cai,2020\n")
+    graph = read_graph(file, labels=True)
+    assert graph.labels == ("ann", "bob", "cai")
+    assert graph.edge_weight is None
+    file.write_text("person,friend,weight\nann,bob,0.5\n")
+    assert read_graph(file, labels=True).edge_weight.tolist() == [0.5]

@@ -5,9 +5,10 @@ import torch
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader
 
+from graphprism.loader import NeighborLoader
 from graphprism.splitting import ORDERINGS, by_attribute, by_order
 from graphprism.testing import molecules
-from graphprism.transforms import SplitEdges
+from graphprism.transforms import SampledGraphWarning, SplitEdges
 
 DATA = [Data(g.x, g.edge_index, edge_attr=torch.arange(g.edge_index.size(1)) % 4) for g in molecules(5)]
 
@@ -59,3 +60,30 @@ def test_bad_input():
         SplitEdges("degree")(Data(edge_index=torch.tensor([[0], [7]]), num_nodes=3))
     with pytest.raises(ValueError, match="degre"):
         SplitEdges("degre")
+
+
+def sampled_batches(**options):
+    graph = Data(edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), num_nodes=4, x=torch.eye(4))
+    return NeighborLoader(graph, [1], batch_size=2, **options)
+
+
+def test_split_edges_warns_once_of_a_sampled_batch():
+    transform = SplitEdges("degree")
+    first, second = sampled_batches()
+    with pytest.warns(SampledGraphWarning, match="should get the whole graph, got a sampled batch"):
+        transform(first)
+    transform(second)
+
+
+def test_split_edges_warns_of_a_sampled_heterogeneous_batch():
+    batch = HeteroData()
+    batch["a"].x, batch["a"].n_id, batch["a"].input_id = torch.eye(2), torch.arange(2), torch.arange(1)
+    batch["a", "to", "a"].edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.warns(SampledGraphWarning):
+        SplitEdges("degree")(batch)
+
+
+def test_split_edges_by_attributes_may_split_a_sampled_batch():
+    batch = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2, edge_attr=torch.tensor([1]))
+    batch.n_id, batch.input_id = torch.arange(2), torch.arange(1)
+    assert SplitEdges("attr(edge_attr)")(batch).edge_type is not None

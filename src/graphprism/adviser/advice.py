@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from graphprism._checks import check_choice, check_finite_number, check_type
 from graphprism._text import counted, duration, fixed, rich_table, signed, text_table
 from graphprism.adviser.candidates import Candidate, candidates, mrs_model, texts_of
-from graphprism.adviser.own_data import packed
+from graphprism.adviser.own_data import drawn_folds, packed
 from graphprism.adviser.trial import Trial, race
 from graphprism.datasets import PackedDataset, load
 from graphprism.protocols import plain_model, protocol
@@ -70,6 +70,8 @@ class Advice:
         trial: Description of the trial.
         not_tested: Limits of the evidence, a sentence each.
         seconds: Time taken.
+        validation: Size of the validation fold in words, such as "20 validation nodes"; empty without a trial.
+        folds: A sentence about folds that were drawn; empty if the data has its own.
     """
 
     split: str | None
@@ -81,6 +83,8 @@ class Advice:
     trial: str
     not_tested: tuple[str, ...]
     seconds: float
+    validation: str = ""
+    folds: str = ""
 
     @property
     def sentence(self) -> str:
@@ -89,10 +93,11 @@ class Advice:
         found = next((each for each in self.evidence if (each.candidate.split, each.candidate.start) == chosen), None)
         if found is None:
             return f"Do not split ({self.confidence} confidence): {self._why_not()}."
-        gain = f"{signed(found.difference or 0.0, 3)} ± {fixed(found.error, 3)} {METRICS[self.metric].unit}"
+        gain = f"{signed(found.difference or 0.0, 3)} ± {fixed(found.error, 3)} {METRICS[self.metric].difference_unit}"
         return (
             f'Split by "{self.split}" ({self.confidence} confidence): {gain} beside the plain model in '
-            f"{counted(found.runs, 'paired run')}, with {counted(found.candidate.relations, 'relation')} that start "
+            f"{counted(found.runs, 'paired run')}{self._on()}, with "
+            f"{counted(found.candidate.relations, 'relation')} that start "
             f"{'together' if found.candidate.start == 'shared' else 'apart'}."
         )
 
@@ -104,11 +109,14 @@ class Advice:
                 return f"{left_out[0].left_out} ({left_out[0].split}), so that there is nothing to split"
             return "no trial was run, and a certificate alone does not promise a better score"
         best = max(tried, key=lambda each: each.difference or 0.0)
-        unit = METRICS[self.metric].unit
+        unit = METRICS[self.metric].difference_unit
         return (
             f'the best split, "{best.candidate.label}", gave {signed(best.difference or 0.0, 3)} ± '
-            f"{fixed(best.error, 3)} {unit} beside the plain model in {counted(best.runs, 'paired run')}"
+            f"{fixed(best.error, 3)} {unit} beside the plain model in {counted(best.runs, 'paired run')}{self._on()}"
         )
+
+    def _on(self) -> str:
+        return f" on {self.validation}" if self.validation else ""
 
     def to_json(self) -> str:
         """The fields as JSON text, with the sentence."""
@@ -121,8 +129,13 @@ class Advice:
         return rich_table("Splits beside the plain model", _HEADER, self._rows(), self._caption())
 
     def _caption(self) -> str:
-        lines = [self.sentence, self.trial, *(f"Not tested: {each}" for each in self.not_tested)]
-        return "\n".join([*lines, f"It took {duration(self.seconds)}."])
+        lines = [
+            self.sentence,
+            self.trial,
+            *([self.folds] if self.folds else []),
+            *(f"Not tested: {each}" for each in self.not_tested),
+        ]
+        return "\n".join([*filter(None, lines), f"It took {duration(self.seconds)}."])
 
     def _rows(self) -> list[list[str]]:
         return [_row(each, self.metric) for each in self.evidence]
@@ -163,7 +176,8 @@ def advise(
     that the norm silences) and its cost. Then the plain model and the splits are trained briefly, with the same seeds
     and folds, on a part of the data if it is large, with the start of ``run`` and with an independent start. Splits
     that fall behind are dropped, and the remaining time goes to further seeds of the best. A split is advised if its
-    mean difference in validation score is at least its standard error. Test scores are not used.
+    mean difference in validation score is at least its standard error. The confidence is low if a difference of
+    accuracies is below one standard error of a proportion on the validation fold. Test scores are not used.
 
     Args:
         data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``
@@ -196,7 +210,9 @@ def advise(
     elif seconds:
         trial = race(run, dataset, tried, seconds, accelerator, clock)
         why = trial.skipped or ""
-    return _advice(run, dataset, known, trial, why, time.perf_counter() - begin)
+    advice = _advice(run, dataset, known, trial, why, time.perf_counter() - begin)
+    has_folds = isinstance(data, PackedDataset | str | os.PathLike)
+    return advice if has_folds else replace(advice, folds=drawn_folds(data, task))
 
 
 def default_run(dataset: PackedDataset) -> Run:
@@ -241,9 +257,11 @@ def _advice(
     ratio = None if best is None else best.ratio
     chosen = best.candidate if best is not None and ratio is not None and ratio >= _ADVISED else None
     plain = None if trial is None or not trial.scores.get(None) else statistics.fmean(trial.scores[None].values())
+    in_noise = best is not None and _is_within_a_proportion(task.metric, plain, best.difference, trial)
+    count = None if trial is None or not tried else trial.validated
     return Advice(
         split=None if chosen is None else chosen.split,
-        confidence=_confidence(best, chosen is not None, known),
+        confidence="low" if in_noise else _confidence(best, chosen is not None, known),
         run=run if chosen is None else chosen.applied(run),
         evidence=evidence,
         plain=plain if plain is not None and math.isfinite(plain) else None,
@@ -251,6 +269,7 @@ def _advice(
         trial=_trial_text(trial, why),
         not_tested=_not_tested(run, dataset, trial, _untried(evidence)),
         seconds=seconds,
+        validation="" if count is None else counted(count, f"validation {_ITEMS[dataset.level]}"),
     )
 
 
@@ -284,6 +303,18 @@ def _confidence(best: Evidence | None, splits: bool, known: list[Candidate]) -> 
     return "high" if ratio <= -_MEDIUM else "medium" if ratio < 0.5 else "low"
 
 
+_ITEMS = {"node": "node", "graph": "graph", "link": "pair"}
+
+
+def _is_within_a_proportion(metric: str, plain: float | None, difference: float | None, trial: Trial | None) -> bool:
+    """Whether a difference of accuracies is below one standard error of a proportion on the validation fold."""
+    if metric != "accuracy" or plain is None or difference is None or trial is None or not trial.validated:
+        return False
+    count = trial.validated
+    share = (plain / 100 * count + 1) / (count + 2)  # never 0 or 1, where the error would vanish
+    return abs(difference) < 100 * math.sqrt(share * (1 - share) / count)
+
+
 def _trial_text(trial: Trial | None, why: str) -> str:
     if trial is None or trial.skipped:
         return f"Trial: none, {why}."
@@ -291,7 +322,8 @@ def _trial_text(trial: Trial | None, why: str) -> str:
     data = "the whole graph" if trial.graphs is None else f"{trial.graphs:,} graphs for training"
     width = f"width {run.width}" if run.width else f"{run.budget:,} parameters"
     length = f"{counted(run.epochs, 'epoch')} at most"
-    return f"Trial: {counted(rounds, 'seed')}, {data}, {counted(run.layers, 'layer')}, {width}, {length}."
+    ended = f"; ended after {duration(trial.seconds)}: {trial.ended}" if trial.ended else ""
+    return f"Trial: {counted(rounds, 'seed')}, {data}, {counted(run.layers, 'layer')}, {width}, {length}{ended}."
 
 
 def _untried(evidence: Sequence[Evidence]) -> list[str]:
@@ -302,7 +334,7 @@ def _untried(evidence: Sequence[Evidence]) -> list[str]:
 def _not_tested(run: Run, dataset: PackedDataset, trial: Trial | None, untried: list[str]) -> tuple[str, ...]:
     found = [f"models other than {run.model} and learning rates other than {run.lr:g}."]
     if untried:
-        found.append(f"{', '.join(untried)}: the time was over.")
+        found.append(f"{'; '.join(untried)}: the time was over.")
     if trial is not None and not trial.skipped:
         if trial.run.epochs < run.epochs:
             found.append(f"trainings of more than {counted(trial.run.epochs, 'epoch')}; the full one has {run.epochs}.")

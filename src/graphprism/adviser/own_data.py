@@ -37,10 +37,29 @@ def packed(data: Any, task: str | None) -> PackedDataset:
     return _graphs(graphs)
 
 
+def drawn_folds(data: Any, task: str | None) -> str:
+    """A sentence about the folds that `packed` draws; empty where the data has its own.
+
+    >>> drawn_folds(Data(train_mask=True, val_mask=True, test_mask=True), None)
+    ''
+    """
+    if isinstance(data, Data) and task == "link":
+        return "Folds: links for validation and test were drawn."
+    if isinstance(data, Data) and all(data.get(name) is not None for name in _MASKS):
+        return ""
+    rest = 1 - _TRAIN - _VALIDATION
+    shares = f"{_TRAIN:.0%} for training, {_VALIDATION:.0%} for validation, {rest:.0%} for test".replace("%", " %")
+    masks = "; the data lacks train_mask, val_mask or test_mask" if isinstance(data, Data) else ""
+    return f"Folds: drawn, {shares}{masks}."
+
+
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
 def _nodes(data: Data) -> PackedDataset:
     if data.x is None or data.y is None or data.y.dim() != 1 or data.y.is_floating_point():
         raise ValueError("`data` must have features `x` (N, F) and classes `y` (N,) of its nodes")
-    masks = [data.get(name) for name in ("train_mask", "val_mask", "test_mask")]
+    masks = [data.get(name) for name in _MASKS]
     if any(mask is None for mask in masks):
         masks = [each[:, None] for each in _folds(int(data.num_nodes or 0))]
     columns = [mask.view(int(data.num_nodes or 0), -1) for mask in masks if mask is not None]

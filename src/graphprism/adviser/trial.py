@@ -44,6 +44,8 @@ class Trial:
         step_ms: Times of a step by label of the split.
         seconds: Time taken.
         skipped: Why there was no trial; None if there was one.
+        ended: Why there were no further seeds.
+        validated: Number of nodes, graphs or pairs in the validation folds of the trial.
     """
 
     run: Run
@@ -52,6 +54,8 @@ class Trial:
     step_ms: dict[str | None, list[float]] = field(default_factory=dict)
     seconds: float = 0.0
     skipped: str | None = None
+    ended: str = ""
+    validated: int | None = None
 
     def differences(self, split: str, larger_is_better: bool) -> list[float]:
         """Improvement of a split over the plain model, per seed; negative if worse."""
@@ -105,8 +109,7 @@ def race(
             # after the first two seeds of all models, or after two models if seeds are trained in lockstep
             enough = first >= _FIRST_ROUNDS or (plan.at_once > 1 and len(took) >= 2)
             if enough and seconds - (clock() - begin) < took.get(split, took[None]):
-                trial.seconds = clock() - begin
-                return trial
+                return _ended(trial, data, "no time for another seed", clock() - begin)
             own = plan.run if split is None else by_label[split].applied(plan.run)
             started = clock()
             results = _trained([replace(own, seed=seed, fold=seed % folds) for seed in seeds], data, accelerator)
@@ -115,7 +118,17 @@ def race(
                 _note(trial, split, seed, result, task)
         if seeds.stop >= _FIRST_ROUNDS:
             alive = _survivors(trial, alive, task.larger_is_better, keep=2 if seeds.stop == _FIRST_ROUNDS else 1)
-    trial.seconds = clock() - begin
+    return _ended(trial, data, f"{_MOST_ROUNDS} seeds are the most", clock() - begin)
+
+
+def _ended(trial: Trial, data: PackedDataset, why: str, seconds: float) -> Trial:
+    trial.ended, trial.seconds = why, seconds
+    masks = data.val_mask
+    if masks is None:
+        trial.validated = int(data.subset("val").numel())
+    else:  # a node that several folds validate counts once
+        folds = sorted({seed % masks.size(1) for seed in trial.scores.get(None, {})})
+        trial.validated = int(masks[:, folds].any(dim=1).sum())
     return trial
 
 

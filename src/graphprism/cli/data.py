@@ -102,6 +102,14 @@ def import_files(
     category: Annotated[
         str, typer.Option(metavar="NAMES", help="Numeric columns to treat as categories.", rich_help_panel=_COLUMNS)
     ] = "",
+    number: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Columns that are numbers although they are named like types.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = "",
     directed: Annotated[
         bool | None,
         typer.Option("--directed/--undirected", help="Whether edges are directed.", rich_help_panel=_COLUMNS),
@@ -144,6 +152,7 @@ def import_files(
             columns=columns,
             drop=_names(drop),
             categories=_names(category),
+            numbers=_names(number),
             directed=directed,
             scale_target=scale_target,
             shares=_shares(shares),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -23,7 +24,7 @@ def doctor() -> None:
     console = Console()
     console.print(_versions(), _devices(), _backends())
     folder = data_folder()
-    there = f"{len(list(folder.glob('*.npz')))} packed files" if folder.is_dir() else "not there yet"
+    there = counted(list(folder.glob("*.npz")), "packed file") if folder.is_dir() else "not there yet"
     named = "" if os.environ.get(DATA_VARIABLE) else f"; {DATA_VARIABLE} names another"
     typer.echo(f"Data sets: {folder} ({there}{named})")
 
@@ -42,6 +43,8 @@ def _versions() -> Table:
     for name in ("torch", "torch_geometric", "numpy"):
         table.add_row(name, _version(name) or f'missing: pip install "{name}"', "everything")
     for name, extra in EXTRAS.items():
+        if name == "tomli" and sys.version_info >= (3, 11):  # there tomllib of the standard library stands for it
+            continue
         missing = rf'missing: pip install "graphprism\[{extra}]"'
         table.add_row(name, _version(name) or missing, f"the extra {extra}")
     return table

@@ -31,9 +31,13 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Data = None,
 ) -> None:
-    """Show which splits distinguish the nodes of a graph or a data set, with certificates."""
+    """Show which splits distinguish the nodes of a graph or a data set, with certificates.
+
+    The third column of an edge list is the weight of edges. Under a line of column names it is so only if it is called
+    weight (weights, edge_weight, w, value, val, strength), else it is ignored; the output says which.
+    """
     with exit_on_user_error():
-        from graphprism.analysis import certify, inspect_graph
+        from graphprism.analysis import FileGraph, certify, inspect_graph
         from graphprism.experiments.find_graph import find_graph
 
         make = None if layer is None else _layer(layer)
@@ -45,6 +49,8 @@ def inspect(
         typer.echo(result.to_json())
     else:
         Console().print(result)
+        if isinstance(found, FileGraph) and found.note:
+            typer.echo(f"{found.name}: {found.note}.")
 
 
 # Enough for two matrices per relation (directed layers): fewer channels would limit the rank.

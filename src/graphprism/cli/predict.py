@@ -32,14 +32,24 @@ def predict(
     ],
     graph: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="The graph that new nodes belong to. Default: the input is complete."),
+        typer.Option(
+            metavar="PATH",
+            help="The graph that new nodes belong to: files, the .npz of `graphprism data import`, or its name. "
+            "Default: the input is complete.",
+        ),
     ] = None,
     pairs: Annotated[
         str | None, typer.Option(metavar="FILE.csv", help="Pairs of ids to predict; for link models.")
     ] = None,
-    nodes: Annotated[str | None, typer.Option(metavar="NAME", help="File of nodes.", show_default="guessed")] = None,
-    edges: Annotated[str | None, typer.Option(metavar="NAME", help="File of edges.", show_default="guessed")] = None,
-    graphs: Annotated[str | None, typer.Option(metavar="NAME", help="File of graphs.", show_default="guessed")] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="NAME", help="File of nodes.", show_default="as in training, or guessed")
+    ] = None,
+    edges: Annotated[
+        str | None, typer.Option(metavar="NAME", help="File of edges.", show_default="as in training, or guessed")
+    ] = None,
+    graphs: Annotated[
+        str | None, typer.Option(metavar="NAME", help="File of graphs.", show_default="as in training, or guessed")
+    ] = None,
     accelerator: Annotated[str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.")] = "auto",
 ) -> None:
     """Predict new graphs, nodes or links with a trained model, and write a CSV file.
@@ -50,32 +60,12 @@ def predict(
         from graphprism.training import load
 
         files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
-        predictor = load(_chosen(run), accelerator)
+        predictor = load(run, accelerator)
         found = predictor.predict(input, graph=graph, pairs=pairs, files=files)
         found.write_csv(out)
     typer.echo(f"{predictor.run.title}: {counted(found, 'prediction')} in {out}.")
     for name, count in _balance(found.classes):
         typer.echo(f"  {name}: {count:,}")
-
-
-def _chosen(path: Path) -> Path:
-    """The run with the best validation score, if ``path`` is a folder of results; else ``path``."""
-    from graphprism.experiments import Ledger
-
-    ledger = path / "ledger.jsonl"
-    if path.is_file() or not ledger.is_file():
-        return path
-    kept = {file.parent.name: file for file in sorted(path.glob("checkpoints/*/best.pt"))}
-    results = [each for key, each in Ledger(ledger).latest().items() if key in kept and each.best_epoch is not None]
-    if not results:
-        return path
-    kinds = {(each.data, each.metric) for each in results}
-    if len(kinds) > 1:
-        names = ", ".join(sorted({f"{each.run['dataset']} by {each.metric}" for each in results}))
-        raise ValueError(f"{path}: has runs on different data ({names}); name the folder of one, in {path}/checkpoints")
-    sign = 1 if results[0].larger_is_better else -1
-    best = max(results, key=lambda each: sign * (each.at_best("val") or 0.0))
-    return kept[best.key]
 
 
 def _balance(classes: list[tuple[str, ...]] | None) -> list[tuple[str, int]]:

@@ -24,6 +24,7 @@ from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.experiments import Ledger, trainer_for
+from graphprism.experiments.find_graph import import_first
 from graphprism.experiments.runner import Listener, finished_results, run_missing
 from graphprism.known import find_name
 from graphprism.nn import CONVOLUTIONS
@@ -44,6 +45,8 @@ def train_data(name: str, root: Path | None) -> tuple[str, PackedDataset]:
     folder = data_folder(root)
     name = find_name(name, folder)
     known = sorted({*DATASETS, *(file.stem for file in folder.glob("*.npz"))})
+    if name not in known and Path(name).is_dir():
+        raise ValueError(f"{name} is a folder, not a data set: {import_first(name)}")
     if name not in known and not name.endswith(".npz"):
         raise ValueError(f"{name}: no data set of that name in or for {folder}{suggest(name, known)}")
     return name, load(name, root)

@@ -10,6 +10,7 @@ from rich.table import Table
 from graphprism._text import counted, duration, score_text
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult, Score
+from graphprism.training import METRICS
 
 
 def train_table(results: Sequence[RunResult]) -> Table:
@@ -96,7 +97,10 @@ def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
     change = ours.mean / theirs.mean - 1
     what = mrs[0].metric if mrs[0].larger_is_better else "error"
     side = "above" if change > 0 else "below"
-    return f"{name}'s {what} is {100 * abs(change):.0f} % {side} {partner}'s {_parameters(mrs[0], plain[0])}."
+    amount = f"{100 * abs(change):.0f} %"
+    if METRICS[mrs[0].metric].unit == "percent":  # a percentage of a percentage would read as points
+        amount = f"{abs(ours.mean - theirs.mean):.1f} points"
+    return f"{name}'s {what} is {amount} {side} {partner}'s {_parameters(mrs[0], plain[0])}."
 
 
 def _parameters(mrs: RunResult, plain: RunResult) -> str:

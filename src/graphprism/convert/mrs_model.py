@@ -96,6 +96,11 @@ class MRSModel(torch.nn.Module):
         outer, self.current.entries = self.current.entries, list(self._entries(named, given))
         try:
             return function(*args, **kwargs)
+        except TypeError as error:
+            weight = named.get("edge_weight")
+            if isinstance(weight, Tensor) and not weight.is_floating_point() and str(error).startswith("`edge_weight`"):
+                raise TypeError(f"{error}; relations have a name, `edge_type=`") from None
+            raise
         finally:
             self.current.leave(outer)
 
@@ -108,7 +113,7 @@ class MRSModel(torch.nn.Module):
             wanted = given.get(key) if isinstance(given, Mapping) else given
             types = types if wanted is None else wanted
             if types is None:
-                if arguments.get("num_sampled_edges_per_hop") is not None or arguments.get("n_id") is not None:
+                if any(arguments.get(key) is not None for key in _SAMPLED):
                     raise ValueError(
                         "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
                         "sampling, with `SplitEdges`"
@@ -138,6 +143,8 @@ class MRSModel(torch.nn.Module):
         return "\n".join([f"split={self.current.split!r}, num_relations={self.current.num_relations}", *layers])
 
 
+# What loaders write into batches, into nodes or edges of a `HeteroData`.
+_SAMPLED = ("n_id", "e_id", "input_id", "num_sampled_edges", "num_sampled_edges_per_hop")
 _Found = tuple[Any, Tensor, int | tuple[int, int], Mapping[str, Any], Tensor | None]
 
 

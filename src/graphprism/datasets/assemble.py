@@ -13,7 +13,7 @@ import torch
 
 from graphprism._text import counted
 from graphprism.datasets.graph_tables import GraphTables
-from graphprism.datasets.packed_dataset import PackedDataset, small_whole
+from graphprism.datasets.packed_dataset import PackedDataset, pack_ids, small_whole, unpack_ids
 from graphprism.datasets.preprocessing import Preprocessing, wanted_columns
 from graphprism.io.columns import Columns, as_text
 
@@ -35,7 +35,17 @@ class AssembledGraph:
     id_column: str
 
 
-def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[str] | None = None) -> AssembledGraph:
+class UnknownNodeError(ValueError):
+    """An edge ends at a node that is in no table."""
+
+
+def assemble(
+    tables: GraphTables,
+    pre: Preprocessing,
+    name: str,
+    notices: list[str] | None = None,
+    before: PackedDataset | None = None,
+) -> AssembledGraph:
     """Applies a preprocessing to tables, those it was fitted to or new ones.
 
     Args:
@@ -43,20 +53,25 @@ def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[s
         pre: The fitted preprocessing.
         name: Name of the data set.
         notices: Sentences about edges and ids are appended to it.
+        before: A graph, packed by the same preprocessing with its ids, that the nodes and edges are added to.
 
     Raises:
-        ValueError: A column is missing, an id is duplicated, or an edge ends at an unknown node.
+        UnknownNodeError: An edge ends at an unknown node.
+        ValueError: A column is missing, or an id is duplicated.
     """
     notices = [] if notices is None else notices
     nodes, edges, names = tables.nodes, tables.edges, pre.names
     ends = [as_text(column) for column in wanted_columns(edges, [names["source"], names["destination"]])]
     graph_ids = None
+    old = [] if before is None or before.node_ids is None else unpack_ids(before.node_ids)
     if nodes is None:
-        ids = np.array(list(dict.fromkeys(np.stack(ends, 1).reshape(-1).tolist())), dtype=object)
+        known = set(old)
+        texts = [each for each in dict.fromkeys(np.stack(ends, 1).reshape(-1).tolist()) if each not in known]
     elif names["id"]:
-        ids = as_text(wanted_columns(nodes, [names["id"]])[0])
+        texts = as_text(wanted_columns(nodes, [names["id"]])[0]).tolist()
     else:
-        ids = np.array([str(number) for number in nodes.rows], dtype=object)
+        texts = [str(len(old) + number) for number in nodes.rows]
+    ids = np.array([*old, *texts], dtype=object)
     owner = np.zeros(ids.size, np.int64)
     if pre.level == "graph":
         if tables.graphs is None or nodes is None:
@@ -66,13 +81,20 @@ def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[s
     where = nodes.path if nodes is not None else edges.path
     edge_index, edge_owner = _ends(ids, owner, ends, tables, pre, where)
     order = np.argsort(owner, kind="stable")
-    x = pre.node_input(nodes, ids.size)[order]
+    x, edge_attr = pre.node_input(nodes, len(texts)), pre.edge_input(edges)
+    if before is not None:
+        x = np.concatenate([before.x.numpy(), x])
+        edge_index = np.concatenate([before.edge_index.numpy().astype(np.int64), edge_index], 1)
+        edge_owner = np.zeros(edge_index.shape[1], np.int64)
+        if edge_attr is not None and before.edge_attr is not None:
+            edge_attr = np.concatenate([before.edge_attr.numpy(), edge_attr])
+    x = x[order]
     count = 1 if graph_ids is None else graph_ids.size
     sizes = np.bincount(owner, minlength=count)
     first = np.cumsum(sizes) - sizes
     place = np.empty(ids.size, np.int64)
     place[order] = np.arange(ids.size) - np.repeat(first, sizes)
-    edge_index, edge_owner, edge_attr = _tidy(place[edge_index], edge_owner, pre.edge_input(edges), pre, notices)
+    edge_index, edge_owner, edge_attr = _tidy(place[edge_index], edge_owner, edge_attr, pre, notices)
     edge_sizes = np.bincount(edge_owner, minlength=count)
     dataset = PackedDataset(
         name=name,
@@ -89,6 +111,7 @@ def assemble(tables: GraphTables, pre: Preprocessing, name: str, notices: list[s
         node_types=pre.num_node_types,
         edge_types=pre.num_edge_types,
         directed=pre.directed,
+        node_ids=pack_ids(ids.tolist()) if graph_ids is None and ids.size else None,
     )
     listed = ids if graph_ids is None else graph_ids
     return AssembledGraph(dataset, listed.tolist(), names["graph_id" if pre.level == "graph" else "id"] or "id")
@@ -136,7 +159,7 @@ def _ends(
         end = int(rows[0, bad[0]] >= 0)
         text = ends[end][bad[0]]
         must = f"every edge must end at a node of {where.name} (column {column!r})"
-        raise ValueError(
+        raise UnknownNodeError(
             f"{edges.path}: {must}, got {text!r} in row {bad[0] + 1}, and {counted(int(bad.size), 'such edge')} in all"
         )
     crossing = np.flatnonzero(owner[rows[0]] != owner[rows[1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from graphprism.datasets.from_data import (
     with_links,
     with_target,
 )
-from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
+from graphprism.datasets.graph_tables import GraphTables, find_column, missing_table, read_tables
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.datasets.packed_file import DatasetFileError, read
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
@@ -42,7 +43,9 @@ Array = npt.NDArray[Any]
 _MOST_CATEGORIES = 1000
 # A faulty column of ids must have at least this share of distinct values, and hold this share of the ends of edges.
 _MOSTLY = 0.9
-# Integers on edges with at most so many distinct values are types.
+# Names of columns, ignoring case and punctuation, whose whole numbers are types and no quantities.
+_TYPE_NAMES = ("type", "kind", "class", "category", "relation", "rel", "bond")
+# An edge column with at most so many distinct whole numbers may be meant as a type.
 _MOST_EDGE_TYPES = 50
 
 
@@ -58,6 +61,7 @@ class ImportOptions:
         columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``graph_id`` and ``fold``.
         drop: Columns to ignore.
         categories: Numeric columns to treat as categories.
+        numbers: Columns of whole numbers to treat as numbers although their names say that they are types.
         directed: Whether edges are directed. By default as the file declares; tables of edges are undirected.
         scale_target: Whether to standardise a numeric target for training.
         shares: Shares of training, validation and test for drawn folds.
@@ -72,6 +76,7 @@ class ImportOptions:
     columns: Mapping[str, str | None] | None = None
     drop: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     directed: bool | None = None
     scale_target: bool = False
     shares: tuple[float, ...] = SHARES
@@ -162,7 +167,7 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
 
 def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> PackedDataset:
     """Guesses the roles of columns, fits the preprocessing, and packs; see `from_files`."""
-    notices: list[str] = []
+    notices = list(tables.notices)
     level = "link" if options.task == "link" else "graph" if tables.graphs is not None else "node"
     names = _part_columns(tables, level, options, notices)
     holder = tables.graphs if level == "graph" else tables.nodes
@@ -198,7 +203,8 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
     if graphs is not None:
         if nodes is None or not found["graph"]:
             where = "a table of nodes" if nodes is None else f"{nodes.path}"
-            raise ValueError(f"{where} must have a column with the graph of each node, such as graph_id (--graph)")
+            named = "(--graph NAME or columns={'graph': NAME} names it)"
+            raise ValueError(f"{where} must have a column with the graph of each node, such as graph_id {named}")
         found["edge_graph"] = find_column("graph", edges, None, [found["source"], found["destination"]])
         found["graph_id"] = find_column("graph_id", graphs, options.column("graph_id"), besides) or next(iter(graphs))
     holder = graphs if level == "graph" else nodes
@@ -252,10 +258,11 @@ def _targets(
         return None, np.zeros((0, 1), np.int64)
     what = "graphs" if level == "graph" else "nodes"
     if holder is None:
-        raise ValueError(f"{tables.edges.path.parent}: must have a table of {what}, such as {what}.csv, for a target")
+        raise missing_table(tables.edges.path.parent, what, " for a target")
     if not options.target:
         there = ", ".join(map(repr, list(holder)[:12])) + (", ..." if len(holder) > 12 else "")
-        raise ValueError(f"{holder.path}: a target must be named, or the task link (--target, --task); it has {there}")
+        named = "(--target or target=, --task or task=)"
+        raise ValueError(f"{holder.path}: a target must be named, or the task link {named}; it has {there}")
     columns = wanted_columns(holder, options.target)
     title = f"{holder.path.name}: the target {', '.join(map(repr, options.target))}"
     target = encode_target(columns, options.task, title)
@@ -287,7 +294,7 @@ def _fit(
     nodes, edges = tables.nodes, tables.edges
     parts = {name for name in names.values() if name} | {*options.target, *options.drop}
     there = {*edges, *(nodes or ()), *(tables.graphs or ())}
-    for name in (*options.drop, *options.categories):
+    for name in (*options.drop, *options.categories, *options.numbers):
         if name not in there:
             raise ValueError(f"{edges.path.parent}: no table has the column {name!r} that is named")
     node_codes: list[ColumnCode] = []
@@ -313,6 +320,7 @@ def _fit(
         directed=directed,
         targets=options.target,
         classes=() if target is None else target.classes,
+        files=tables.files,
     )
 
 
@@ -322,11 +330,17 @@ def _codes(
     found = []
     for name in names:
         column = table[name]
-        code = ColumnCode.fit(name, column, rows, category=name in options.categories)
+        if name in options.numbers and column.dtype == object:
+            text = next((cell for cell in column if cell is not None), None)
+            raise ValueError(f"{table.path}: the column {name!r} must hold numbers, got {text!r}")
+        is_type = column.dtype.kind == "i" and name not in options.numbers and _names_type(name)
+        if is_type and name not in options.categories:
+            notices.append(f"{table.path.name}: column {name!r} is a category by its name (--number {name} undoes it).")
+        code = ColumnCode.fit(name, column, rows, category=is_type or name in options.categories)
         if code.kind == "category" and name not in options.categories:
             many = len(code.values) > min(_MOST_CATEGORIES, max(10, len(table.rows) // 2))
             if many or not code.values:
-                why = f"{len(code.values):,} different texts" if code.values else "no values"
+                why = f"{len(code.values):,} different values" if code.values else "no values"
                 notices.append(f"{table.path.name}: column {name!r} left out: {why} (--category {name} takes it).")
                 continue
         missing = _count_missing(column)
@@ -337,6 +351,13 @@ def _codes(
     return found
 
 
+def _names_type(name: str) -> bool:
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return words[-1] in _TYPE_NAMES or "".join(words) in {
+        f"{of}{each}" for of in ("edge", "node") for each in _TYPE_NAMES
+    }
+
+
 def _count_missing(column: Array) -> int:
     if column.dtype == object:
         return sum(cell is None for cell in column)
@@ -345,21 +366,20 @@ def _count_missing(column: Array) -> int:
 
 def _edge_codes(table: Columns, names: Sequence[str], options: ImportOptions, notices: list[str]) -> list[ColumnCode]:
     """Codes of edge columns: if there are categories, numeric columns are dropped: networks take types of edges."""
-    rows = np.ones(len(table.rows), dtype=bool)
-    chosen = [
-        name for name in names if table[name].dtype.kind in "ib" and np.unique(table[name]).size <= _MOST_EDGE_TYPES
-    ]
-    with_types = replace(options, categories=(*options.categories, *chosen))
-    codes = _codes(table, names, rows, with_types, notices)
+    codes = _codes(table, names, np.ones(len(table.rows), dtype=bool), options, notices)
     categories = [code for code in codes if code.kind == "category"]
     numbers = [code.name for code in codes if code.kind != "category"]
-    if numbers and categories:
-        notices.append(f"{table.path.name}: numbers beside types are left out: {', '.join(map(repr, numbers))}.")
-    elif numbers:
-        notices.append(
-            f"{table.path.name}: {', '.join(map(repr, numbers))} kept, but networks here take types of edges."
-        )
+    if numbers:
+        listed = ", ".join(map(repr, numbers))
+        what = f"numbers beside types are left out: {listed}" if categories else f"{listed} kept as numbers"
+        few = [name for name in numbers if name not in options.numbers and _has_few_values(table[name])]
+        hint = f" (--category {','.join(few)} makes types of them)" if few else ""
+        notices.append(f"{table.path.name}: {what}{'' if categories else '; networks here take types of edges'}{hint}.")
     return categories or codes
+
+
+def _has_few_values(column: Array) -> bool:
+    return column.dtype.kind in "ib" and np.unique(column).size <= _MOST_EDGE_TYPES
 
 
 def _scaled(target: EncodedTarget, train: Array, pre: Preprocessing) -> tuple[EncodedTarget, Preprocessing]:

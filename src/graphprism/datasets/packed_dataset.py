@@ -40,6 +40,22 @@ def row_normalise(x: Tensor, lowest: float | None = None) -> Tensor:
     return lifted.div_(total.masked_fill_(total == 0, 1))
 
 
+def pack_ids(ids: Sequence[str]) -> Tensor | None:
+    """Texts as one tensor of bytes, UTF-8 separated by zeros; None where a text holds that separator.
+
+    >>> unpack_ids(pack_ids(["a", "b c"]))
+    ['a', 'b c']
+    """
+    if any("\0" in text for text in ids):
+        return None
+    return torch.from_numpy(np.frombuffer("\0".join(ids).encode(), np.uint8).copy())
+
+
+def unpack_ids(packed: Tensor) -> list[str]:
+    """The texts that `pack_ids` packed."""
+    return packed.numpy().tobytes().decode().split("\0")
+
+
 SPLITS = ("train", "val", "test")
 MASKS = ("train_mask", "val_mask", "test_mask")
 
@@ -73,6 +89,7 @@ class PackedDataset:
         pairs: Pairs of nodes that have a target, at link level.
         preprocessing: How columns of the user's files became these tensors, as plain values, to apply it to new files;
             None where the tensors were given.
+        node_ids: Ids of the nodes in the user's tables, see `pack_ids`; None where nodes have numbers alone.
 
     >>> from graphprism.datasets import molecules
     >>> dataset = molecules(30)
@@ -104,6 +121,7 @@ class PackedDataset:
     num_classes: int = 0
     pairs: Tensor | None = None
     preprocessing: dict[str, Any] | None = None
+    node_ids: Tensor | None = None
 
     def __len__(self) -> int:
         return self.node_ptr.numel() - 1

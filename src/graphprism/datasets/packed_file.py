@@ -118,6 +118,8 @@ def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
         _check_masks(arrays, rows)
     else:
         _check_split(arrays, rows, "graphs" if about["level"] == "graph" else "pairs")
+    if "node_ids" in arrays:
+        _check_ids(arrays["node_ids"], int(nodes.sum()))
     return nodes, edges
 
 
@@ -130,6 +132,15 @@ def _check_pairs(arrays: Arrays, nodes: Array, about: dict[str, Any]) -> int:
         raise ValueError("`pairs` must hold whole numbers of shape [2, P], with P above 0")
     _check_range("pairs", pairs, int(nodes[0]))
     return int(pairs.shape[1])
+
+
+def _check_ids(ids: Array, count: int) -> None:
+    if ids.dtype != np.uint8 or ids.ndim != 1 or int((ids == 0).sum()) + 1 != count:
+        raise ValueError(f"`node_ids` must hold {count} texts, bytes of UTF-8 that are separated by zeros")
+    try:
+        ids.tobytes().decode()
+    except UnicodeDecodeError:
+        raise ValueError("`node_ids` must hold texts in UTF-8") from None
 
 
 def _check_about(about: dict[str, Any]) -> None:
@@ -213,7 +224,7 @@ def _check_range(key: str, array: Array, stop: int | None) -> None:
         raise ValueError(f"`{key}` must hold numbers {wanted}, got {low if low < 0 else high}")
 
 
-_KEYS = ("x", "edge_index", "edge_attr", "num_nodes", "num_edges", "y", "split", *MASKS, "pairs")
+_KEYS = ("x", "edge_index", "edge_attr", "num_nodes", "num_edges", "y", "split", *MASKS, "pairs", "node_ids")
 # Integers from here on are features, not types: an embedding table for them would be larger than the network.
 _MOST_TYPES = 1000
 # torch has few ops for unsigned integers above 8 bits, and loses precision in sums of half precision.
@@ -318,7 +329,7 @@ def _smallest(tensor: Tensor) -> Array:
 
 def _from_arrays(arrays: Arrays, about: dict[str, Any], nodes: Array, edges: Array) -> PackedDataset:
     folds = {"graph": ("split",), "node": MASKS, "link": ("split", "pairs")}[about["level"]]
-    keys = ("x", "edge_index", "edge_attr", "y", *folds)
+    keys = ("x", "edge_index", "edge_attr", "y", *folds, "node_ids")
     tensors: dict[str, Any] = {key: _tensor(arrays[key]) for key in keys if key in arrays}
     if about["level"] == "graph":
         about = _with_types(about, tensors)

@@ -101,6 +101,7 @@ class Preprocessing:
         target_mean: Mean that was subtracted from a numeric target.
         target_scale: Deviation that it was then divided by.
         notices: Sentences about what was left out, imputed or drawn.
+        files: Names of the files of ``nodes``, ``edges`` and ``graphs``: new folders are searched for them first.
     """
 
     level: str
@@ -114,6 +115,7 @@ class Preprocessing:
     target_mean: float = 0.0
     target_scale: float = 1.0
     notices: tuple[str, ...] = field(default=())
+    files: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""
@@ -133,6 +135,7 @@ class Preprocessing:
                 known[part] = tuple(ColumnCode(**{**each, "values": tuple(each["values"])}) for each in known[part])
             for part in ("targets", "classes", "notices"):
                 known[part] = tuple(known[part])
+            known["files"] = dict(known.get("files", {}))  # sets from before names of files were kept have none
             return cls(**known)
         except (TypeError, KeyError, ValueError) as error:
             raise ValueError(f"the preprocessing of a data set must be as it was packed, got {error}") from None

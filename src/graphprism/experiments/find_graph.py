@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from graphprism.analysis import FileGraph, read_graph
@@ -31,9 +32,21 @@ def find_graph(
     if not Path(name).exists() and (made := _MOLECULE.fullmatch(name.lower())):
         return molecule(int(made[1] or 0))
     path = Path(name)
-    if not path.exists() and path.name == name and not path.suffix:
+    if path.is_dir() and not _is_dataset(name, data):
+        raise ValueError(f"{name} is a folder, not a file: {import_first(name)}")
+    if not path.is_file() and path.name == name and not path.suffix:
         path = dataset_file(name, data)
     return read_graph(path, labels=labels or None, undirected=undirected)
+
+
+def import_first(folder: str) -> str:
+    """What to do with a folder of tables, where a file or a data set is needed."""
+    return f"graphprism data import {shlex.quote(folder)} --target COLUMN makes a data set of its tables first"
+
+
+def _is_dataset(name: str, data: Path | None) -> bool:
+    folder = named_folder(data)
+    return folder is not None and (folder / f"{find_name(name, folder)}.npz").is_file()
 
 
 def dataset_file(name: str, data: Path | None) -> Path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -106,8 +107,12 @@ def _blank_header(text: bytes) -> bytes:
     end = text.find(b"\n", start)
     line = text[start : len(text) if end < 0 else end]
     cells = line.split()
-    names = len(cells) in (2, 3) and not any(_has_digit_first(cell) for cell in cells[:2])
-    return text[:start] + b" " * len(line) + text[start + len(line) :] if names and end >= 0 else text
+    return text[:start] + b" " * len(line) + text[start + len(line) :] if _are_names(cells) and end >= 0 else text
+
+
+def _are_names(cells: list[bytes]) -> bool:
+    """Whether a first line holds names of columns."""
+    return len(cells) in (2, 3) and not any(_has_digit_first(cell) for cell in cells[:2])
 
 
 def _has_digit_first(cell: bytes) -> bool:
@@ -139,19 +144,43 @@ def _ragged(path: Path, line: int, cells: int, columns: int) -> GraphFileError:
 _COLUMN_NAMES = {"source", "target", "src", "dst", "from", "to", "u", "v", "head", "tail", "node1", "node2"}
 
 
+_WEIGHT_NAMES = {"weight", "weights", "edge_weight", "edgeweight", "w", "value", "val", "strength"}
+
+
+def _third_column(cells: Sequence[str] | None) -> tuple[bool, str]:
+    """Whether the third column holds weights, and a sentence that says so.
+
+    Args:
+        cells: The three names of columns; None if the file has none.
+
+    >>> _third_column(["source", "target", "since"])[1]
+    "third column 'since': ignored; it is read as weights if it is called weight"
+    """
+    if cells is None:
+        return True, "third column: weights"
+    name = cells[2].strip("\"'")
+    if name.lower().replace(" ", "_") in _WEIGHT_NAMES:
+        return True, f"third column {name!r}: weights"
+    return False, f"third column {name[:40]!r}: ignored; it is read as weights if it is called weight"
+
+
 def read_named_edges(path: Path) -> FileGraph:
     """Reads an edge list of names, and numbers nodes in the order of appearance."""
     numbers: dict[str, int] = {}
     ends: list[int] = []
     weights: list[float] = []
-    columns = 0
+    columns, header = 0, None
+    is_weight, note = True, ""
     for line, cells in _rows(path):
-        if not columns and {cell.lower() for cell in cells[:2]} <= _COLUMN_NAMES:
+        if not columns and header is None and _is_header(path, cells):
+            header = cells
             continue
+        if not columns and len(cells) == 3:
+            is_weight, note = _third_column(header if header is not None and len(header) == 3 else None)
         columns = columns or len(cells)
         _check_row(path, line, cells, columns)
         ends += [numbers.setdefault(name, len(numbers)) for name in cells[:2]]
-        if columns == 3:
+        if columns == 3 and is_weight:
             weights.append(_weight(path, line, cells[2]))
     if not ends:
         raise GraphFileError(path, "holds no edges")
@@ -161,7 +190,16 @@ def read_named_edges(path: Path) -> FileGraph:
         edge_weight=torch.tensor(weights, dtype=torch.float64) if weights else None,
         labels=tuple(numbers),
         name=path.name,
+        note=note,
     )
+
+
+def _is_header(path: Path, cells: list[str]) -> bool:
+    """Whether the first line has the usual names of columns, or a word above the numbers of the third column."""
+    if {cell.lower() for cell in cells[:2]} <= _COLUMN_NAMES:
+        return True
+    thirds = [row[2] for _, (_, row) in zip(range(2), _rows(path), strict=False) if len(row) == 3]
+    return len(thirds) == 2 and not _is_number(thirds[0]) and _is_number(thirds[1])
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -237,15 +275,20 @@ def _is_number(cell: str) -> bool:
 def read_edge_list(path: Path, *, labels: bool | None = False) -> FileGraph:
     """Reads an edge list: ``source target [weight]`` on each line, separated by spaces, tabs, commas or semicolons.
 
-    Lines that are empty or start with # or % are skipped, and so is a header. Nodes are whole numbers from 0 and keep
-    their number, so that the number of nodes is the largest one plus 1. With ``labels`` every node is a name, and nodes
-    are numbered in the order of appearance; None decides by `has_names`. The file is read in blocks of 16 MB.
+    Lines that are empty or start with # or % are skipped, and so is a header, under which the third column is a weight
+    only if it is called so (weight, w, value, ...). Nodes are whole numbers from 0 and keep their number, so that the
+    number of nodes is the largest one plus 1. With ``labels`` every node is a name, and nodes are numbered in the order
+    of appearance; None decides by `has_names`. The file is read in blocks of 16 MB.
     """
     if has_names(path) if labels is None else labels:
         return read_named_edges(path)
     ends: list[npt.NDArray[np.int32]] = []
     weights: list[npt.NDArray[np.float64]] = []
+    is_weight, note = True, ""
     for block in blocks(path):
+        if block.columns == 3 and not ends:
+            is_weight, note = _third_column(_header(path))
+        block = block if is_weight else _ends_alone(block)
         table = _numbers(path, block)
         _check_ids(path, block, table[:, :2])
         ends.append(table[:, :2].astype(np.int32))
@@ -253,7 +296,20 @@ def read_edge_list(path: Path, *, labels: bool | None = False) -> FileGraph:
             weights.append(np.ascontiguousarray(table[:, 2], np.float64))
     if not ends:
         raise GraphFileError(path, "holds no edges")
-    return _graph(path, np.concatenate(ends), np.concatenate(weights) if weights else None)
+    return replace(_graph(path, np.concatenate(ends), np.concatenate(weights) if weights else None), note=note)
+
+
+def _header(path: Path) -> list[str] | None:
+    """The three names of columns, or None."""
+    first = next(iter(raw_blocks(path)))[0]
+    lines = blank_comments(first).translate(_SEPARATORS).split(b"\n")
+    cells = next(line.split() for line in lines if line.strip())
+    return [cell.decode(errors="replace") for cell in cells] if _are_names(cells) and len(cells) == 3 else None
+
+
+def _ends_alone(block: Block) -> Block:
+    lines = (b" ".join(line.split()[:2]) for line in block.text.split(b"\n"))
+    return block._replace(text=b"\n".join(lines), columns=2)
 
 
 def _numbers(path: Path, block: Block) -> _Numbers:

@@ -32,6 +32,7 @@ class FileGraph:
         batch: Index of the graph of each node, if the file holds several.
         labels: Name of each node in the file, if nodes are not numbers there.
         name: Name of the graph.
+        note: How the third column of an edge list was read; empty if there is none.
     """
 
     edge_index: Tensor
@@ -43,6 +44,7 @@ class FileGraph:
     labels: tuple[str, ...] | None = None
     name: str = ""
     edge_type: Tensor | None = None
+    note: str = ""
 
 
 class GraphFileError(ValueError):

@@ -23,6 +23,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def read_graph(path: str | os.PathLike[str], *, labels: bool | None = False, undirected: bool = False) -> FileGraph:
     r"""Reads an edge list, GraphML or a packed ``.npz``, detected by the first bytes. The first two may be gzipped.
 
+    The third column of an edge list is the edge weight; under a header only if it is called so (weight, w, value, ...),
+    else it is ignored. ``note`` says which.
+
     Also reads Parquet that `graphprism split` wrote, with ``edge_type``, and verifies its checksums.
 
     Args:

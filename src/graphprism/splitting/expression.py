@@ -65,9 +65,9 @@ def parse_split(text: str) -> Split:
     >>> parse_split("degree * atr(edge_attr)")
     Traceback (most recent call last):
     ...
-    graphprism.splitting.expression.SplitSyntaxError: `split` must have one of the orderings degree, random, features, \
-ppr, core, triangles, eigenvector, bfs or the splits order, soft, attr, direction, similarity, curvature, community, \
-only at character 10, got 'atr'; did you mean attr?
+    graphprism.splitting.expression.SplitSyntaxError: `split` must have one of the orderings or splits at character \
+10, got 'atr'; did you mean attr? (known: orderings degree, random, features, ppr, core, triangles, eigenvector, \
+bfs; splits order, soft, attr, direction, similarity, curvature, community, only)
       degree * atr(edge_attr)
                ^~~
     """
@@ -167,8 +167,11 @@ _LONGEST = 10_000
 _MOST_RELATIONS = 1 << 20
 
 
-def _named() -> str:
-    return f"must have one of the orderings {', '.join(ORDERINGS)} or the splits {', '.join(_TERMS)}"
+_NAMED = "must have one of the orderings or splits"
+
+
+def _known() -> str:
+    return f" (known: orderings {', '.join(ORDERINGS)}; splits {', '.join(_TERMS)})"
 
 
 class _Token(NamedTuple):
@@ -264,7 +267,7 @@ class _Parser:
     def factor(self) -> Split:
         token = self.token
         if token.kind != "word" or token.text.startswith('"'):
-            self.fail(_named())
+            self.fail(_NAMED, hint=_known())
         rule = {
             "order": self._order,
             "soft": self._soft,
@@ -306,10 +309,9 @@ class _Parser:
         if token.kind != "word" or token.text not in ORDERINGS:
             names = [*ORDERINGS, *_TERMS]
             close = get_close_matches(token.text.lower(), names, n=1) if token.kind == "word" else []
-            must = _named()
             if token.text in _TERMS:
-                must, close = "must have orderings alone between commas; splits are joined by `*`;", []
-            self.fail(must, token, f"; did you mean {close[0]}?" if close else "")
+                self.fail("must have orderings alone between commas; splits are joined by `*`;", token)
+            self.fail(_NAMED, token, (f"; did you mean {close[0]}?" if close else "") + _known())
         if not self.take("("):
             return token.text
         known = dict(list(inspect.signature(ORDERINGS[token.text]).parameters.items())[1:])

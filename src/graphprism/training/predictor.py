@@ -16,12 +16,13 @@ from torch_geometric.data import Data
 
 from graphprism._checks import check_path, check_type
 from graphprism._files import write_whole
-from graphprism.datasets import PackedDataset, read, row_normalise
-from graphprism.datasets.assemble import assemble
+from graphprism.datasets import PackedDataset, data_folder, read, row_normalise
+from graphprism.datasets.assemble import UnknownNodeError, assemble
 from graphprism.datasets.from_data import pack_inputs
 from graphprism.datasets.graph_tables import find_column, read_tables
 from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.io.columns import as_text, read_columns
+from graphprism.ledger import Ledger
 from graphprism.nn import GNN, MODELS
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.checkpoint import CheckpointError, read_best
@@ -143,10 +144,11 @@ class Predictor:
 
         Args:
             graphs: As of a call.
-            graph: Files of the graph that new nodes belong to: their edges may end at its nodes. The new nodes alone
-                are predicted.
+            graph: The graph that new nodes belong to: their edges may end at its nodes. The new nodes alone are
+                predicted. Its files, the ``.npz`` that `graphprism data import` wrote, or the name of that data set.
             pairs: Pairs of nodes, (2, R), or a table with two columns of ids; for links.
-            files: Names of files in the folder, see `graphprism.datasets.ImportOptions`.
+            files: Names of files in the folders, see `graphprism.datasets.ImportOptions`. By default those of training
+                where a folder has them.
 
         Raises:
             ValueError: The graphs are not as those of training; one sentence.
@@ -169,18 +171,41 @@ class Predictor:
                 raise ValueError(
                     f"{graphs}: tables need a run on tables; this one was trained on tensors, give an .npz"
                 )
-            tables = read_tables(Path(graphs), files)
-            if old is not None:
-                before = read_tables(Path(old))
-                known = 0 if before.nodes is None else len(before.nodes.rows)
-                tables, first = before.with_new(tables), known
-            found = assemble(tables, self.preprocessing, str(self.form["name"]))
+            tables, before = read_tables(Path(graphs), files, self.preprocessing.files), None
+            if old is not None and (packed := _packed_file(old)) is not None:
+                before = self._packed_graph(packed)
+                first = before.x.size(0)
+            elif old is not None:
+                whole = read_tables(Path(old), files, self.preprocessing.files)
+                first = 0 if whole.nodes is None else len(whole.nodes.rows)
+                tables = whole.with_new(tables)
+            try:
+                found = assemble(tables, self.preprocessing, str(self.form["name"]), before=before)
+            except UnknownNodeError as error:
+                if old is not None or self.form["level"] == "graph":
+                    raise
+                hint = "if it is a node of an older graph, name that one (--graph PATH or graph=PATH)"
+                raise UnknownNodeError(f"{error}; {hint}") from None
             inputs, ids, name = found.dataset, found.ids, found.id_column
         else:
             inputs = self._tensors(graphs)
             count = len(inputs) if self.form["level"] == "graph" else inputs.x.size(0)
             ids = [str(number) for number in range(count)]
         return in_form(inputs, self.form), ids, name, first
+
+    def _packed_graph(self, file: Path) -> PackedDataset:
+        """A graph of nodes that was imported as the data of this run were, with the ids of its nodes."""
+        graph, own = read(file), self.preprocessing
+        stored = None if graph.preprocessing is None else Preprocessing.from_dict(graph.preprocessing)
+        if graph.level != "node" or graph.node_ids is None:
+            has = "none" if graph.level == "node" else f"{graph.level}s"
+            raise ValueError(
+                f"{file}: the graph must be of nodes with their ids, got {has}; name the folder of its tables"
+            )
+        parts = ("names", "nodes", "edges", "directed")
+        if any(getattr(stored, part, None) != getattr(own, part, None) for part in parts):
+            raise ValueError(f"{file}: the graph must be imported with the columns and scales of the run, got others")
+        return graph
 
     def _tensors(self, graphs: Graphs) -> PackedDataset:
         if isinstance(graphs, str | os.PathLike):
@@ -272,17 +297,27 @@ class Predictor:
         )
 
 
+def _packed_file(graph: str | os.PathLike[str]) -> Path | None:
+    """The packed file that a path or the name of a data set stands for; None for tables."""
+    path = Path(graph)
+    if path.suffix == ".npz":
+        return path
+    file = data_folder() / f"{path.name}.npz"
+    return file if not path.exists() and str(path) == path.name and file.is_file() else None
+
+
 def load(path: str | os.PathLike[str], accelerator: str = "cpu") -> Predictor:
     """A trained run, ready to be called.
 
     Args:
-        path: A ``best.pt``, the folder of a run, or the folder of the results of one run, as `graphprism train` has it.
+        path: A ``best.pt``, the folder of a run, or a folder of results such as ``outputs``: of its runs on one data
+            set the one with the best validation score is taken. The predictor's ``run`` says which.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``.
 
     Raises:
         FileNotFoundError: There is no such file.
         CheckpointError: The file is damaged, or does not carry its preprocessing.
-        ValueError: The folder has several runs.
+        ValueError: The folder has several runs and no ledger to choose by, or runs on different data.
     """
     check_path("path", path)
     file = find_best(Path(path))
@@ -303,6 +338,23 @@ def find_best(path: Path) -> Path:
     if not found:
         raise FileNotFoundError(f"{path}: there is no trained run (no best.pt)")
     if len(found) > 1:
-        titles = "; ".join(f"{file.parent} ({read_best(file)[0].title})" for file in found[:6])
-        raise ValueError(f"{path}: has {len(found)} runs, name one of them: {titles}")
+        return _best_by_validation(path, found)
     return found[0]
+
+
+def _best_by_validation(path: Path, files: Sequence[Path]) -> Path:
+    """The file of the run that the ledger of the folder has the best validation score for."""
+    kept = {file.parent.name: file for file in files}
+    ledger = Ledger(path / "ledger.jsonl")
+    results = [each for key, each in ledger.latest().items() if key in kept and each.best_epoch is not None]
+    if not results:
+        titles = "; ".join(f"{file.parent.name} ({read_best(file)[0].title})" for file in files[:3])
+        more = f"; and {len(files) - 3} more" if len(files) > 3 else ""
+        raise ValueError(f"{path}: has {len(files)} runs, name one of them: {titles}{more}")
+    if len({(each.data, each.metric) for each in results}) > 1:
+        names = ", ".join(sorted({f"{each.run['dataset']} by {each.metric}" for each in results}))
+        folder = files[0].parent.parent
+        raise ValueError(f"{path}: has runs on different data ({names}); name the folder of one, in {folder}")
+    sign = 1 if results[0].larger_is_better else -1
+    best = max(results, key=lambda each: sign * (each.at_best("val") or 0.0))
+    return kept[best.key]

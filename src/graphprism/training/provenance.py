@@ -101,13 +101,14 @@ def provenance(device: torch.device, count: int = 1, runs_at_once: int = 1) -> d
 def data_identity(dataset: PackedDataset) -> str:
     """A sha256 of all tensors and of the task: two sets with the same identity train the same.
 
-    Notes, the checksum of a file and where its columns came from do not count.
+    Notes, the checksum of a file, ids of nodes and where its columns came from do not count.
 
     >>> from graphprism.datasets import molecules
     >>> [data_identity(molecules(10)) == data_identity(molecules(number)) for number in (10, 11)]
     [True, False]
     """
-    names = (field.name for field in fields(dataset) if field.name not in ("note", "sha256", "preprocessing"))
+    left_out = ("note", "sha256", "preprocessing", "node_ids")
+    names = (field.name for field in fields(dataset) if field.name not in left_out)
     values = {name: getattr(dataset, name) for name in names}
     if values["pairs"] is None:  # sets from before there were any keep their identity
         del values["pairs"]

@@ -13,8 +13,8 @@ from graphprism.datasets import PackedDataset
 from graphprism.nn import MODELS
 from graphprism.splitting import Graph, GraphLike, Split, parse_splits
 from graphprism.splitting.ranks import factors_of
-from graphprism.splitting.split import Only
-from graphprism.splitting.splits import ByOrder, BySoftOrder
+from graphprism.splitting.split import Only, Product, only
+from graphprism.splitting.splits import ByAttribute, ByOrder, BySoftOrder, by_attribute
 from graphprism.training.run import Run
 
 # A split is fitted once for a data set, however many networks are made for it.
@@ -35,12 +35,34 @@ def run_splits(run: Run, dataset: PackedDataset) -> tuple[Split, ...]:
     known = _FITTED.setdefault(dataset, {})
     key = run.split, run.undirected, run.self_loops
     if key not in known:
-        parsed = parse_splits(run.split)
+        parsed = [_of_columns(split, dataset) for split in parse_splits(run.split)]
         open_splits = [split for split in parsed if not isinstance(split, ByOrder)]
         with torch.device(dataset.x.device):  # callers count parameters on the meta device
             graph = split_input(run, dataset) if open_splits else None
             known[key] = tuple(split.fitted(graph) if graph and split in open_splits else split for split in parsed)
     return known[key]
+
+
+def _of_columns(split: Split, dataset: PackedDataset) -> Split:
+    """The split with columns of the user's table of edges, as in ``attr(since)``, as columns of ``edge_attr``."""
+    if isinstance(split, Only):
+        return only(_of_columns(split.split, dataset), split.kept)
+    if isinstance(split, Product):
+        return _of_columns(split.left, dataset) * _of_columns(split.right, dataset)
+    if not isinstance(split, ByAttribute) or split.attribute == "edge_attr":
+        return split
+    name, columns = split.attribute, [] if dataset.preprocessing is None else dataset.preprocessing["edges"]
+    kinds = {each["name"]: each["kind"] for each in columns}
+    if kinds.get(name) in ("category", "flag"):
+        return by_attribute("edge_attr", split.num_relations, list(kinds).index(name))
+    if name in kinds:
+        how = f"import the data with --category {name} or categories=({name!r},)"
+        raise ValueError(f"the split attr({name}) must name a column of types, got numbers; {how}")
+    count = 0 if dataset.edge_attr is None else dataset.edge_attr.size(1)
+    there = [f"attr({each})" for each in kinds] or [f"attr(edge_attr, column={number})" for number in range(count)]
+    raise ValueError(
+        f"the split attr({name}) must name an attribute of edges, got {', '.join(there) or 'edges without any'}"
+    )
 
 
 def is_soft(split: Split) -> bool:

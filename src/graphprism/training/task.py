@@ -178,6 +178,11 @@ class Metric:
     unit: str
     targets: tuple[str, ...] = ("binary", "multiclass", "multilabel")
 
+    @property
+    def difference_unit(self) -> str:
+        """Unit of a difference of two scores: percentages differ by points."""
+        return "points" if self.unit == "percent" else self.unit
+
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {

@@ -4,6 +4,6 @@ from graphprism.transforms.laplacian_pe import LaplacianPE
 from graphprism.transforms.laplacian_spectrum import LaplacianSpectrum
 from graphprism.transforms.random_walk_pe import RandomWalkPE
 from graphprism.transforms.relational_norm import RelationalNorm
-from graphprism.transforms.split_edges import SplitEdges
+from graphprism.transforms.split_edges import SampledGraphWarning, SplitEdges
 
-__all__ = ["LaplacianPE", "LaplacianSpectrum", "RandomWalkPE", "RelationalNorm", "SplitEdges"]
+__all__ = ["LaplacianPE", "LaplacianSpectrum", "RandomWalkPE", "RelationalNorm", "SampledGraphWarning", "SplitEdges"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -42,10 +43,15 @@ def check_homogeneous(data: object) -> None:
         check_no_nan("data.edge_weight", weight)
 
 
+class SampledGraphWarning(UserWarning):
+    """A sampled batch was split: degrees and other orders are those of the sample, not of the whole graph."""
+
+
 class SplitEdges(BaseTransform):
     """Writes ``data.edge_type``: the relation of every edge, which PyG then batches like any edge attribute.
 
-    Apply it to the full graph, before sampling, so that orderings such as the degree are those of the whole graph.
+    Apply it to the full graph, before sampling, so that orderings such as the degree are those of the whole graph;
+    loaders keep ``edge_type``. The first batch of a loader that is split gives a `SampledGraphWarning`.
     Apply it after every transform that adds, removes or reverses edges (``T.ToUndirected``, ``T.AddSelfLoops``, ...).
     For link prediction apply it after ``T.RandomLinkSplit``, to the training graph: the degrees of the whole graph
     would leak the held-out edges.
@@ -74,6 +80,8 @@ class SplitEdges(BaseTransform):
         ([0, 1, 1, 0], [0, 1, 0])
     """
 
+    _has_warned = False
+
     def __init__(
         self, split: str | Split | Tensor | Callable[[GraphLike], Tensor] = "degree", *, overwrite: bool = False
     ) -> None:
@@ -87,9 +95,24 @@ class SplitEdges(BaseTransform):
         check_homogeneous(data)
         self._check_free("data", data, "edge_type", "node_order")
         relation, order, rule = ranked(self.split, data)
+        if order is not None:
+            self._warn_if_sampled(data)
         data.edge_type, data.split_rule = relation, rule
         _write_order(data, order)
         return data
+
+    def _warn_if_sampled(self, data: Data | HeteroData) -> None:
+        """Warns once about a batch of a loader, which carries the numbers of its seeds and of its nodes or edges."""
+        keys = {key for store in data.stores for key in store}
+        if self._has_warned or "input_id" not in keys or keys.isdisjoint({"n_id", "e_id"}):
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"{self!r} should get the whole graph, got a sampled batch (it has `input_id`): degrees are those of the "
+            "sample; split the graph before the loader is made, which then gives every batch its `edge_type`",
+            SampledGraphWarning,
+            stacklevel=5 if isinstance(data, HeteroData) else 4,
+        )
 
     def _split_each(self, data: HeteroData) -> HeteroData:
         """Splits every edge type of a ``HeteroData``."""
@@ -98,6 +121,8 @@ class SplitEdges(BaseTransform):
         orders: dict[str, tuple[Tensor | None, list[list[int]]]] = {}
         for node_type in sorted({source for source, _, target in data.edge_types if source == target}):
             orders[node_type] = order_columns(self.split, _graph_of_nodes(data, node_type))
+        if any(order is not None for order, _ in orders.values()):
+            self._warn_if_sampled(data)
         for source, name, target in data.edge_types:
             store = data[source, name, target]
             self._check_free(f"data[{source!r}, {name!r}, {target!r}]", store, "edge_type")

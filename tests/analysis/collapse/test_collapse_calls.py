@@ -211,3 +211,13 @@ def test_bad_input():
         collapse(build(GCN, 4, 8, num_layers=2), ring(), layers=["convs.0", "nowhere"])
     with pytest.raises(ValueError, match="got no call of convs"):
         collapse(build(GCN, 4, 8, num_layers=2), ring(), forward=lambda model, data: data.x)
+
+
+def test_collapse_gives_the_call_where_names_of_arguments_differ():
+    class Renamed(Named):
+        def forward(self, feats, edges, depth):
+            return self.conv(feats, edges)
+
+    line = r"forward=lambda model, data: model\(feats=data\.x, edges=data\.edge_index, depth=\.\.\.\)$"
+    with pytest.raises(ValueError, match=line):
+        collapse(build(Renamed), ring())

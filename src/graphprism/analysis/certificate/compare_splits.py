@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from graphprism._text import percent, rich_table, text_table, two_decimals
+from graphprism._text import counted, percent, rich_table, text_table, two_decimals
 from graphprism.analysis.certificate.certificate import Certificate, layer_warnings
 from graphprism.analysis.certificate.certify import certify_batch, one_batch
 from graphprism.analysis.certificate.directions import DIRECTION_TOLERANCE
@@ -56,10 +56,16 @@ class SplitComparison:
         )
 
     def __str__(self) -> str:
-        return f"{text_table(_HEADER, self._rows())}\n\n{self._caption()}"
+        return f"{text_table(_HEADER, self._rows())}\n\n{self._sizes()}{self._caption()}"
 
     def __rich__(self) -> Table:
-        return rich_table("Splits side by side", _HEADER, self._rows(), self._caption())
+        return rich_table("Splits side by side", _HEADER, self._rows(), f"{self._sizes()}{self._caption()}")
+
+    def _sizes(self) -> str:
+        if not self.certificates:
+            return ""
+        first = self.certificates[0]
+        return f"{counted(first.num_nodes, 'node')}, {counted(first.num_edges, 'edge')}\n"
 
     def _caption(self) -> str:
         first = self.certificates[0] if self.certificates else None

@@ -99,9 +99,25 @@ def _arguments(model: Module, data: Any) -> dict[str, Any]:
     if missing:
         raise ValueError(
             f"`data` must have the arguments of {type(model).__name__}.forward, got no {', '.join(missing)}: "
-            "pass forward=lambda model, data: ..."
+            f"pass forward=lambda model, data: model({_call_text(required, data)})"
         )
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _call_text(required: Sequence[str], data: Any) -> str:
+    """Arguments for a call: attributes of the same name, features and edges where a name fits, else ``...``.
+
+    >>> from torch_geometric.data import Data
+    >>> _call_text(["feats", "edges", "depth"], Data(x=torch.ones(1, 1), edge_index=torch.zeros(2, 1)))
+    'feats=data.x, edges=data.edge_index, depth=...'
+    """
+    words = {"x": ("feat", "node_feat", "input"), "edge_index": ("edge", "adj")}
+    texts = []
+    for name in required:
+        guesses = [key for key, starts in words.items() if name.lower().startswith(starts)]
+        found = next((key for key in (name, *guesses) if attribute(data, key) is not None), None)
+        texts.append(f"{name}={'...' if found is None else f'data.{found}'}")
+    return ", ".join(texts)
 
 
 def attribute(data: Any, name: str) -> Any:
