@@ -7,6 +7,7 @@ import pytest
 from graphprism.report import page
 from graphprism.report.runs import COLUMNS
 from graphprism.results import Cell, Score, TableResult
+from tests.pairwise import in_turn
 from tests.report.browser import Browser, find_browser
 from tests.report.samples import depth_runs, depth_table, directed_table, node_runs, run
 
@@ -52,8 +53,7 @@ def fits(tab):
     return tab.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
+@in_turn(width=[1280, 400], scheme=["light", "dark"])
 def test_fits_and_is_silent(browser, address, width, scheme):
     with browser.page(address, width, scheme=scheme) as tab:
         assert tab.complaints() == []
