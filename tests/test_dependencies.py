@@ -46,17 +46,22 @@ CORE = requirements(PROJECT["dependencies"])
 OPTIONAL = {name: requirements(texts) for name, texts in PROJECT["optional-dependencies"].items()}
 
 
-def imported(tree: ast.AST, guarded: bool = False) -> Iterator[tuple[str, int, bool]]:
-    """Distribution, line and whether it stands in a ``with needs_extra(...)``, of every import that can run."""
+def imported(tree: ast.AST, calls: bool, guarded: bool = False) -> Iterator[tuple[str, int, bool]]:
+    """Distribution, line and whether it stands in a ``with needs_extra(...)``, of every import that can run.
+
+    Only ``calls`` of `import_module` make it look into expressions, which are most of a file.
+    """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.expr) and not calls:
             continue
         for module in modules(node):
             top = module.partition(".")[0]
             if top not in NOT_DECLARED:
                 yield canonicalize_name(BEHIND.get(module, top)), node.lineno, guarded
         here = isinstance(node, ast.With) and any(is_needs_extra(each.context_expr) for each in node.items)
-        yield from imported(node, guarded or here)
+        yield from imported(node, calls, guarded or here)
 
 
 def is_needs_extra(node: ast.AST) -> bool:
@@ -78,7 +83,8 @@ def modules(node: ast.AST) -> list[str]:
 def imports_below(*folders: str) -> dict[str, list[tuple[Path, int, bool]]]:
     found: dict[str, list[tuple[Path, int, bool]]] = {}
     for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
-        for package, line, guarded in imported(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for package, line, guarded in imported(ast.parse(text), "import_module" in text):
             found.setdefault(package, []).append((path.relative_to(ROOT), line, guarded))
     return found
 
