@@ -59,7 +59,7 @@ def assert_same_training(network, compiled_twin, compiled, sizes, tolerances, de
     return [adj for _, adj in graphs[1].values()]
 
 
-@pytest.mark.parametrize("model", quick(["mrs-gcn", "mrs-gat", "mrs-dir-gcn"], "mrs-gat"))
+@pytest.mark.parametrize("model", quick(["mrs-gcn", "mrs-gat", "mrs-dir-gcn"], "mrs-gcn", "mrs-gat"))
 def test_network_is_compiled_once_for_a_graph(model):
     network, counter = make_network(model), CompileCounterWithBackend("aot_eager")
     twin = copy.deepcopy(network)
