@@ -131,7 +131,7 @@ class RelationalAdj:
         On the CPU, indices out of range raise, as in the constructor. On a CUDA device they fail a device-side
         assertion, and there is no host-device sync: neither here nor in the choice of a backend (see ``one_pass``).
         """
-        adj = cls.__new__(cls)
+        adj = object.__new__(RelationalAdj)  # torch 2.6 cannot compile `cls.__new__(cls)`
         adj._hold(edge_index, edge_type, edge_weight, num_relations, size)
         adj.one_pass = adj.edge_index.is_cuda
         if not torch.compiler.is_compiling():

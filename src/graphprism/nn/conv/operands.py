@@ -87,7 +87,8 @@ def input_map(network: torch.nn.Module) -> torch.nn.Module | None:
         return input_map(network.lins[0]) if len(network.lins) else None
     if isinstance(network, torch.nn.Sequential):
         return input_map(network[0]) if len(network) else None
-    return network if isinstance(network, torch.nn.Linear | Linear) else None
+    # a tuple: torch 2.6 cannot compile `isinstance` with a union
+    return network if isinstance(network, (torch.nn.Linear, Linear)) else None
 
 
 @overload
