@@ -1,5 +1,6 @@
 """What all tests share: one set of tolerances, repeatable random inputs, and a reason when a GPU is missing."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -59,3 +60,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, reason in missing.items():
             if item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish(session):
+    """Ten thousand tests stay until the end: without this a twelfth of the time goes to visiting them again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -20,7 +20,7 @@ PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 TEXTS = {name: (DOCS / name).read_text("utf-8") for name in PAGES}
 # Pages that train take their time.
 WITH_PYTHON = [
-    pytest.param(name, marks=[pytest.mark.slow] if "graphprism.training" in text else [])
+    pytest.param(name, marks=[pytest.mark.slow] if "graphprism.training" in text or "gp.advise(" in text else [])
     for name, text in TEXTS.items()
     if any(each.language == "python" for each in blocks(text))
 ]

@@ -54,6 +54,7 @@ def test_first_process(monkeypatch, name):
     assert Placement("cpu", 1, 1, "eager").is_rank0
 
 
+@pytest.mark.slow
 def test_two_processes_write_and_print_once(warm_python, tmp_path):
     save(molecules(120), tmp_path / "small.npz")
     words = ["--dataset", "small", "--data", tmp_path, "--accelerator", "cpu", "--devices", "2", "--model", "gcn,sage"]

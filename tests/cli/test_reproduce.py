@@ -86,8 +86,9 @@ def test_wrong_input_is_one_sentence(tmp_path, monkeypatch, arguments, words):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @needs_data("zinc12k.npz", "cora.npz")
-@pytest.mark.parametrize("graphs", ["cora", pytest.param("zinc", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("graphs", ["cora", "zinc"])
 def test_real_graphs_show_the_collapse(tmp_path, graphs):
     run = figure_2(tmp_path, "--graphs", graphs, "--seeds", "2")
     assert run.exit_code == 0, run.output

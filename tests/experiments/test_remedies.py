@@ -63,7 +63,9 @@ def test_rows_have_the_same_number_of_parameters(level):
         assert parameters_of(run, dataset, width) <= 500_000 < parameters_of(run, dataset, width + 1)
 
 
-@pytest.mark.parametrize(("dataset", "metric"), [("zinc12k", "mae"), ("cora", "accuracy")])
+@pytest.mark.parametrize(
+    ("dataset", "metric"), [pytest.param("zinc12k", "mae", marks=pytest.mark.slow), ("cora", "accuracy")]
+)
 def test_every_remedy_is_trained_and_measured(tmp_path, monkeypatch, dataset, metric):
     for name in ("_ON_GRAPHS", "_ON_NODES"):  # as small as the data
         monkeypatch.setattr(remedies, name, replace(getattr(remedies, name), budget=1000))

@@ -330,6 +330,7 @@ def test_numbers_at_the_axes_keep_away_from_the_rim(browser, address, width):
         assert tab.run(inked) == [False, False]
 
 
+@pytest.mark.slow
 def test_words_of_the_picture_end_before_its_rim(browser, address):
     with browser.page(f"{address}#graph=cholesterol&split=eigenvector&depth=128&width=32&layer=128") as tab:
         wait_for(tab, "graphprismPlay.computed() === 128")
