@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session):
-    """Ten thousand tests stay until the end: without this a twelfth of the time goes to visiting them again and again."""
+    """Collected tests stay until the end: visiting them again and again took a twelfth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
