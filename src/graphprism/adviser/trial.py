@@ -15,7 +15,8 @@ from graphprism.adviser.candidates import Candidate
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
 from graphprism.training import Diverged, Run, Task, train, train_lockstep
-from graphprism.training.train import why_not_lockstep
+from graphprism.training.processes import device_type
+from graphprism.training.train import engine_of
 
 # Size of graph-level networks in a trial: a tenth of the paper's parameters and half of its layers, for a CPU.
 _BUDGET, _WIDTH, _LAYERS, _BATCH = 50_000, 64, 4, 16
@@ -152,8 +153,7 @@ def _survivors(trial: Trial, alive: list[str | None], larger_is_better: bool, ke
 
 def _seeds_at_once(run: Run, dataset: PackedDataset, accelerator: str) -> int:
     """Number of seeds trained in lockstep: several on a GPU, where they cost little more than one."""
-    on_gpu = accelerator != "cpu" and torch.cuda.is_available()
-    return _MOST_ROUNDS if on_gpu and not why_not_lockstep(run, dataset) else 1
+    return _MOST_ROUNDS if engine_of(run, dataset, "auto", device_type(accelerator)) == "lockstep" else 1
 
 
 def _trained(runs: Sequence[Run], dataset: PackedDataset, accelerator: str) -> list[RunResult | None]:

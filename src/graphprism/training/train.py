@@ -126,7 +126,7 @@ def train(
 
 
 def engine_of(run: Run, dataset: PackedDataset, engine: str, device: str, processes: int = 1) -> str:
-    """The engine that trains one run on graphs: ``"eager"`` or ``"lockstep"``.
+    """The engine that trains a run: ``"eager"`` or ``"lockstep"``.
 
     Args:
         run: The run.

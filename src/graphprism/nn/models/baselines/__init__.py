@@ -83,7 +83,7 @@ class Baseline:
             hidden_channels: width of the hidden layers.
             out_channels: size of an output row.
             num_layers: number of layers, as defined by the network.
-            num_nodes: number of nodes of the graph.
+            num_nodes: number of nodes of the graph, for networks with a weight for each node.
             dropout: share of channels dropped in training.
             num_relations: number of relations R, for relational networks.
             fields: a value for each of ``self.fields``.
@@ -91,14 +91,15 @@ class Baseline:
         """
         self.check(options)
         own = {name: options[name] for name in _names(self.network, _SHARED) if name in options}
+        sizes = {"num_nodes": num_nodes} if "num_nodes" in _names(self.network, ()) else {}
         relations = {"num_relations": num_relations} if self.relational else {}
         network: torch.nn.Module = self.network(
             in_channels,
             hidden_channels,
             out_channels,
             num_layers,
-            num_nodes=num_nodes,
             dropout=dropout,
+            **sizes,
             **relations,
             **(fields or {}),
             **own,

@@ -36,7 +36,6 @@ class DiGCN(torch.nn.Module):
         out_channels: int,
         num_layers: int,
         *,
-        num_nodes: int,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -78,7 +77,6 @@ class MagNet(torch.nn.Module):
         hidden_channels: width of the real and of the imaginary part.
         out_channels: size of an output row.
         num_layers: number of layers.
-        num_nodes: unused.
         dropout: share of channels dropped before the last map.
         q: :math:`q`, in [0, 0.25]; 0 is the undirected graph.
         order: :math:`K`.
@@ -93,7 +91,6 @@ class MagNet(torch.nn.Module):
         out_channels: int,
         num_layers: int,
         *,
-        num_nodes: int,
         dropout: float = 0.0,
         q: float = 0.25,
         order: int = 2,
@@ -146,7 +143,6 @@ class FaberNet(torch.nn.Module):
         hidden_channels: width of all layers.
         out_channels: size of an output row.
         num_layers: number of layers.
-        num_nodes: unused.
         dropout: share of channels dropped after every activation.
         num_relations: number of relations R.
         alpha: :math:`\alpha`, the weight of the messages from nodes that a node points to.
@@ -168,7 +164,6 @@ class FaberNet(torch.nn.Module):
         out_channels: int,
         num_layers: int,
         *,
-        num_nodes: int,
         dropout: float = 0.0,
         num_relations: int = 1,
         alpha: float = 0.5,

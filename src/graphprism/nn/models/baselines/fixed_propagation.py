@@ -43,7 +43,6 @@ class H2GCN(torch.nn.Module):
         out_channels: int,
         num_layers: int,
         *,
-        num_nodes: int,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -82,7 +81,6 @@ class GPRGNN(torch.nn.Module):
         hidden_channels: width of the MLP.
         out_channels: size of an output row.
         num_layers: maps of the MLP.
-        num_nodes: unused.
         dropout: share of channels dropped after every ReLU of the MLP.
         steps: :math:`K`.
         alpha: :math:`\alpha`.
@@ -98,7 +96,6 @@ class GPRGNN(torch.nn.Module):
         out_channels: int,
         num_layers: int,
         *,
-        num_nodes: int,
         dropout: float = 0.0,
         steps: int = 10,
         alpha: float = 0.1,
@@ -146,7 +143,6 @@ class FSGNN(torch.nn.Module):
         hidden_channels: width of each map.
         out_channels: size of an output row.
         num_layers: number of steps.
-        num_nodes: unused.
         dropout: share of channels dropped before the last map.
         soft_lr: learning rate of :math:`\mathbf{a}`, as a multiple of the others'.
         soft_decay: weight decay of :math:`\mathbf{a}`.
@@ -162,7 +158,6 @@ class FSGNN(torch.nn.Module):
         out_channels: int,
         num_layers: int,
         *,
-        num_nodes: int,
         dropout: float = 0.0,
         soft_lr: float = 1.0,
         soft_decay: float = 0.0,

@@ -130,7 +130,6 @@ class GradientGating(torch.nn.Module):
         hidden_channels: width of all steps.
         out_channels: size of an output row.
         num_layers: number of steps.
-        num_nodes: unused.
         dropout: unused here; training applies it to the features.
         late_dropout: share of channels dropped before the last map.
         exponent: :math:`p`.
@@ -145,7 +144,6 @@ class GradientGating(torch.nn.Module):
         out_channels: int,
         num_layers: int,
         *,
-        num_nodes: int,
         dropout: float = 0.0,
         late_dropout: float = 0.0,
         exponent: float = 2.0,
