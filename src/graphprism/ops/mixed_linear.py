@@ -80,18 +80,19 @@ class _MixedLinear(torch.autograd.Function):
         mixture: Mixture,
     ) -> Tensor:
         weight = mix(common, deviation, mixture.columns)
-        ctx.save_for_backward(x, weight, entry_weight, common, deviation)
+        out, sums = linear_forward(x, weight, entry_weight, adj)
+        ctx.save_for_backward(x, weight, entry_weight, common, deviation, sums)
         ctx.adj, ctx.columns, ctx.adjoint = adj, mixture.columns, mixture.adjoint
-        return linear_forward(x, weight, entry_weight, adj)
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, entry_weight, common, deviation = ctx.saved_tensors
+        x, weight, entry_weight, common, deviation, sums = ctx.saved_tensors
         need_x, need_common, need_deviation, need_entry_weight, _, _ = ctx.needs_input_grad
         if torch.is_grad_enabled():  # a gradient of this gradient goes through the matrices as well
             weight = mix(common, deviation, ctx.columns)
         needed = (need_x, need_common or need_deviation, need_entry_weight)
-        grad_x, grad_weight, grad_entry_weight = linear_backward(grad, x, weight, entry_weight, ctx.adj, needed)
+        grad_x, grad_weight, grad_entry_weight = linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, needed)
         if grad_weight is None:
             return grad_x, None, None, grad_entry_weight, None, None
         both = torch.mm(ctx.adjoint, grad_weight.flatten(1)).view(grad_weight.shape)
