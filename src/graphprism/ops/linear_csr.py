@@ -65,20 +65,22 @@ def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
     return flat.view(math.prod(x.shape[:-1]), num_relations, out_channels)
 
 
-def csr(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
-    """Both products with their own backward pass."""
-    return _apply(x, weight, adj.weight, adj)
+def csr(x: Tensor, adj: RelationalAdj, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Both products, and a bias, with their own backward pass."""
+    return _apply(x, weight, adj.weight, bias, adj)
 
 
-def _apply(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-    out: Tensor = _RelationalLinear.apply(x, weight, entry_weight, adj)  # type: ignore[no-untyped-call]
+def _apply(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
+    out: Tensor = _RelationalLinear.apply(x, weight, entry_weight, bias, adj)  # type: ignore[no-untyped-call]
     return out
 
 
 class _RelationalLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-        out, sums = linear_forward(x, weight, entry_weight, adj)
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
+    ) -> Tensor:
+        out, sums = linear_forward(x, weight, entry_weight, bias, adj)
         ctx.save_for_backward(x, weight, entry_weight, sums)
         ctx.adj = adj
         return out
@@ -90,14 +92,14 @@ class _RelationalLinear(torch.autograd.Function):
 
 
 def linear_forward(
-    x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj
+    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
 ) -> tuple[Tensor, Tensor | None]:
     """Both products, without autograd, and for a small graph on a GPU the sums that `linear_backward` starts from."""
     name = _forward_name(x, weight, adj)
     if name == "sums_kept":
-        return sums_kept_forward(x, weight, entry_weight, adj)
+        return sums_kept_forward(x, weight, entry_weight, bias, adj)
     out: Tensor = FORWARD.choose(name, x.device)(x, weight, entry_weight, adj)
-    return out, None
+    return out if bias is None else out.add_(bias), None
 
 
 def linear_backward(
@@ -108,8 +110,21 @@ def linear_backward(
     sums: Tensor | None,
     adj: RelationalAdj,
     needed: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:
+    """Those gradients of ``x``, ``weight``, ``entry_weight`` and the bias that are needed."""
+    grad_bias = grad.sum(dim=0) if needed[3] else None
+    return *_linear_backward(grad, x, weight, entry_weight, sums, adj, needed), grad_bias
+
+
+def _linear_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    sums: Tensor | None,
+    adj: RelationalAdj,
+    needed: tuple[bool, ...],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Those gradients of ``x``, ``weight`` and ``entry_weight`` that are needed."""
     if torch.is_grad_enabled():  # a gradient of this gradient is wanted
         return _differentiable_backward(grad, x, weight, entry_weight, adj, needed)
     need_x, need_weight, need_entry_weight = needed[:3]
@@ -133,7 +148,7 @@ def _differentiable_backward(
     grad_x = grad_weight = grad_entry_weight = None
     back = adj.transpose()
     if needed[0]:
-        grad_x = _apply(grad, weight.transpose(1, 2), entry_weight, back)
+        grad_x = _apply(grad, weight.transpose(1, 2), entry_weight, None, back)
     if needed[1]:
         grad_weight = torch.einsum("nf,nro->rfo", x, aggregate_csr(grad, back, entry_weight))
     if needed[2]:
@@ -157,7 +172,7 @@ def transform_first(
     after = num_entries * in_channels + num_dst * product
     if adj.edge_index.is_cuda and not at_once:  # no block fits a GPU's cache: the sums are written and read too
         after += num_dst * 2 * adj.num_relations * in_channels
-    return before <= after
+    return before < after  # equal: after needs no copy of the weights
 
 
 def skip_empty_pairs(csr: Csr, in_channels: int, out_channels: int) -> bool:
@@ -286,7 +301,7 @@ def weights_first_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None
 
 
 def sums_kept_forward(
-    x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj
+    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
 ) -> tuple[Tensor, Tensor]:
     """`all_pairs_forward` in one block, with the sums (N, R * F_in) kept for backward.
 
@@ -295,7 +310,7 @@ def sums_kept_forward(
     """
     csr, stacked = adj.incoming, weight.flatten(0, 1)
     sums = csr.sum_pairs(csr.col, adj.values(csr.order, entry_weight, x.dtype), x).view(adj.size[1], stacked.size(0))
-    return sums @ stacked, sums
+    return sums @ stacked if bias is None else torch.addmm(bias, sums, stacked), sums
 
 
 def sums_kept_backward(

@@ -61,7 +61,7 @@ class RecentGraphs:
     ) -> RelationalAdj:
         """`RelationalAdj.in_forward`, or what it returned for the same tensors."""
         tensors = tuple(each for each in (edge_index, edge_type, edge_weight) if each is not None)
-        if not _can_be_kept(tensors):
+        if is_transformed() or not _can_be_kept(tensors):
             return RelationalAdj.in_forward(edge_index, edge_type, edge_weight, num_relations, size)
         is_cuda = edge_index.is_cuda
         # another stream may run before the kernels that prepare the graph
@@ -84,11 +84,11 @@ class RecentGraphs:
 
 
 def _can_be_kept(tensors: tuple[Tensor, ...]) -> bool:
-    """Whether a graph of these tensors may serve another call; not under transforms, capture or with gradients."""
+    """Whether a graph of these tensors may serve another call: it has no gradients, and nothing traces the call."""
     for each in tensors:
         if type(each) is not Tensor or each.requires_grad or each.is_meta or each.is_inference():
             return False
-    if is_transformed() or torch._C._len_torch_dispatch_stack():
+    if torch._C._len_torch_dispatch_stack():
         return False
     # a captured graph must prepare what its buffers hold at each replay
     return not (tensors[0].is_cuda and torch.cuda.is_current_stream_capturing())
