@@ -23,6 +23,7 @@ from bench_training import zinc
 from published import PublishedGCN
 from torch import Tensor
 from torch_geometric.data import Batch
+from torch_geometric.nn import global_add_pool
 from training_contenders import PygGCN, PygTrainer, copy_weights, pyg_graphs
 
 from graphprism.datasets import PackedDataset
@@ -104,6 +105,20 @@ class OnBatches(torch.nn.Module):
         return self.network(batch.x, *self.graph_of(batch), batch=batch.batch, **more)
 
 
+class LayerByLayer(torch.nn.Module):
+    """Our layers in a network of one's own: each gets the tensors, as PyG's do."""
+
+    def __init__(self, network: GNN) -> None:
+        super().__init__()
+        self.encoder, self.convs, self.head = network.encoder, network.convs, network.head
+
+    def forward(self, batch: Batch) -> Tensor:
+        h = self.encoder(batch.x.view(-1))
+        for conv in self.convs:
+            h = conv(h, batch.edge_index, batch.edge_type).relu()
+        return self.head(global_add_pool(h, batch.batch))
+
+
 def networks(
     dataset: PackedDataset, device: torch.device, dtype: torch.dtype = torch.float32, compiled: bool = False
 ) -> dict[str, torch.nn.Module]:
@@ -133,6 +148,7 @@ def networks(
 
     found = {
         OURS: OnBatches(mrs, lambda batch: (batch.edge_index, batch.edge_type)),
+        f"{OURS}, own network of layers": LayerByLayer(another()),
         f"{OURS}, split in the step": OnBatches(another(), lambda batch: (batch.edge_index, split(batch))),
         f"{OURS}, data set prepared": OnBatches(
             another(), lambda batch: (select_graphs(prepared, whole.ptr, batch.number),)

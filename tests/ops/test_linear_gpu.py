@@ -27,6 +27,7 @@ def device(monkeypatch):
     if "triton" not in linear_csr.FORWARD:
         pytest.skip("the kernels of Triton cannot run on this machine")
     monkeypatch.setattr(linear_csr, "kernel_pays", lambda *_: True)
+    monkeypatch.setattr(linear_csr, "waits_for_launches", lambda *_: False)
     if INTERPRETED:
         monkeypatch.setattr("graphprism.ops.backends._INTERPRETED", True)
     return "cpu" if INTERPRETED else "cuda"

@@ -82,6 +82,21 @@ def test_many_blocks_with_and_without_empty_pairs(monkeypatch, name, dtype, leav
             torch.testing.assert_close(ours, theirs, **tolerance(dtype))
 
 
+@pytest.mark.parametrize("channels", [(8, 5), (5, 8), (0, 3), (3, 0)])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_gradients_from_kept_sums(monkeypatch, name, channels):
+    adj = make_adj(name)
+    leaves = normal(adj.size[0], channels[0]), normal(3, *channels), adj.edge_weight
+    monkeypatch.setattr(linear_csr, "waits_for_launches", lambda *_: True)
+    outs = [relational_linear(leaves[0], adj, leaves[1], impl=impl) for impl in ("csr", "reference")]
+    grads = [torch.autograd.grad(out.square().sum(), leaves) for out in outs]
+    torch.testing.assert_close(outs[0], outs[1], **tolerance(outs[0].dtype))
+    torch.testing.assert_close(*grads, **tolerance(outs[0].dtype))
+    frozen = relational_linear(leaves[0], adj, leaves[1].detach(), impl="csr")
+    found = torch.autograd.grad(frozen.square().sum(), leaves[0])[0]
+    torch.testing.assert_close(found, grads[1][0], **tolerance(found.dtype))
+
+
 def test_a_layer_that_shrinks_gathers_what_it_has_shrunk(monkeypatch):
     # few edges and many empty pairs: leaving those out would pay, but only after gathering rows of 512 channels
     edges = torch.arange(60).view(2, 30).repeat(1, 8)

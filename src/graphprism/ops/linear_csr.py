@@ -4,7 +4,7 @@ With :math:`\mathbf{M}_r` the weighted adjacency matrix of relation :math:`r`, t
 :math:`\sum_r \mathbf{M}_r \mathbf{X} \mathbf{W}_r`. A block of rows of :math:`\mathbf{M}_r \mathbf{X}` is summed,
 multiplied by :math:`\mathbf{W}_r` while it is in the cache, and discarded; the backward pass does the same with
 :math:`\mathbf{M}_r^\top \mathbf{G}`, which gives both gradients. Only ``x`` is saved for backward, and no (N, R, F)
-tensor exists, unless it is cheaper to multiply by the weights first.
+tensor exists, unless it is cheaper to multiply by the weights first, or the graph is so small that launches cost most.
 
 A *pair* is a node and a relation; it is active if the node has an entry in that relation, else empty. The cheapest of
 four algorithms is chosen: all pairs, active pairs only, weights first, or on a GPU one Triton kernel for both products.
@@ -43,6 +43,8 @@ _CHANNELS_THAT_PAY_GPU = 160
 _MOST_FUSED_CHANNELS = 32
 # Gathered numbers below which launch time dominates, and sorting the nodes does not pay.
 _FEWEST_FUSED_NUMBERS = 1 << 24
+# Gathered or summed numbers below which the host takes longer to launch the kernels than a GPU to run them: 16 MB.
+_MOST_KEPT_NUMBERS = 1 << 22
 # Nodes per hub: with more hubs than that, gathering takes most of the time and fusing saves little.
 _NODES_PER_HUB = 32
 _FUSED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -63,45 +65,74 @@ def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
     return flat.view(math.prod(x.shape[:-1]), num_relations, out_channels)
 
 
-def csr(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
-    """Both products with their own backward pass."""
-    return _apply(x, weight, adj.weight, adj)
+def csr(x: Tensor, adj: RelationalAdj, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Both products, and a bias, with their own backward pass."""
+    return _apply(x, weight, adj.weight, bias, adj)
 
 
-def _apply(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-    out: Tensor = _RelationalLinear.apply(x, weight, entry_weight, adj)  # type: ignore[no-untyped-call]
+def _apply(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
+    out: Tensor = _RelationalLinear.apply(x, weight, entry_weight, bias, adj)  # type: ignore[no-untyped-call]
     return out
 
 
 class _RelationalLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-        ctx.save_for_backward(x, weight, entry_weight)
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
+    ) -> Tensor:
+        out, sums = linear_forward(x, weight, entry_weight, bias, adj)
+        ctx.save_for_backward(x, weight, entry_weight, sums)
         ctx.adj = adj
-        return linear_forward(x, weight, entry_weight, adj)
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, entry_weight = ctx.saved_tensors
-        return *linear_backward(grad, x, weight, entry_weight, ctx.adj, ctx.needs_input_grad), None
+        x, weight, entry_weight, sums = ctx.saved_tensors
+        return *linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, ctx.needs_input_grad), None
 
 
-def linear_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-    """Both products, without autograd."""
-    out: Tensor = FORWARD.choose(_forward_name(x, weight, adj), x.device)(x, weight, entry_weight, adj)
-    return out
+def linear_forward(
+    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
+) -> tuple[Tensor, Tensor | None]:
+    """Both products, without autograd, and for a small graph on a GPU the sums that `linear_backward` starts from."""
+    name = _forward_name(x, weight, adj)
+    if name == "sums_kept":
+        return sums_kept_forward(x, weight, entry_weight, bias, adj)
+    out: Tensor = FORWARD.choose(name, x.device)(x, weight, entry_weight, adj)
+    return out if bias is None else out.add_(bias), None
 
 
 def linear_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj, needed: tuple[bool, ...]
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    sums: Tensor | None,
+    adj: RelationalAdj,
+    needed: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:
+    """Those gradients of ``x``, ``weight``, ``entry_weight`` and the bias that are needed."""
+    grad_bias = grad.sum(dim=0) if needed[3] else None
+    return *_linear_backward(grad, x, weight, entry_weight, sums, adj, needed), grad_bias
+
+
+def _linear_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    sums: Tensor | None,
+    adj: RelationalAdj,
+    needed: tuple[bool, ...],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Those gradients of ``x``, ``weight`` and ``entry_weight`` that are needed."""
     if torch.is_grad_enabled():  # a gradient of this gradient is wanted
         return _differentiable_backward(grad, x, weight, entry_weight, adj, needed)
     need_x, need_weight, need_entry_weight = needed[:3]
     grad = grad.contiguous()
     grad_x = grad_weight = grad_entry_weight = None
-    if need_x or need_weight:
+    if sums is not None:
+        grad_x, grad_weight = sums_kept_backward(grad, weight, entry_weight, sums, adj, need_x, need_weight)
+    elif need_x or need_weight:
         backward = BACKWARD.choose(_backward_name(grad, weight, adj), grad.device)
         grad_x, grad_weight = backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
     if need_entry_weight and entry_weight is not None:
@@ -117,7 +148,7 @@ def _differentiable_backward(
     grad_x = grad_weight = grad_entry_weight = None
     back = adj.transpose()
     if needed[0]:
-        grad_x = _apply(grad, weight.transpose(1, 2), entry_weight, back)
+        grad_x = _apply(grad, weight.transpose(1, 2), entry_weight, None, back)
     if needed[1]:
         grad_weight = torch.einsum("nf,nro->rfo", x, aggregate_csr(grad, back, entry_weight))
     if needed[2]:
@@ -141,7 +172,7 @@ def transform_first(
     after = num_entries * in_channels + num_dst * product
     if adj.edge_index.is_cuda and not at_once:  # no block fits a GPU's cache: the sums are written and read too
         after += num_dst * 2 * adj.num_relations * in_channels
-    return before <= after
+    return before < after  # equal: after needs no copy of the weights
 
 
 def skip_empty_pairs(csr: Csr, in_channels: int, out_channels: int) -> bool:
@@ -152,6 +183,12 @@ def skip_empty_pairs(csr: Csr, in_channels: int, out_channels: int) -> bool:
     channels = min(in_channels, out_channels)
     # the active share is rarely below a quarter: with fewer channels skipping cannot pay, so it is not counted
     return channels * 3 > pays and channels * (1 - csr.active_share) > pays * csr.active_share
+
+
+def waits_for_launches(csr: Csr, in_channels: int, out_channels: int) -> bool:
+    """Whether a GPU takes less time for the products than the host takes to launch them."""
+    rows = max(csr.col.numel(), csr.rowptr.numel())
+    return csr.rowptr.is_cuda and rows * max(in_channels, out_channels) < _MOST_KEPT_NUMBERS
 
 
 def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
@@ -263,6 +300,37 @@ def weights_first_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None
     return csr.sum_nodes(csr.pair_col, value, relational_transform(x, weight).flatten(0, 1))
 
 
+def sums_kept_forward(
+    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
+) -> tuple[Tensor, Tensor]:
+    """`all_pairs_forward` in one block, with the sums (N, R * F_in) kept for backward.
+
+    For a graph so small that a GPU waits for launches: two kernels here and three in backward, with no copy of the
+    weights, where the other algorithms launch three and five.
+    """
+    csr, stacked = adj.incoming, weight.flatten(0, 1)
+    sums = csr.sum_pairs(csr.col, adj.values(csr.order, entry_weight, x.dtype), x).view(adj.size[1], stacked.size(0))
+    return sums @ stacked if bias is None else torch.addmm(bias, sums, stacked), sums
+
+
+def sums_kept_backward(
+    grad: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    sums: Tensor,
+    adj: RelationalAdj,
+    need_x: bool,
+    need_weight: bool,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of ``x`` and ``weight`` by the chain rule: through the matrices, then along the reversed edges."""
+    grad_x = None
+    if need_x:
+        csr, grad_sums = adj.outgoing, grad @ weight.flatten(0, 1).t()
+        value = adj.values(csr.order, entry_weight, grad.dtype)
+        grad_x = csr.sum_nodes(csr.pair_col, value, grad_sums.view(adj.size[1] * weight.size(0), weight.size(1)))
+    return grad_x, (sums.t() @ grad).view(weight.shape) if need_weight else None
+
+
 def wide_zeros(x: Tensor, *size: int) -> Tensor:
     """A zero accumulator for products of ``x``, in float32 at least: bfloat16 would lose the terms of later blocks."""
     return x.new_zeros(size, dtype=torch.promote_types(x.dtype, torch.float32))
@@ -311,6 +379,8 @@ def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
 
 def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
+    if waits_for_launches(csr, in_channels, out_channels):
+        return "sums_kept"
     # no backend that needs a host-device sync for a graph that is used once
     fused = not adj.one_pass and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)

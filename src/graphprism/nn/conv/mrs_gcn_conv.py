@@ -18,8 +18,8 @@ from graphprism.nn.conv.operands import (
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.nn.conv.self_loops import check_takes_loops, with_remaining_loops, with_weighted_loops
-from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj, relational_linear
-from graphprism.ops.mixed_linear import mixed_linear
+from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj
+from graphprism.ops.mixed_linear import biased_linear, mixed_linear
 
 
 class MRSGCNConv(RelationalConv):
@@ -120,8 +120,8 @@ class MRSGCNConv(RelationalConv):
     ) -> Tensor:
         """One layer; see the class for shapes."""
         check_takes_loops(edge_index, self.add_self_loops)
-        out, _, bias = self.summands(x, edge_index, edge_type, edge_weight)
-        return out if bias is None else out + bias
+        adj = self._kept or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        return self.messages(x, adj, bias=self.bias)
 
     def summands(
         self,
@@ -134,21 +134,22 @@ class MRSGCNConv(RelationalConv):
         adj = self._kept or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         return self.messages(x, adj), None, self.bias
 
-    def messages(self, x: Nodes, adj: Prepared, share: float = 1.0) -> Tensor:
-        """The layer without its bias, times ``share``; scales the matrices, not the rows, as the layer is linear."""
+    def messages(self, x: Nodes, adj: Prepared, share: float = 1.0, bias: Tensor | None = None) -> Tensor:
+        """The sums of messages times ``share``, plus ``bias``; scales the matrices, not the rows."""
         x_src, x_dst = split_nodes(x)
         adj = self._kept or self._normalized(adj, x_src.dtype)
         if self.cached:
             self._kept = adj
         if share == 1 and not self.is_by_edge and (mixture := self.lin.mixture()) is not None:
-            return mixed_linear(x_src, adj, mixture)
+            return mixed_linear(x_src, adj, mixture, bias)
         weight = self.lin(x_src)
         weight = weight if share == 1 else share * weight
         if self.is_by_edge:
             adj = graph_by_edge(x_src, adj)
             rows = sender_rows_by_edge(x_src, adj, weight)
-            return self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
-        return relational_linear(x_src, adj, weight)
+            out = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
+            return out if bias is None else out + bias
+        return biased_linear(x_src, adj, weight, bias)
 
     def _normalized(self, adj: Prepared, dtype: torch.dtype) -> Prepared:
         if not self._normalizes(adj):

@@ -27,6 +27,7 @@ from graphprism.ops import PreparedGraph, RelationalAdj
 from graphprism.ops.batched.batch_norm import run_batch_norm
 from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.batched.vmap import only_vmap
+from graphprism.ops.recent_graphs import RECENT_GRAPHS
 
 Nodes = Tensor | tuple[Tensor, Tensor]
 Prepared = PreparedGraph
@@ -120,6 +121,8 @@ def to_adj(
 ) -> Prepared:
     """The prepared graph unchanged, or one made of tensors, without a host-device sync.
 
+    Layers that are called with the same tensors share one graph, see `RecentGraphs`.
+
     Indices out of range raise on the CPU and fail a device-side assertion on CUDA, see `RelationalAdj.in_forward`. A
     sparse tensor is PyG's ``adj_t``, with a row for every receiver: integers in it are relations, other values are
     weights (ignored if all are one). ``edge_type`` is in the order of its entries. A sparse tensor needs a host-device
@@ -156,7 +159,7 @@ def to_adj(
     check_dense("x", x_src, or_csr=True)
     check_same_device("x", x_src, "edge_index", edge_index)
     check_same_device("x", x_src, "the features of receivers", x_dst)
-    return RelationalAdj.in_forward(edge_index, edge_type, edge_weight, num_relations, size)
+    return RECENT_GRAPHS.graph(edge_index, edge_type, edge_weight, num_relations, size)
 
 
 def _edges_of_sparse(

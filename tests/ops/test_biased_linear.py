@@ -1,0 +1,53 @@
+"""`biased_linear` and `mixed_linear` with a bias: the product plus the bias, and its gradients, in one node."""
+
+import pytest
+import torch
+
+from graphprism.nn import MRSGCNConv
+from graphprism.ops import RelationalAdj, linear_csr, relational_linear
+from graphprism.ops.mixed_linear import biased_linear, mix, mixed_linear
+from graphprism.testing import graph_zoo, tolerance
+
+GRAPHS = graph_zoo()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_equals_product_plus_bias(monkeypatch, graph, mixed, kept):
+    monkeypatch.setattr(linear_csr, "waits_for_launches", lambda *_: kept)
+    torch.manual_seed(0)
+    edges, nodes = GRAPHS[graph].edge_index, GRAPHS[graph].num_nodes
+    adj = RelationalAdj(edges, torch.randint(3, (edges.size(1),)), num_relations=3, num_nodes=nodes)
+    layer = MRSGCNConv(5, 4, start="shared" if mixed else "independent", decay=3.0).double()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter)
+    x = torch.randn(nodes, 5, dtype=torch.double, requires_grad=True)
+    leaves = [x, *layer.parameters()]
+
+    def ours():
+        if mixed:
+            return mixed_linear(x, adj, layer.lin.mixture(), layer.bias)
+        return biased_linear(x, adj, layer.lin.weight, layer.bias)
+
+    weight = mix(*layer.lin.mixture()[:3]) if mixed else layer.lin.weight
+    expected = relational_linear(x, adj, weight, impl="reference") + layer.bias
+    assert ours().grad_fn.name() == ("_MixedLinearBackward" if mixed else "_RelationalLinearBackward")
+    found = [torch.autograd.grad(out.square().sum(), leaves) for out in (ours(), expected)]
+    torch.testing.assert_close(ours(), expected, **tolerance(torch.double))
+    torch.testing.assert_close(*found, **tolerance(torch.double))
+
+
+def test_second_derivatives():
+    torch.manual_seed(0)
+    adj = RelationalAdj(torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([0, 1, 0]), num_relations=2, num_nodes=3)
+    inputs = [torch.randn(*size, dtype=torch.double, requires_grad=True) for size in ((3, 2), (2, 2, 3), (3,))]
+    assert torch.autograd.gradgradcheck(lambda x, weight, bias: biased_linear(x, adj, weight, bias).square(), inputs)
+
+
+def test_bias_without_a_gradient():
+    adj = RelationalAdj(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    x, bias = torch.randn(2, 3, requires_grad=True), torch.randn(4)
+    weight = torch.randn(1, 3, 4)
+    biased_linear(x, adj, weight, bias).sum().backward()
+    torch.testing.assert_close(x.grad, (torch.ones(2, 4) @ weight[0].t()))
