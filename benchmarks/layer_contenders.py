@@ -75,6 +75,7 @@ def make_contenders(adj: RelationalAdj, channels: int) -> dict[str, Run]:
 def capture(run: Run) -> Run:
     """The same run as one CUDA graph: nothing in it waits for the device, so that a training step can be captured."""
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):
             run()

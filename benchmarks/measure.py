@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import statistics
 import subprocess
@@ -17,32 +18,7 @@ from graphprism._files import write_whole
 from graphprism.training.provenance import processor
 
 _QUEUED = 10  # runs in the queue of a GPU at once, as the layers of a network are
-
-
-def seconds(runs: dict[str, Callable[[], object]], repeats: int, device: torch.device) -> dict[str, list[float]]:
-    """Time of every run, ``repeats`` times, in turns; two rounds to warm up."""
-    found: dict[str, list[float]] = {name: [] for name in runs}
-    for round_number in range(repeats + 2):
-        for name, run in runs.items():
-            took = _time_once(run, device)
-            if round_number >= 2:
-                found[name].append(took)
-    return found
-
-
-def _time_once(run: Callable[[], object], device: torch.device) -> float:
-    if device.type == "cuda":
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        start.record()
-        for _ in range(_QUEUED):
-            run()
-        end.record()
-        torch.cuda.synchronize()
-        return start.elapsed_time(end) / 1e3 / _QUEUED
-    begin = clock(device)
-    run()
-    return clock(device) - begin
+_LEAST = 3  # rounds, where time is short
 
 
 def clock(device: torch.device) -> float:
@@ -56,6 +32,50 @@ def wall(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+def seconds(
+    runs: dict[str, Callable[[], object]],
+    repeats: int,
+    device: torch.device,
+    limit: float = math.inf,
+    cpu_clock: Callable[[torch.device], float] = clock,
+) -> dict[str, list[float]]:
+    """Time of every run, ``repeats`` times, in turns; two rounds to warm up.
+
+    No new round begins after ``limit`` seconds of wall time, but three are measured; the long runs of a GPU are then
+    queued in smaller numbers. ``cpu_clock`` measures on a CPU, `clock` or `wall`.
+    """
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    queued = dict.fromkeys(runs, _QUEUED)
+    begin = time.perf_counter()
+    for round_number in range(repeats + 2):
+        if round_number >= 2 + _LEAST and time.perf_counter() - begin > limit:
+            break
+        for name, run in runs.items():
+            took = _time_once(run, device, queued[name] if round_number else 1, cpu_clock)
+            if round_number == 1 and limit < math.inf:
+                queued[name] = max(1, min(_QUEUED, round(0.02 / took)))
+            if round_number >= 2:
+                found[name].append(took)
+    return found
+
+
+def _time_once(
+    run: Callable[[], object], device: torch.device, queued: int, cpu_clock: Callable[[torch.device], float]
+) -> float:
+    if device.type == "cuda":
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        start.record()
+        for _ in range(queued):
+            run()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / 1e3 / queued
+    begin = cpu_clock(device)
+    run()
+    return cpu_clock(device) - begin
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:

@@ -34,6 +34,21 @@ def test_tables_give_the_same_for_every_edge(name, read, shape):
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_gradients_of_a_prepared_graph_are_those_of_indexing(name, read, shape):
+    adj, _ = both_of(name)
+    h = normal(adj.size[0], *shape)
+    side = {at_senders: adj.src, at_receivers: adj.dst}[read].long()
+    plain = h[side] if h.dim() == 2 else h[side, torch.zeros_like(side) if adj.relation is None else adj.relation]
+    ours = read(h, adj)
+    assert ours.equal(plain)
+    grads = [torch.autograd.grad(out.pow(3).sum(), h, create_graph=True)[0] for out in (ours, plain)]
+    torch.testing.assert_close(*grads)
+    torch.testing.assert_close(*(torch.autograd.grad(grad.pow(2).sum(), h)[0] for grad in grads))
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_many_runs_at_once(read, shape):
     _, table = both(2)
     h = normal(2, table.size[0], *shape)

@@ -48,7 +48,7 @@ def dispatch_softmax(logit: Tensor, adj: RelationalAdj) -> Tensor:
         0, adj.dst.long()[:, None].expand_as(logit), counted, reduce="amax", include_self=False
     )
     mass = entry_mass(logit - without_minus_infinity(largest)[adj.dst], weight)
-    return mass / divisor(adj.entry_sum(mass))[adj.dst]
+    return mass / adj.at_receivers(divisor(adj.entry_sum(mass)))
 
 
 def check_not_negative(weight: Tensor | None) -> None:

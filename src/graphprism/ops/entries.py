@@ -19,13 +19,14 @@ from graphprism._checks import (
     check_whole,
     guard_ranges,
 )
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_transformed
 
 if TYPE_CHECKING:
     from graphprism.ops.prepared_graph import PreparedGraph
     from graphprism.ops.relational_adj import RelationalAdj
 
-_CHUNK = 1 << 16  # rows gathered per chunk, so that the copies stay small beside the matrices
+# Numbers gathered per chunk of `entry_dot`: on the CPU they stay in the cache, on a GPU small beside the matrices.
+_CPU_CHUNK, _GPU_CHUNK = 1 << 17, 1 << 25
 
 
 def check_graph(adj: object) -> None:
@@ -77,6 +78,56 @@ class _EntrySum(torch.autograd.Function):
 BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr)
 
 
+def pair_sum(rows: Tensor, adj: RelationalAdj) -> Tensor:
+    """Sums rows of entries per pair (receiver, relation) over sorted entries: (K, F) -> (N_dst * R, F)."""
+    out: Tensor = _PairSum.apply(rows, adj)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _PairSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
+        ctx.adj = adj
+        return adj.incoming.sum_pairs(adj.incoming.order, None, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad.index_select(0, ctx.adj.pair_dst), None
+
+
+def gather_nodes(h: Tensor, adj: RelationalAdj, *, senders: bool) -> Tensor:
+    """`at_senders` or `at_receivers` without checks; its gradient is a sum over sorted entries, without atomics.
+
+    One core, 292k entries of 42k nodes, 64 channels, forward and backward: 65 ms, against 135 ms of ``h[adj.src]``.
+    """
+    if not (h.requires_grad and torch.is_grad_enabled()) or is_transformed():
+        rows = h if h.dim() == 2 else h.flatten(0, 1)
+        return rows[_index(h, adj, senders)]
+    out: Tensor = _Gather.apply(h, adj, senders)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _index(h: Tensor, adj: RelationalAdj, senders: bool) -> Tensor:
+    """(K,) the row of ``h`` that every entry reads: of its node, or of its pair (node, relation)."""
+    if h.dim() == 2:
+        return adj.src if senders else adj.dst
+    return adj.pair_src if senders else adj.pair_dst
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, adj: RelationalAdj, senders: bool) -> Tensor:
+        ctx.adj, ctx.senders, ctx.shape = adj, senders, h.shape
+        rows = h if h.dim() == 2 else h.flatten(0, 1)
+        return rows.index_select(0, _index(h, adj, senders))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        way = ctx.adj.transpose() if ctx.senders else ctx.adj
+        sums = csr(grad, way) if len(ctx.shape) == 2 else pair_sum(grad.flatten(1), way)
+        return sums.view(ctx.shape), None, None
+
+
 def entry_sum(rows: Tensor, adj: PreparedGraph, *, impl: str | None = None) -> Tensor:
     r"""Sums one row per entry at its receiver: :math:`\mathbf{y}_i = \sum_{k = (j, i)} \mathbf{m}_k`.
 
@@ -104,8 +155,10 @@ def entry_dot(left: Tensor, left_row: Tensor, right: Tensor, right_row: Tensor) 
 
     Shapes: ``left`` (N, F), ``left_row`` (K,), ``right`` (M, F), ``right_row`` (K,) -> (K,)
     """
-    rows = zip(left_row.split(_CHUNK), right_row.split(_CHUNK), strict=True)
-    return torch.cat([(left[a] * right[b]).sum(dim=1) for a, b in rows])
+    chunk = max(1, (_GPU_CHUNK if left.is_cuda else _CPU_CHUNK) // max(1, left.size(1)))
+    rows = zip(left_row.split(chunk), right_row.split(chunk), strict=True)
+    # `index_select`: 10 ms where `left[a]` takes 26, one core, 292k rows of 64 channels
+    return torch.cat([(left.index_select(0, a) * right.index_select(0, b)).sum(dim=1) for a, b in rows])
 
 
 def index_sum(rows: Tensor, index: Tensor, size: int) -> Tensor:

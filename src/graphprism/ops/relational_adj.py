@@ -26,7 +26,7 @@ from graphprism.ops.aggregate import dispatch_aggregate, dispatch_sum
 from graphprism.ops.csr import Csr
 from graphprism.ops.edge_norm import check_norm, trusted_norm
 from graphprism.ops.edge_softmax import dispatch_softmax
-from graphprism.ops.entries import dispatch_entry_sum
+from graphprism.ops.entries import dispatch_entry_sum, gather_nodes
 from graphprism.ops.linear import dispatch_linear
 from graphprism.ops.pair_rows import PairRows, active_pairs_pay
 from graphprism.ops.relu_sum import dispatch_relu_sum
@@ -482,12 +482,12 @@ class RelationalAdj:
     def at_senders(self, h: Tensor) -> Tensor:
         """See `graphprism.ops.at_senders`."""
         self._check_rows(h, self.size[0])
-        return h[self.src] if h.dim() == 2 else h.flatten(0, 1)[self.pair_src]
+        return gather_nodes(h, self, senders=True)
 
     def at_receivers(self, h: Tensor) -> Tensor:
         """See `graphprism.ops.at_receivers`."""
         self._check_rows(h, self.size[1])
-        return h[self.dst] if h.dim() == 2 else h.flatten(0, 1)[self.pair_dst]
+        return gather_nodes(h, self, senders=False)
 
     def _check_rows(self, h: Tensor, num_nodes: int) -> None:
         check_tensor("h", h)

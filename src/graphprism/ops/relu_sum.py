@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from graphprism._checks import check_floating, check_same_device, check_shape
 from graphprism.ops.backends import Backends
-from graphprism.ops.entries import check_graph, entry_sum, trusted_index_sum
+from graphprism.ops.entries import check_graph, entry_sum, pair_sum, trusted_index_sum
 
 if TYPE_CHECKING:
     from graphprism.ops.prepared_graph import PreparedGraph
@@ -27,24 +27,7 @@ def scatter(rows: Tensor, adj: RelationalAdj) -> Tensor:
     return trusted_index_sum(rows, adj.pair_dst, adj.size[1] * adj.num_relations)
 
 
-def csr(rows: Tensor, adj: RelationalAdj) -> Tensor:
-    """The same over sorted entries, without atomics; its gradient is a gather."""
-    out: Tensor = _PairSum.apply(rows, adj)  # type: ignore[no-untyped-call]
-    return out
-
-
-class _PairSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
-        ctx.adj = adj
-        return adj.incoming.sum_pairs(adj.incoming.order, None, rows)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad.index_select(0, ctx.adj.pair_dst), None
-
-
-BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr)
+BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=pair_sum)
 
 
 def relu_sum(h: Tensor, adj: PreparedGraph, edge_rows: Tensor | None = None, *, by_relation: bool = False) -> Tensor:

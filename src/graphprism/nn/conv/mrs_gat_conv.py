@@ -23,7 +23,14 @@ from graphprism.nn.conv.operands import (
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.nn.conv.self_loops import check_takes_loops, with_new_loops
-from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, edge_softmax, relational_sum
+from graphprism.ops import (
+    Coefficients,
+    RelationalAdj,
+    at_senders,
+    edge_softmax,
+    relational_sum,
+    relational_transform,
+)
 from graphprism.ops.batched.attention_sum import padded_attention_sum
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
@@ -152,20 +159,25 @@ class MRSGATConv(RelationalConv):
         if self.add_self_loops:
             check_edge_attr(edge_attr, self.lin_edge, adj)
             adj, edge_attr = with_new_loops(adj, edge_attr, self.fill_value)
-        h_src, graph = sender_rows(x_src, adj, self.lin(x_src))
+        weight = self.lin(x_src)
+        h_src, graph = sender_rows(x_src, adj, weight)
         h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
         if isinstance(adj, PaddedAdj) and self._is_plain(return_attention_weights):
             out = self._padded(h_src, adj, self._edge_logit(edge_attr, adj))
             return out if self.res is None else out + self.res(x_dst)
-        logit = at_senders((h_src * self.att_src).sum(dim=-1), graph)  # (K, H)
-        logit = logit + self._receiver_logit(x_dst, adj, h_src if graph is adj else None)
+        if graph is adj:
+            logit = at_senders(relational_transform(x_src, self._attend(weight, self.att_src)), adj)  # (K, H)
+        else:
+            logit = at_senders((h_src * self.att_src).sum(dim=-1), graph)
+        weight_dst = weight if self.lin_dst is None else self.lin_dst(x_dst)
+        logit = logit + receiver_products(x_dst, adj, self._attend(weight_dst, self.att_dst))
         logit = logit + self._edge_logit(edge_attr, adj)
         alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, self.negative_slope), adj)
         alpha = torch.nn.functional.dropout(alpha, self.dropout, self.training)
         if self.is_by_edge:
             edges = graph_by_edge(x_src, adj)
-            rows, weight = self._edge_rows(at_senders(h_src, graph), alpha, edges)
-            out = self.sum_by_edge((x_src, x_dst), edges, rows, alpha=weight)
+            rows, share = self._edge_rows(at_senders(h_src, graph), alpha, edges)
+            out = self.sum_by_edge((x_src, x_dst), edges, rows, alpha=share)
         else:
             out = relational_sum(h_src, graph, alpha)  # (N, H, F)
         out = out.flatten(1) if self.concat else out.mean(dim=1)
@@ -205,14 +217,11 @@ class MRSGATConv(RelationalConv):
         """Rows of entries summed to rows of edges, in the order of the input."""
         return rows if adj.entry_edge is None else trusted_index_sum(rows, adj.entry_edge, adj.num_edges)
 
-    def _receiver_logit(self, x_dst: Tensor, adj: Prepared, h_src: Tensor | None) -> Tensor:
-        """The receiver's term of the logit of every entry, (K, H); ``h_src`` (N, R, H, F) has rows of all pairs."""
-        if h_src is None:  # receivers enter the logit only: W a is a vector, cheaper than all rows W x
-            weight = (self.lin if self.lin_dst is None else self.lin_dst)(x_dst)
-            heads = weight.unflatten(-1, (self.heads, self.out_channels))
-            return receiver_products(x_dst, adj, torch.einsum("rihf,hf->rih", heads, self.att_dst[0]))
-        h_dst = h_src if self.lin_dst is None else self.lin_dst.transform(x_dst).view(-1, *h_src.shape[1:])
-        return at_receivers((h_dst * self.att_dst).sum(dim=-1), adj)
+    def _attend(self, weight: Tensor, attention: Tensor) -> Tensor:
+        r"""Computes :math:`\mathbf{W}_r \mathbf{a}`, (R, F_in, H): its product with all rows is cheaper than W x."""
+        heads: Tensor = weight.unflatten(-1, (self.heads, self.out_channels))
+        # no `einsum`: under autocast its result would not have the dtype of the rows
+        return (heads * attention).sum(dim=-1)
 
     def _edge_logit(self, edge_attr: Tensor | None, adj: Prepared) -> Tensor | float:
         check_edge_attr(edge_attr, self.lin_edge, adj)
