@@ -312,12 +312,15 @@ def run_key(values: Mapping[str, Any]) -> str:
     True
     """
     values = _renamed(values)
-    told = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
-    if told.pop("start", ORIGIN["start"]) == "shared":
-        told["share_init"] = True  # its name in version 0.1, which had no decay
+    hashed = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
+    for name, value in hashed.items():
+        if isinstance(ORIGIN.get(name), float) and isinstance(value, int | float):
+            hashed[name] = value + 0.0  # one spelling of equal numbers: 0, -0.0 and 0.0
+    if hashed.pop("start", ORIGIN["start"]) == "shared":
+        hashed["share_init"] = True  # its name in version 0.1, which had no decay
     else:
-        told.pop("decay", None)  # without effect if relations start independently
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        hashed.pop("decay", None)  # without effect if relations start independently
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
