@@ -284,7 +284,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, choices=[number + 1 for number in STUDENT])
     parser.add_argument("--start", default="shared", help="of relations: shared or independent")
     parser.add_argument("--decay", type=float, default=DECAY)
-    parser.add_argument("--deviation", default="full", help="what sets relations apart: full or diagonal")
+    parser.add_argument("--deviation", default="full", help="form of the deviations of relations: full or diagonal")
     parser.add_argument("--part", default="1/1", help="I/N: every N-th cell from the I-th, for N processes")
     parser.add_argument("--out", required=True, help="a JSON file, written anew after every cell")
     options = parser.parse_args()

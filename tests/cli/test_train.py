@@ -243,4 +243,4 @@ def test_interrupted_before_the_first_epoch(warm_python, tmp_path, out):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130
-    assert said == "stopped before an epoch was finished; the same command starts at the same place\n"
+    assert said == "stopped before an epoch was finished; the same command starts where this one did\n"

@@ -61,3 +61,32 @@ def test_stored_names_must_be_a_mapping(tmp_path):
     assert Preprocessing.from_dict({key: each for key, each in stored.items() if key != "files"}).files == {}
     with pytest.raises(ValueError, match="preprocessing of a data set must be as it was packed"):
         Preprocessing.from_dict({**stored, "files": ["nodes.csv"]})
+
+
+CIRCLE = "v,w\nw,u\nw,x\nx,y\n"
+NOTICE = (
+    "edges.csv: its first line is read as names of columns, '{}'; if it is an edge, write a line of names above it."
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "nodes", "told"),
+    [
+        ("u,v", None, True),  # both occur as nodes
+        ("source,target", None, False),
+        ("Ann,Bob", None, True),  # neither usual names of columns nor known as nodes
+        ("u,v", "id,f\n" + "".join(f"{name},1\n" for name in "uvwxy"), True),
+        ("Ann,Bob", "id,f\n" + "".join(f"{name},1\n" for name in "uvwxy"), False),  # no node has such a name
+    ],
+)
+def test_first_edge_that_may_be_a_header_is_told(tmp_path, header, nodes, told):
+    tables = {"edges": f"{header}\n{CIRCLE}"} | ({} if nodes is None else {"nodes": nodes})
+    notices = from_files(write(tmp_path, **tables), task="link", shares=(0.5, 0.25, 0.25)).preprocessing["notices"]
+    assert (NOTICE.format(header.replace(",", ", ")) in notices) == told
+    assert told or not any("names of columns" in notice for notice in notices)
+
+
+@pytest.mark.parametrize("edges", ["u,v,since\nv,w,3\nw,u,4\nw,x,5\nx,y,6\n", "u,v\n1,2\n2,3\n3,4\n4,1\n"])
+def test_header_above_numbers_is_one(tmp_path, edges):
+    notices = from_files(write(tmp_path, edges=edges), task="link", shares=(0.5, 0.25, 0.25)).preprocessing["notices"]
+    assert not any("names of columns" in notice for notice in notices)

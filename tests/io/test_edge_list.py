@@ -284,3 +284,11 @@ def test_named_edges_skip_a_header_with_a_word_above_numbers(tmp_path):
     assert graph.edge_weight is None
     file.write_text("person,friend,weight\nann,bob,0.5\n")
     assert read_graph(file, labels=True).edge_weight.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("text", ["u v\nv w\nw u\n", "From,To\nAnn,Bob\n"])
+def test_named_edges_tell_that_the_first_line_is_no_edge(written, text):
+    first = text.partition("\n")[0].replace(",", " ")
+    graph = read_graph(written(text), labels=None)
+    assert graph.note == f"first line '{first}': names of columns, not an edge"
+    assert read_graph(written(text.partition("\n")[2]), labels=None).note == ""

@@ -86,7 +86,7 @@ def test_mean_over_all_rows_is_refused():
     step = CapturedStep(
         model, torch.optim.SGD(model.parameters()), lambda *args: absolute_errors(*args).mean(), num_relations=3
     )
-    with pytest.raises(ValueError, match="a loss of one number which of them are real"):
+    with pytest.raises(ValueError, match="a scalar loss must be masked"):
         step(batches()[0])
 
 

@@ -198,7 +198,7 @@ def test_loss_that_waits_for_the_device_is_refused():
     sets = on_gpu()
     for batch in sets[:2]:
         step(batch)
-    with pytest.raises(RuntimeError, match="`loss` must not wait for the device: give readouts the number of graphs"):
+    with pytest.raises(RuntimeError, match="must not cause a host-device sync: give readouts the number of graphs"):
         step(sets[2])
     assert torch.cuda.get_sync_debug_mode() == 0
     other = Network().double().cuda()  # gradients of the first were made on another stream

@@ -52,6 +52,15 @@ def test_key_leaves_out_defaults():
     assert Run(dataset="one", model="gcn", batch_size=None).key != Run(dataset="one", model="gcn").key
 
 
+@pytest.mark.parametrize(
+    ("name", "number"), [("clip", 0), ("alpha", -0.0), ("lr", 1), ("weight_decay", 1), ("alpha", 1), ("decay", 1)]
+)
+def test_equal_runs_have_equal_keys_however_a_number_is_written(name, number):
+    run, other = Run(**{name: number}), Run(**{name: float(abs(number))})
+    assert run == other
+    assert run.key == other.key
+
+
 def test_title_says_that_features_are_dropped():
     assert "dropout 0.2, lr" in Run(dropout=0.2).title
     assert "dropout 0.2, of features too, lr" in Run(dropout=0.2, input_dropout=True).title

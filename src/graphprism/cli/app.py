@@ -125,7 +125,7 @@ def reproduce() -> Any:
 
 @app.command()
 def figure() -> Any:
-    """Draw a figure of the theory."""
+    """Draw a graph and its relations."""
     from graphprism.cli.figure import app
 
     return app

@@ -9,18 +9,18 @@ import typer
 
 from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
 
-app = typer.Typer(help="Draw a figure of the theory.", no_args_is_help=True)
+app = typer.Typer(help="Draw a graph and its relations.", no_args_is_help=True)
 
 
 @app.callback()
 def figure() -> None:
-    """Makes `app` a group although it has one command."""
+    """Makes `app` a group of commands although it has only one."""
 
 
 @app.command()
 def split(
     graph: GraphName,
-    split: Annotated[str, typer.Option(help="The split, such as degree or degree, ppr * direction.")] = "degree",
+    split: Annotated[str, typer.Option(help='The split, such as "degree" or "degree, ppr * direction".')] = "degree",
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write: .png or .svg.")] = Path("split.png"),
     undirected: Undirected = False,
     labels: Labels = False,

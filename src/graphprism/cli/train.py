@@ -76,7 +76,7 @@ def train(
         with exit_on_user_error():
             run_training(options_of(context))
     except KeyboardInterrupt:
-        typer.echo("stopped before an epoch was finished; the same command starts at the same place", err=True)
+        typer.echo("stopped before an epoch was finished; the same command starts where this one did", err=True)
         raise typer.Exit(130) from None
 
 

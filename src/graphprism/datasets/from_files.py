@@ -200,6 +200,12 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
         found["id"] = options.column("id") or _id_column(tables, found, besides)
         if not found["id"]:
             notices.append(f"{nodes.path.name} has no column of ids: nodes are numbered from 0 in its order.")
+    if _may_be_an_edge(tables, found):
+        names = f"{found['source']}, {found['destination']}"
+        notices.append(
+            f"{edges.path.name}: its first line is read as names of columns, {names!r}; if it is an edge, write a line "
+            "of names above it."
+        )
     if graphs is not None:
         if nodes is None or not found["graph"]:
             where = "a table of nodes" if nodes is None else f"{nodes.path}"
@@ -213,6 +219,17 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
         if guessed and (options.column("fold") or parse_folds(holder[guessed]) is not None):
             found["fold"] = guessed
     return found
+
+
+def _may_be_an_edge(tables: GraphTables, names: Mapping[str, str]) -> bool:
+    """Whether the first line of the edges, taken for names of columns, may be an edge between named nodes."""
+    edges, ends = tables.edges, (names["source"], names["destination"])
+    if not edges.header_is_guessed or any(column.dtype != object for column in edges.values()):
+        return False  # names above numbers are a header
+    if tables.nodes is not None and names["id"]:
+        return set(ends) <= set(as_text(tables.nodes[names["id"]]).tolist())
+    has_usual_names = ends == (find_column("source", edges, None), find_column("destination", edges, None, ends[:1]))
+    return not has_usual_names or set(ends) <= {text for end in ends for text in as_text(edges[end]).tolist()}
 
 
 def _id_column(tables: GraphTables, names: Mapping[str, str], besides: Sequence[str]) -> str:

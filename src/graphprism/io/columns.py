@@ -36,6 +36,9 @@ class Columns(Mapping[str, Array]):
         columns: The columns.
         path: Their file, for error messages.
 
+    Attributes:
+        header_is_guessed: Whether the names come from a first line of text, which may be data.
+
     >>> table = Columns.of_text(["id", "age", "town"], [["a", "3", "Bonn"], ["b", "", "Ulm"]])
     >>> table["age"].tolist(), table["town"].tolist(), len(table.rows)
     ([3.0, nan], ['Bonn', 'Ulm'], 2)
@@ -43,6 +46,7 @@ class Columns(Mapping[str, Array]):
 
     def __init__(self, columns: Mapping[str, Array], path: Path = Path("table")) -> None:
         self._columns, self.path = dict(columns), path
+        self.header_is_guessed = False
         self.rows = range(len(next(iter(self._columns.values()), ())))
 
     def __getitem__(self, name: str) -> Array:
@@ -128,7 +132,9 @@ def _parse(path: Path, text: str) -> Columns:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise GraphFileError(path, f"the column {twice!r} must occur once, got {names.count(twice)}", 1)
-    return Columns.of_text(names, rows[1:], path)
+    table = Columns.of_text(names, rows[1:], path)
+    table.header_is_guessed = True
+    return table
 
 
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")

@@ -190,7 +190,7 @@ def read_named_edges(path: Path) -> FileGraph:
         edge_weight=torch.tensor(weights, dtype=torch.float64) if weights else None,
         labels=tuple(numbers),
         name=path.name,
-        note=note,
+        note=note or ("" if header is None else f"first line {' '.join(header)[:40]!r}: names of columns, not an edge"),
     )
 
 

@@ -24,12 +24,12 @@ from graphprism.training.run_splits import relations_of
 # Columns of OGB's atoms, of which a data set may have fewer.
 _ATOM_TYPES = DATASETS["peptides-func"].node_types
 
-# A width is found once for a data set, however many networks are made for it: with 128 layers that takes seconds.
+# Fitted widths by data set: fitting takes seconds with 128 layers.
 _WIDTHS: WeakKeyDictionary[PackedDataset, dict[Run, int]] = WeakKeyDictionary()
 
 
 def build_model(run: Run, dataset: PackedDataset) -> Any:
-    """The network with its first weights, on the CPU in float32; drawn from the seed of the run and nothing else.
+    """The network with its initial weights, on the CPU in float32; they depend on the seed of the run only.
 
     It is a `GNN`, or another network where the model of the run is one of `graphprism.nn.BASELINES`.
 
@@ -46,12 +46,12 @@ def build_model(run: Run, dataset: PackedDataset) -> Any:
 
 
 def width_of(run: Run, dataset: PackedDataset) -> int:
-    """Channels of a hidden layer: what the run says, or the most that its budget allows."""
+    """Channels of a hidden layer: ``run.width``, or the largest width within ``run.budget``."""
     if run.width is None and run.model in BASELINES:
-        raise ValueError(f"`width` must be given for {run.model}, which is no stack of convolutions, got None")
+        raise ValueError(f"`width` must be given for {run.model}, which is not a stack of convolutions, got None")
     if run.width is not None:
         return run.width
-    # layers without matrices get the width of those with them
+    # remedies without weight matrices get the width of the plain network
     remedy = None if run.remedy in WITHOUT_MATRICES else run.remedy
     counted = replace(run, remedy=remedy, seed=0, fold=0, lr=1.0)
     known = _WIDTHS.setdefault(dataset, {})
@@ -72,7 +72,7 @@ def parameters_of(run: Run, dataset: PackedDataset, width: int) -> int:
 
 
 def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
-    """The network at this width; weights come from the global random state.
+    """The network at this width; weights are drawn from the global random state.
 
     On graphs an encoder comes first and a readout before the head; on nodes the first convolution takes the features,
     as Dir-GNN does.
@@ -141,7 +141,7 @@ def _baseline(run: Run, dataset: PackedDataset, width: int) -> torch.nn.Module:
 
 
 def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
-    """Rows of the tables of node types, one table for each column."""
+    """Number of types in each column of node types: the sizes of the embeddings."""
     types = dataset.node_types
     if run.node_encoder == "types":
         return types
@@ -152,7 +152,7 @@ def node_types_of(run: Run, dataset: PackedDataset) -> tuple[int, ...]:
 
 
 def readout_of(dataset: PackedDataset) -> str:
-    """How the rows of a graph become one: what the paper says of a known data set, else a sum."""
+    """The readout of a data set: the paper's choice where there is one, else a sum."""
     return DATASETS[dataset.name].readout if dataset.name in DATASETS else "sum"
 
 
@@ -160,12 +160,12 @@ def load_best(folder: str | Path, run: Run, dataset: PackedDataset) -> Any:
     """The network with the weights of the best validation score so far, on the CPU, ready to predict.
 
     Args:
-        folder: What `train` was given.
+        folder: The folder of checkpoints that `train` was given.
         run: The run that was trained.
         dataset: Its data.
 
     Raises:
-        FileNotFoundError: The run has kept nothing there.
+        FileNotFoundError: The folder has no ``best.pt`` of the run.
         CheckpointError: The file is damaged or belongs to other data.
     """
     check_path("folder", folder)

@@ -17,46 +17,46 @@ from graphprism.splitting.check_split import split_relations
 from graphprism.training.lockstep.captured import recording
 from graphprism.training.padded_batch import PaddedBatch, masked_batch_norms
 
-# Steps before the capture: kernels are compiled and libraries open their workspaces in them.
+# Steps before the capture, in which kernels are compiled and libraries allocate their workspaces.
 _WARM_UP = 3
-# By how much of the loss padding may change it: by the rounding of sums whose order a GPU does not fix.
+# Largest relative change of the loss by padding: the order of sums on a GPU is not fixed, so they round differently.
 _ROUNDING = {torch.float64: 1e-8, torch.float32: 1e-3}
 _ROUNDING_OF_HALVES = 0.05
 _NO_SYNC = (
-    "`loss` must not wait for the device: give readouts the number of graphs (`data.num_graphs`), weigh rows by "
-    "`torch.where` instead of choosing them by a mask, and read no number by `.item()`; `capture=False` runs the step "
-    "as it is"
+    "`loss` must not cause a host-device sync: give readouts the number of graphs (`data.num_graphs`), mask rows by "
+    "`torch.where` instead of indexing by a mask, and do not call `.item()`; `capture=False` runs the step without a "
+    "capture"
 )
 
 Loss = Callable[[torch.nn.Module, Data], Tensor]
 
 
 class CapturedStep:
-    """A step of training: forward, loss, backward, clipping and optimiser, on a GPU as one CUDA graph.
+    """A training step: forward, loss, backward, clipping and optimiser, on a GPU as one CUDA graph.
 
-    The kernels of a small step take a GPU less time than Python takes to launch them. A captured step is launched at
-    once. Its tensors must not change their sizes: batches are copied into buffers, and what fills these up is graphs of
-    their own, which no real node receives anything from and which the loss leaves out. Batch normalisation leaves them
-    out as well; whatever else looks at all rows is found by the first call, and refused. On a CPU the same step runs
-    without a capture.
+    A GPU runs the kernels of a small step faster than Python launches them; a captured step is a single launch. It
+    needs tensors of fixed sizes: batches are copied into buffers and padded by extra graphs, which send nothing to real
+    nodes and are masked in the loss and in batch normalisation. The first call checks that the loss does not depend on
+    padding in another way, and raises if it does. On a CPU the same step runs without a capture.
 
-    The first three steps run as they are, the fourth is captured. Later a batch that is larger than the buffers makes
-    larger ones; then, and where an option of the optimiser or ``requires_grad`` of a parameter changes, the step is
-    captured again. Learning rates live on the device, in float32: schedulers, and floats that are assigned to ``lr``,
-    have an effect at once.
+    The first three steps are warm-up, the fourth is captured. A later batch that does not fit into the buffers
+    allocates larger ones; then, and when an option of the optimiser or ``requires_grad`` of a parameter changes, the
+    step is captured again. Learning rates are float32 tensors on the device: a scheduler, or a float assigned to
+    ``lr``, takes effect in the next step.
 
     Args:
-        model: A network. It may not depend on values of tensors in Python code.
+        model: A network whose Python code does not branch on values of tensors.
         optimizer: An optimiser of its parameters; for a capture with ``capturable=True``, SGD with ``fused=True``.
         loss: Function of the model and of a graph with the tensors of the batch, ``num_graphs``, ``adj`` (their
-            `RelationalAdj`), ``node_mask``, ``edge_mask`` and ``graph_mask``. It returns a loss for each graph or each
-            node, whose mean over those that are not padding is taken; or one number, which must leave out padding by
-            itself. It is called more often than there are steps.
-        data: The graph of all steps, where they share one: no padding and no masks, and a prepared ``adj``.
+            `RelationalAdj`), ``node_mask``, ``edge_mask`` and ``graph_mask``. It returns one loss per graph or per
+            node, of which the mean without padding is taken, or a scalar, which must not include padding. It is also
+            called outside of steps, to check the padding.
+        data: The graph of all steps, for training on a single graph: it gets a prepared ``adj``, but no padding and no
+            masks.
         num_relations: R; needed where ``edge_type`` has one dimension and `graphprism.SplitEdges` did not write it.
         clip: Largest norm of the gradient; `None` for no clipping.
         autocast: ``torch.bfloat16`` for mixed precision; `None` for none.
-        room: How many times as large as the first batch the buffers are.
+        room: Size of the buffers as a multiple of the first batch.
         capture: Whether to capture; `None` for a capture on CUDA devices.
 
     Example:
@@ -117,11 +117,11 @@ class CapturedStep:
         if self._captures:
             self._stream = torch.cuda.Stream(self._device)
             self._put_rates_on_device()
-            # a loaded state is in new tensors, of which a captured step knows nothing
+            # loading a state allocates new tensors, which a captured step would not read
             optimizer.register_load_state_dict_post_hook(lambda _: self._forget())
 
     def __call__(self, batch: Data | None = None) -> Tensor:
-        """Takes one step and returns its loss, on the device; no argument where all steps share one graph."""
+        """Takes one step and returns its loss, on the device; without a batch if all steps share one graph."""
         if (batch is None) == (self._data is None):
             must = "given: the steps share no graph" if batch is None else "left out: the steps share the graph `data`"
             raise TypeError(f"`batch` must be {must}, got {'none' if batch is None else type(batch).__name__}")
@@ -163,7 +163,7 @@ class CapturedStep:
         return int(found)
 
     def _stage(self, batch: Data) -> None:
-        """Copies a batch into the buffers; makes some where there are none that it fits."""
+        """Copies a batch into the buffers; allocates larger ones if it does not fit."""
         if self._padded is None or not self._padded.fits(batch):
             before, relations = self._padded, self._count_relations(batch)
             padded = PaddedBatch(batch, self._room, self._device, relations, before)
@@ -176,7 +176,7 @@ class CapturedStep:
             self._padded.fill(batch)
 
     def _check_padding(self, padded: PaddedBatch) -> None:
-        """Raises where the loss depends on padding: on the features, relations or ends of edges that fill buffers."""
+        """Raises if the loss depends on the features, relations or ends of padding nodes and edges."""
         kept = [(each, each.clone()) for each in self.model.buffers()]
         found = []
         for other in (False, True):
@@ -188,9 +188,9 @@ class CapturedStep:
         rounding = _ROUNDING.get(found[0].dtype, _ROUNDING_OF_HALVES) if self._autocast is None else _ROUNDING_OF_HALVES
         if gap > rounding * max(size, 1e-3):
             raise ValueError(
-                "`loss` must not depend on padding: a norm or readout over all rows must be told which of them belong "
-                "together (`data.batch`), a loss of one number which of them are real (`data.node_mask`, "
-                f"`data.graph_mask`); other padding changed the loss from {found[0].item():.4g} to "
+                "`loss` must not depend on padding: a norm or readout over all rows needs `data.batch`, a scalar loss "
+                "must be masked by `data.node_mask` or `data.graph_mask`; "
+                f"other padding changed the loss from {found[0].item():.4g} to "
                 f"{found[1].item():.4g}"
             )
 
@@ -207,7 +207,7 @@ class CapturedStep:
 
     def _mean_loss(self, data: Data) -> Tensor:
         norms = masked_batch_norms(self.model, data) if self._padded is not None else nullcontext()
-        # without its cache, whose casts of weights a captured step would take for constants
+        # without the autocast cache: a captured step would treat the cast weights in it as constants
         enabled = self._autocast is not None
         with norms, torch.autocast(self._device.type, self._autocast, enabled=enabled, cache_enabled=False):
             found: Tensor = self._loss(self.model, data)
@@ -230,19 +230,19 @@ class CapturedStep:
                 name = type(self.optimizer).__name__
                 must = "fused=True" if isinstance(self.optimizer, torch.optim.SGD) else "capturable=True"
                 raise ValueError(f"`optimizer` must be made with {must} for a capture, got a {name} without it")
-            # fused optimisers read a rate of this type alone
+            # fused optimisers only read rates of this type
             self._rates.append(torch.tensor(float(group["lr"]), dtype=torch.float32, device=self._device))
             group["lr"] = self._rates[-1]
 
     def _read_rates(self) -> None:
-        """Rates that were assigned since the last step go where the captured step reads them."""
+        """Copies rates that were assigned since the last step into the tensors that the captured step reads."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             if group["lr"] is not rate:
                 rate.fill_(group["lr"])
                 group["lr"] = rate
 
     def _options(self) -> Hashable:
-        """All that a capture takes for constant."""
+        """Values that a capture treats as constants."""
         groups = self.optimizer.param_groups
         options = [(name, group[name]) for group in groups for name in group if name not in ("params", "lr")]
         values = tuple((name, id(value) if isinstance(value, Tensor) else value) for name, value in options)
@@ -253,7 +253,7 @@ class CapturedStep:
         self._graph = None
 
     def _step_aside(self) -> None:
-        """A step on the stream of the capture, where gradients have to be made before they are captured."""
+        """A warm-up step on the stream of the capture, where gradients must be allocated."""
         self._warm_ups += 1
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream), _refusing_syncs(self._warm_ups == _WARM_UP):
@@ -263,7 +263,7 @@ class CapturedStep:
     def _capture(self) -> None:
         graph = torch.cuda.CUDAGraph()
         self.optimizer.zero_grad(set_to_none=True)
-        # of this thread alone: a loader that pins memory may do so in another
+        # errors of this thread only: a loader may pin memory in another
         with recording(graph, self._stream, "thread_local"):
             self._step()
         self._graph = graph
@@ -271,7 +271,7 @@ class CapturedStep:
 
 @contextmanager
 def _refusing_syncs(enabled: bool) -> Iterator[None]:
-    """Turns a wait for the device into an error that says what to do; a capture would end in a less clear one."""
+    """Turns a host-device sync into an error that says what to do; a capture would raise a less clear one."""
     if not enabled:
         yield
         return

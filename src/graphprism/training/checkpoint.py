@@ -1,4 +1,4 @@
-"""What is kept of runs after an epoch, in files that are either whole or not there."""
+"""Checkpoints of runs, written atomically."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from graphprism.training.provenance import digest
 from graphprism.training.run import Run, run_key
 
 _FORMAT = "graphprism checkpoint 2"
-# Version 0.1 kept the best weights in the same parts; what it kept to continue a run was different.
+# Version 0.1 stored the best weights in the same way, but other data to resume a run.
 _FORMATS_OF_WEIGHTS = (_FORMAT, "graphprism checkpoint 1")
-# What torch was seen to raise on files that were cut or changed.
+# Errors of `torch.load` on truncated or modified files.
 _DAMAGE = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeError, IndexError, pickle.UnpicklingError)
 
 
@@ -40,7 +40,7 @@ class Checkpoint:
     """A run after an epoch: its state and its numbers.
 
     Attributes:
-        state: What `graphprism.training.engine.Engine.state` gave.
+        state: Result of `graphprism.training.engine.Engine.state`.
         history: Columns with one number per epoch.
         step_ms: Time of a step in each epoch.
         best_epoch: Epoch of the best validation score.
@@ -58,7 +58,7 @@ class Checkpoint:
 
 
 def save_parts(path: Path, run: Run, data: str, parts: dict[str, Any]) -> None:
-    """Writes ``parts`` with the run, the fingerprint of its data and a checksum; whole or not at all."""
+    """Writes ``parts`` with the run, the fingerprint of its data and a checksum, atomically."""
     content = io.BytesIO()
     torch.save(
         {"format": _FORMAT, "run": run.to_dict(), "data": data, "sha256": digest(parts), "parts": parts}, content
@@ -112,7 +112,7 @@ def _read_file(path: Path, formats: Sequence[str]) -> dict[str, Any]:
         file = torch.load(content, map_location="cpu", weights_only=True)
         found = {key: file[key] for key in ("format", "run", "data", "sha256", "parts")}
         intact = found["format"] not in formats or digest(found["parts"]) == found["sha256"]
-        # by key: a run from before a field existed is the run that has the origin of that field
+        # by key, not by fields: a run stored before a field existed equals the run with the origin of that field
         found["key"] = run_key(found["run"])
     except _DAMAGE:
         intact = False
@@ -127,10 +127,10 @@ class RunFolder:
     """``folder / run.key`` with ``checkpoint.pt`` and ``best.pt``, used by one process at a time.
 
     Args:
-        folder: Where all runs keep theirs.
+        folder: Folder of the checkpoints of all runs.
         run: The run.
         data: Fingerprint of its data set.
-        form: What `graphprism.training.data_form.form_of` gave of its data set: with it ``best.pt`` can predict.
+        form: Result of `graphprism.training.data_form.form_of`, stored so that ``best.pt`` suffices to predict.
 
     Raises:
         OSError: It cannot be written.
@@ -144,7 +144,7 @@ class RunFolder:
         self._best_written: int | None = None
 
     def load(self) -> Checkpoint | None:
-        """The checkpoint that is there; a best.pt that is behind it is written anew."""
+        """The stored checkpoint, None if there is none; rewrites a best.pt that is older."""
         if not self.checkpoint.exists():
             return None
         found = Checkpoint(**load_parts(self.checkpoint, self.run, self.data))
@@ -153,17 +153,17 @@ class RunFolder:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint."""
-        # it holds the best weights as well: killed between the two, best.pt is mended by `load`
+        # it contains the best weights too: after a crash between the two writes `load` rewrites best.pt
         parts = {each.name: getattr(checkpoint, each.name) for each in fields(checkpoint)}
         save_parts(self.checkpoint, self.run, self.data, parts)
         self.write_best(checkpoint.best_epoch, checkpoint.state["best"])
 
     def close(self) -> None:
-        """Lets others use the folder."""
+        """Releases the lock of the folder."""
         self._lock.close()
 
     def write_best(self, epoch: int | None, model: dict[str, Tensor] | None) -> None:
-        """Writes the weights of the best epoch, unless they are there already."""
+        """Writes the weights of the best epoch, unless they are already stored."""
         if epoch in (None, self._best_written):
             return
         parts: dict[str, Any] = {"epoch": epoch, "model": model}

@@ -1,4 +1,4 @@
-"""What a network has to know of a data set, without the data: kept with its weights."""
+"""The form of a data set: what a network needs to know of its training data to predict, stored with its weights."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def form_of(dataset: PackedDataset, run: Run) -> dict[str, Any]:
         "features": dataset.x.size(1),
         "edge_features": None if dataset.edge_attr is None else dataset.edge_attr.size(1),
         "loop_types": loop_types(dataset) if dataset.level != "graph" else [],
-        # what features are lifted by before their rows are normalised
+        # smallest entry, which row normalisation subtracts
         "lowest": min(0.0, float(dataset.x.min())) if is_input else 0.0,
     }
 
 
 def _fitted_split(dataset: PackedDataset, run: Run) -> str:
-    """The split with the relations of this data set: a new graph may lack some of them, and they keep their numbers."""
+    """The split restricted to the relations of this data set: they keep their numbers in a graph that lacks some."""
     if not MODELS[run.model].relational:
         return run.split
     splits = [
@@ -58,7 +58,7 @@ def empty_dataset(form: Mapping[str, Any]) -> PackedDataset:
     """A data set of this form without any graph: what `build_model` needs.
 
     Raises:
-        ValueError: It is no such form.
+        ValueError: An entry of the form is missing or has a wrong type.
     """
     try:
         classes = form["task"] == "multiclass"

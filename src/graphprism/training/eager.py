@@ -1,4 +1,4 @@
-"""One run on graphs, nodes or links, step by step, on the devices of a Fabric."""
+"""The eager engine: one run on graphs, nodes or links, on the devices of a Fabric."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> Prep
 
 
 def install_readout(network: GNN) -> None:
-    """Puts a `GraphReadout` in the place of the readout, where there is one."""
+    """Replaces the readout of a network, if it has one, by a `GraphReadout`."""
     if network.readout is not None:
         network.readout = GraphReadout(readout_is_mean(network))
 
@@ -51,10 +51,10 @@ def outputs_of_batch(model: torch.nn.Module, network: GNN, batch: AnyBatch, drop
     """Outputs for the graphs, nodes or pairs of a batch.
 
     Args:
-        model: What is called: the network, or what a Fabric made of it.
+        model: The module to call: the network or its Fabric wrapper.
         network: The network itself.
         batch: The batch.
-        dropped: Share of the input features that is set to zero.
+        dropped: Dropout probability of the input features.
     """
     inputs = batch.inputs
     if isinstance(batch, GraphBatch):
@@ -92,7 +92,7 @@ class EagerEngine:
         self.model, self.optimizer = fabric.setup(self.network, make_optimizer(run, self.network.parameters()))
         self._parameters = list(self.network.parameters())
         self._kept: dict[str, list[GraphBatch | WholeGraphBatch]] = {}
-        self._of_nodes: Tensor | None = None  # what the network gives for all nodes since the last step
+        self._of_nodes: Tensor | None = None  # outputs of all nodes, cached until the next step
         self._best: dict[str, Tensor] | None = None
 
     def width(self, number: int) -> int:
@@ -104,7 +104,7 @@ class EagerEngine:
         return sum(each.numel() for each in self._parameters)
 
     def train_epoch(self, epoch: int, active: Sequence[bool] = (True,)) -> TrainedEpoch:
-        """One pass over the training graphs, nodes or links; no step waits for the device."""
+        """One pass over the training graphs, nodes or links; no host-device sync between steps."""
         order = self.data.training_rows(epoch)
         self._begin(epoch)
         output, losses, sizes = self._empty(order), [], []
@@ -141,14 +141,14 @@ class EagerEngine:
             self._kept[fold] = [batch for batch in found if batch.y.size(0)]
         self.model.eval()
         output = self._empty(graphs)
-        # without the wrapper for several processes, which waits for those that have nothing to evaluate
+        # without the wrapper for several processes, which would wait for ranks that have nothing to evaluate
         with torch.no_grad(), self.fabric.autocast():
             for batch in self._kept[fold]:
                 output[batch.rows] = self._forward(batch, self.network).to(output.dtype)
         return self._sum(output).cpu(), self.data.targets(graphs).cpu()
 
     def _states(self, data: SampledGraph) -> Tensor:
-        """What the network gives for all nodes with all their neighbours; computed once for all folds."""
+        """Outputs of all nodes with all their neighbours; computed once for all folds."""
         if self._of_nodes is None:
             self.model.eval()
             with self.fabric.autocast():
@@ -158,11 +158,11 @@ class EagerEngine:
 
     @property
     def is_current(self) -> bool:
-        """Always: an epoch is over when its numbers are there."""
+        """Always True: `train_epoch` returns when the device has finished."""
         return True
 
     def keep_best(self, better: Sequence[bool]) -> None:
-        """Copies the weights where they are the best so far."""
+        """Copies the weights if they are the best so far."""
         if better[0]:
             self._best = _copy(self.network.state_dict())
 
@@ -173,7 +173,7 @@ class EagerEngine:
         return RunState(model=model, first=first, second=second, steps=steps, best=self._best)
 
     def load(self, number: int, state: RunState, best_score: float | None = None, since_best: int = 0) -> None:
-        """Takes what `state` gave."""
+        """Restores what `state` returned."""
         self.network.load_state_dict(state["model"])
         load_moments(self.network, self.optimizer, state)
         self._best, self._of_nodes = state["best"], None
@@ -186,14 +186,14 @@ class EagerEngine:
         self._of_nodes = None
         self.model.train()
         set_learning_rate(self.optimizer, learning_rate(self.run, epoch))
-        # dropout follows from seed, epoch and process alone: a resumed run needs no stored random state
+        # dropout depends on seed, epoch and rank only: a resumed run needs no stored random state
         seed = mixed_seed("dropout", self.run.seed, epoch, self.fabric.global_rank)
         torch.default_generator.manual_seed(seed)
         if self.fabric.device.type == "cuda":
             torch.cuda.default_generators[self.fabric.device.index or 0].manual_seed(seed)
 
     def _step(self, batch: AnyBatch, output: Tensor) -> Tensor:
-        """One step on one batch; gives this process's part of the mean loss."""
+        """One step on one batch; returns this process's part of the mean loss."""
         found = self._forward(batch, self.model)
         loss = self.task.losses(found, batch.y).sum() / batch.total
         # gradients are averaged over processes, and each has only a part of the sum
@@ -243,11 +243,11 @@ class StepClock:
         self._times = [time.perf_counter()]
 
     def tick(self) -> None:
-        """A step is over, or handed to the device."""
+        """Marks the end of a step; on a GPU, of its launch."""
         self._times.append(time.perf_counter())
 
     def stop(self) -> float:
-        """The device has finished; gives the seconds since the beginning."""
+        """Returns the seconds since the start; the device must have finished."""
         seconds = time.perf_counter() - self._times[0]
         steps = [end - begin for begin, end in pairwise(self._times)]
         self.step_ms = 1e3 * (statistics.median(steps) if self._on_cpu else seconds / max(1, len(steps)))

@@ -1,4 +1,4 @@
-"""What a session asks of an engine: K >= 1 runs that are trained side by side."""
+"""The interface of engines, which train K >= 1 runs side by side for a session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphprism.training.run import Run
 class RunState(TypedDict):
     """A run after an epoch, on the CPU, in a form that every engine writes and reads.
 
-    Permutations of data and dropout follow from seed and epoch, so no random state is kept.
+    Permutations of data and dropout depend on seed and epoch only, so no random state is stored.
 
     Attributes:
         model: Weights and buffers by name.
@@ -38,7 +38,7 @@ class TrainedEpoch:
 
     Attributes:
         loss: Mean training losses.
-        score: Scores of the outputs that training gave.
+        score: Scores of the outputs of the training steps.
         bad_step: First step whose loss was not finite, counted from 1; 0 where all were.
         steps: Steps of the epoch.
         step_ms: Time of a step of one run.
@@ -57,9 +57,9 @@ class Engine(Protocol):
     """Networks, optimisers and data of K runs.
 
     Attributes:
-        name: What a result says of it.
+        name: Name of the engine in results.
         runs: The runs.
-        device: Where they are.
+        device: The device that they are trained on.
         processes: Number of processes that train them together.
         width: Channels of a hidden layer.
         parameters: Trained parameters of one run.
@@ -77,23 +77,23 @@ class Engine(Protocol):
         """Trained parameters of a run."""
 
     def train_epoch(self, epoch: int, active: Sequence[bool]) -> TrainedEpoch:
-        """One pass over the training data, counted from 0; numbers of runs that are not active have no meaning."""
+        """One pass over the training data; epochs count from 0. Results of inactive runs have no meaning."""
 
     def evaluate(self, fold: str) -> tuple[list[float], list[bool]]:
         """Scores on ``"val"`` or ``"test"`` after the last epoch, and whether all outputs were finite."""
 
     def keep_best(self, better: Sequence[bool]) -> None:
-        """The weights of these runs are the best so far."""
+        """Keeps a copy of the weights of those runs whose last epoch is their best so far."""
 
     @property
     def is_current(self) -> bool:
-        """Whether no run has gone further than the last epoch that was returned, so that `state` is of that epoch."""
+        """Whether no run is ahead of the last epoch that was returned, so that `state` belongs to that epoch."""
 
     def state(self, number: int) -> RunState:
-        """Copies of all that decides how a run goes on."""
+        """A copy of everything that is needed to resume a run."""
 
     def load(self, number: int, state: RunState, best_score: float | None, since_best: int) -> None:
-        """Takes what `state` gave, of this engine or of another.
+        """Restores a `state` of this engine or another.
 
         Args:
             number: Which run.

@@ -1,4 +1,4 @@
-"""Memory and time of a run before it starts: a few of its own steps, timed and extrapolated."""
+"""Memory and time of a run before it starts, extrapolated from a few of its steps."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from graphprism.training.session import restore_torch_state
 from graphprism.training.task import Task
 from graphprism.training.train import why_not_lockstep
 
-# Steps on batches, and epochs on a whole graph, that are timed; the first epoch builds what later ones have.
+# Steps on batches, and epochs on a whole graph, that are timed; the first epoch includes one-time work.
 _BATCHES, _EPOCHS = 24, 4
-# Share of the free memory up to which the run itself is tried; beyond, narrower ones are, and the rest is extrapolated.
+# Share of the free memory up to which the run itself is timed; beyond, narrower runs are timed and extrapolated.
 _TRIED = 0.4
 _NARROW = (8, 4)
 # Copies of the weights in memory: both moments, gradients, the best, and a checkpoint that is being written.
@@ -39,16 +39,16 @@ _COPIES = 6
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, on one device and alone.
+    """Estimated time and memory of a run that has one device to itself.
 
     Attributes:
         run: The run.
         seconds: Time of all epochs; with early stopping, at most.
         epoch_seconds: Time of one epoch.
         peak_bytes: Largest memory: of the process on a CPU, of tensors on a GPU.
-        free_bytes: Memory that is there for it.
-        tried: Whether steps of this run were timed; else narrower ones were, and the numbers are rougher.
-        advice: What to change where it does not fit; empty where it does.
+        free_bytes: Available memory.
+        tried: Whether steps of this run were timed; if not, those of narrower runs were, and the estimate is rougher.
+        advice: What to change if the run does not fit; empty if it does.
     """
 
     run: Run
@@ -61,7 +61,7 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory is there."""
+        """Whether the available memory suffices."""
         return self.peak_bytes <= self.free_bytes
 
 
@@ -73,10 +73,10 @@ class _Probe:
 
 
 def estimate(run: Run, dataset: PackedDataset, *, accelerator: str = "auto") -> Estimate:
-    """Times a few steps of a run, whose data is prepared in full, and extrapolates.
+    """Estimates memory and time of a run: prepares all of its data, times a few steps and extrapolates.
 
-    A run that would not fit into memory is not tried: two narrower ones are, and memory and time continued to its
-    width.
+    A run that may not fit into memory is not started: two narrower ones are timed, and memory and time are extrapolated
+    linearly to its width.
 
     >>> from graphprism.datasets import molecules
     >>> found = estimate(Run(layers=2, width=8, epochs=20), molecules(60), accelerator="cpu")
@@ -127,13 +127,13 @@ def _probe(run: Run, dataset: PackedDataset, device: torch.device) -> _Probe:
             steps.append(middle - start if dataset.level != "graph" else trained.steps * trained.step_ms / 1e3)
         del engine
     first = steps[0] * scale + evaluations[0]
-    # the first epoch builds what later ones have: its surplus counts once
+    # the first epoch includes one-time work, which counts once
     later = statistics.median(steps[1:] or steps) * scale + statistics.median(evaluations[1:] or evaluations)
     return _Probe(memory[0], prepared + max(0.0, first - later), later)
 
 
 def _part(run: Run, dataset: PackedDataset) -> tuple[PackedDataset, float]:
-    """The same graphs with a part of the training fold, and how many times that part the whole is."""
+    """The same graphs with a smaller training fold, and the size of the full training fold relative to it."""
     if dataset.level != "graph" or dataset.split is None:
         return dataset, 1.0
     train = dataset.subset("train")
@@ -155,7 +155,7 @@ def _engine(run: Run, dataset: PackedDataset, device: torch.device) -> Engine:
 
 
 def _continued(probes: list[_Probe], widths: list[int], width: int) -> _Probe:
-    """A straight line through two narrower runs."""
+    """Extrapolates two narrower runs linearly to ``width``."""
     first, second = probes
     share = (width - widths[0]) / max(1, widths[1] - widths[0])
 
@@ -167,7 +167,7 @@ def _continued(probes: list[_Probe], widths: list[int], width: int) -> _Probe:
 
 
 def _guess(run: Run, dataset: PackedDataset, width: int) -> float:
-    """Bytes of a step, from above: states, messages of each relation and their gradients, in every layer."""
+    """Upper bound on the bytes of a step: states, messages of each relation and their gradients, in every layer."""
     number = 8 if run.precision == "float64" else 4
     graphs = max(1, len(dataset))
     batch = min(graphs, run.batch_size or graphs) if dataset.level == "graph" else graphs
@@ -186,7 +186,7 @@ def _parameter_bytes(run: Run, dataset: PackedDataset) -> float:
 
 
 def _advice(run: Run, dataset: PackedDataset, width: int, base: float, peak: float, there: float) -> str:
-    """What to change so that the part of the memory that the run asks for fits."""
+    """Changes that make the run fit into the available memory."""
     share = 0.8 * max(0.0, there - base) / max(1.0, peak - base)
     parts = []
     if dataset.level == "graph" and (run.batch_size or 2) > 1:
@@ -204,7 +204,7 @@ def _used(device: torch.device) -> float:
 
 
 def _status(name: str) -> float:
-    """A line of what Linux says about this process, in bytes; 0 elsewhere."""
+    """A field of Linux's ``/proc/self/status`` in bytes; 0 on other systems."""
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/self/status").read_text("utf-8").splitlines()
         return 1024.0 * int(next(line for line in lines if line.startswith(name)).split()[1])
@@ -213,7 +213,7 @@ def _status(name: str) -> float:
 
 @contextmanager
 def _peak_memory(device: torch.device) -> Iterator[list[float]]:
-    """Gives a list that has, at the end, by how many bytes memory grew at most."""
+    """Yields a list that holds the peak growth of memory in bytes after the block."""
     found: list[float] = []
     gc.collect()
     if device.type == "cuda":
@@ -223,9 +223,9 @@ def _peak_memory(device: torch.device) -> Iterator[list[float]]:
         found.append(torch.cuda.max_memory_allocated(device) - before)
         return
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)  # what earlier runs left would be used again, and not be counted
+        ctypes.CDLL("libc.so.6").malloc_trim(0)  # else memory freed earlier would be reused without being counted
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _status("VmRSS")
     yield found
     found.append(max(0.0, _status("VmHWM") - before))

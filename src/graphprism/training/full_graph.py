@@ -28,23 +28,23 @@ from graphprism.training.run import Run
 from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
-# Epochs that a GPU runs before their numbers are read: reading waits for the device.
+# Epochs that a GPU runs before their results are read, which is a host-device sync.
 _EPOCHS_AHEAD = 32
-# Runs that share a device: more would not make better use of it, and each takes seconds to be captured.
+# Most runs on a device: with more its utilisation would not rise, and each takes seconds to capture.
 _MOST_RUNS = 40
 _WARM_UPS = 3
 _FOLDS = {"train": 1, "val": 2, "test": 3}
 
 
 class FullGraphEngine:
-    """K runs on the nodes of one graph: folds, seeds, rates, or whole models.
+    """K runs on the nodes of one graph, which may differ in fold, seed, learning rate or model.
 
-    Each has weights of its own and gives the same numbers as alone. The graph is split and sorted once. On a GPU every
-    run is one captured step on a stream of its own, and epochs run ahead of the session, which reads their numbers
-    later: the best weights are therefore chosen on the device.
+    Each has its own weights and gives the same results as alone. The graph is split and sorted once. On a GPU every run
+    is a captured step on its own stream, and epochs run ahead of the session, which reads their results later: the
+    best weights are therefore selected on the device.
 
     Args:
-        runs: What to train; the engine takes as many of the first ones as the device has room for, at least one.
+        runs: What to train; the engine takes as many of the first ones as fit into memory, at least one.
         dataset: Their data set.
         device: Where to train.
         shared: Prepared graphs by `NodeData.key`; further engines may be given the same dictionary.
@@ -89,7 +89,7 @@ class FullGraphEngine:
         return sum(weight.numel() for weight in self._steps[number].model.parameters())
 
     def train_epoch(self, epoch: int, active: Sequence[bool]) -> TrainedEpoch:
-        """One step on all nodes for every active run; the next epochs may be on their way already."""
+        """One step on all nodes for every active run; the device may already be working on later epochs."""
         chosen = [number for number, is_active in enumerate(active) if is_active]
         if not self._block:
             ahead = _EPOCHS_AHEAD if self.device.type == "cuda" else 1
@@ -109,17 +109,17 @@ class FullGraphEngine:
         )
 
     def evaluate(self, fold: str) -> tuple[list[float], list[bool]]:
-        """Accuracies after the last epoch that `train_epoch` returned; they came with its numbers."""
+        """Accuracies after the last epoch that `train_epoch` returned, which has computed them."""
         rows = [self._last.get(number, (math.nan,) * 5) for number in range(len(self.runs))]
         return [row[_FOLDS[fold]] for row in rows], [row[4] > 0 for row in rows]
 
     @property
     def is_current(self) -> bool:
-        """Whether no run has gone further than the last epoch that was returned."""
+        """Whether no run is ahead of the last epoch that was returned."""
         return not self._block
 
     def keep_best(self, better: Sequence[bool]) -> None:
-        """Nothing: the device has chosen the best weights, by the same rule, before it went on."""
+        """No-op: the step selects the best weights on the device, by the same rule."""
 
     def state(self, number: int) -> RunState:
         """Copies of weights, moments of the optimiser and best weights, on the CPU."""
@@ -132,11 +132,11 @@ class FullGraphEngine:
         return RunState(model=model, first=first, second=second, steps=steps, best=best if has_best else None)
 
     def load(self, number: int, state: RunState, best_score: float | None = None, since_best: int = 0) -> None:
-        """Takes what `state` gave."""
+        """Restores what `state` returned."""
         self._steps[number].load(state, best_score, since_best)
 
     def _run_block(self, epoch: int, chosen: Sequence[int]) -> None:
-        """Runs the epochs of the block for these runs, side by side, and notes their numbers."""
+        """Trains these runs side by side for the epochs of the block, and reads their results."""
         begin = time.perf_counter()
         for later in range(len(self._block)):
             for number in chosen:
@@ -148,16 +148,16 @@ class FullGraphEngine:
 
 
 class FullGraphStep:
-    """Trains one network on all nodes, an epoch at a call, without ever waiting for the device.
+    """Trains one network on all nodes, one epoch per call, without host-device syncs.
 
-    What is dropped depends on the seed of the run and the number of the epoch alone: a run that goes on from a
-    checkpoint, or beside others, drops the same.
+    Dropout depends only on the seed of the run and the epoch: a run that is resumed, or trained beside others, drops
+    the same entries.
 
     Args:
         run: What to train.
         model: Its network.
         data: Its graph, on the device to train on.
-        weights: What each class counts in the loss; None counts all nodes the same.
+        weights: Weight of each class in the loss; None weighs all nodes equally.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class FullGraphStep:
         if weights is not None:
             self.share = self.share * torch.tensor(weights, dtype=data.x.dtype, device=device)[data.y]
         self.optimizer = make_optimizer(run, parameter_groups(run, self.model), capturable=device.type == "cuda")
-        # a captured step reads a learning rate that changes from the device; a constant one has more digits
+        # a captured step reads a varying learning rate from the device, in float32; a constant one stays in float64
         self._rates: list[Tensor] = []
         if device.type == "cuda" and (run.schedule != "constant" or run.warmup):
             self._rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
@@ -188,12 +188,12 @@ class FullGraphStep:
         self.is_good = torch.ones((), dtype=torch.bool, device=device)
 
     def __call__(self, epoch: int) -> None:
-        """Runs one epoch, counted from 0, and notes its numbers."""
+        """Trains for one epoch, counted from 0, and logs its results on the device."""
         self.begin(epoch)
         self.step()
 
     def begin(self, epoch: int) -> None:
-        """Makes the next step the one of this epoch."""
+        """Sets the dropout seed and the learning rate of an epoch."""
         self.generator.manual_seed(mixed_seed("dropout", self.run.seed, epoch + 1))
         rate = learning_rate(self.run, epoch)
         for group, own in zip(self.optimizer.param_groups, self._rates, strict=bool(self._rates)):
@@ -202,7 +202,7 @@ class FullGraphStep:
             set_learning_rate(self.optimizer, rate)
 
     def step(self) -> None:
-        """All that is to be done on the device: the same operations on the same memory in every epoch."""
+        """The work on the device: the same operations on the same memory in every epoch."""
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._loss(self._outputs())
@@ -213,7 +213,7 @@ class FullGraphStep:
         self.model.eval()
         with torch.no_grad():
             out = self._outputs()
-            # whole numbers: two epochs that are right equally often must not differ by rounding
+            # integers: two epochs with the same number of correct nodes must not differ by rounding
             counts = (self.masks & (out.argmax(dim=-1) == self.data.y)).sum(1)
             is_finite = out.isfinite().all()
             self._choose_best(counts[1], loss.detach().isfinite() & is_finite)
@@ -222,10 +222,10 @@ class FullGraphStep:
         self.slot.add_(1)
 
     def _choose_best(self, count: Tensor, is_finite: Tensor) -> None:
-        """Keeps the weights where the session will call this epoch the best so far; see `Progress.add`."""
+        """Keeps the weights if the session will call this epoch the best so far; see `Progress.add`."""
         self.is_good.logical_and_(is_finite)
         better = self.is_good & (count > self.best_count)
-        if self.run.patience is not None:  # the session has stopped before this epoch, which ran ahead of it
+        if self.run.patience is not None:  # the session stops earlier; this epoch ran ahead of it
             better = better & (self.since_best < self.run.patience)
         self.best_count.copy_(torch.where(better, count, self.best_count))
         self.since_best.copy_(torch.where(better, 0, self.since_best + 1))
@@ -236,29 +236,29 @@ class FullGraphStep:
         device = self.data.x.device.type
         drops = self.run.input_dropout and self.model.training
         x = input_dropout(self.data.x, self.run.dropout, self.generator) if drops else self.data.x
-        # without its cache, whose casts of weights a captured step would take for constants
+        # without the autocast cache: a captured step would treat the cast weights in it as constants
         with torch.autocast(device, torch.bfloat16, enabled=self.run.precision == "bf16", cache_enabled=False):
             out: Tensor = self.model(x, self.data.adj, generator=self.generator)
         return out.to(self.data.x.dtype)
 
     def _loss(self, out: Tensor) -> Tensor:
-        # PyTorch's mean over chosen rows is one warp's work on a GPU: 45 ms for 2.9M nodes
+        # PyTorch's mean over selected rows runs in a single warp of a GPU: 45 ms for 2.9M nodes
         correct = out.log_softmax(dim=-1).gather(1, self.data.y[:, None]).squeeze(1)
         return -(correct * self.share).sum()
 
     def read(self) -> list[tuple[float, ...]]:
-        """Loss, accuracies in percent and whether outputs are finite, of the epochs since the last call; waits."""
+        """Loss, accuracies in percent and whether outputs are finite, per epoch since the last call; syncs."""
         rows = self.log[: int(self.slot)].tolist()
         self.slot.zero_()
         scale = [100 / max(1, total) for total in self.totals]
         return [(loss, a * scale[0], b * scale[1], c * scale[2], good) for loss, a, b, c, good in rows]
 
     def wait(self) -> None:
-        """Nothing is on its way here."""
+        """No-op: without a capture every epoch is finished when its call returns."""
 
     @torch.no_grad()
     def load(self, state: RunState, best_score: float | None, since_best: int) -> None:
-        """Goes on from a checkpoint; writes in place, since a captured step has the addresses of what is there."""
+        """Restores a checkpoint in place, since a captured step reads fixed addresses."""
         self.model.load_state_dict(state["model"])
         if existing := self.optimizer.state_dict()["state"]:
             names = names_of(self.model, self.optimizer)
@@ -276,10 +276,9 @@ class FullGraphStep:
 
 
 class CapturedFullGraphStep(FullGraphStep):
-    """The same step, recorded once in a CUDA graph and replayed for every epoch, on a stream of its own.
+    """The same step, captured once in a CUDA graph and replayed for every epoch, on its own stream.
 
-    A full batch has the same shapes in every epoch, so that nothing has to be decided on the host. Several of them may
-    be in flight at once: each has its own memory, and they share only what none of them writes.
+    Several of them may be in flight at once: each has its own memory, and they share only read-only tensors.
     """
 
     def __init__(
@@ -297,33 +296,33 @@ class CapturedFullGraphStep(FullGraphStep):
         self._rewind(before)
 
     def __call__(self, epoch: int) -> None:
-        """Sets off one epoch."""
+        """Launches one epoch."""
         with torch.cuda.stream(self.stream):
             self.begin(epoch)
             self.graph.replay()
 
     def read(self) -> list[tuple[float, ...]]:
-        """As without a graph; waits for the device."""
+        """As without a capture, on the stream of the step."""
         with torch.cuda.stream(self.stream):
             return super().read()
 
     def wait(self) -> None:
-        """Until all epochs that were set off are over."""
+        """Waits until all launched epochs are finished."""
         self.stream.synchronize()
 
     def load(self, state: RunState, best_score: float | None, since_best: int) -> None:
-        """As without a graph; later epochs see it."""
+        """As without a capture, on the stream of the step; returns when it is done."""
         with torch.cuda.stream(self.stream):
             super().load(state, best_score, since_best)
         self.wait()
 
     def _changed(self) -> list[Tensor]:
-        """What a step changes, beside the state of the optimiser."""
+        """Tensors that a step changes, without the state of the optimiser."""
         noted = (self.slot, self.best_count, self.since_best, self.is_good)
         return [*self.model.state_dict().values(), *self.best.values(), *noted]
 
     def _warm_up(self) -> None:
-        """Lets everything that is built once be built: sorted edges, kernels, state of the optimiser."""
+        """Does one-time work: sorts edges, compiles kernels, allocates the state of the optimiser."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             for _ in range(_WARM_UPS):
@@ -333,7 +332,7 @@ class CapturedFullGraphStep(FullGraphStep):
 
     @torch.no_grad()
     def _rewind(self, before: list[Tensor]) -> None:
-        """Undoes the warm-up in place: the graph has the addresses of what is there now."""
+        """Undoes the warm-up in place: the CUDA graph refers to these addresses."""
         for tensor, value in zip(self._changed(), before, strict=True):
             tensor.copy_(value)
         parts: dict[str, Any]
@@ -344,7 +343,7 @@ class CapturedFullGraphStep(FullGraphStep):
 
 
 def _free_bytes(device: torch.device) -> float:
-    if device.type != "cuda":  # a step that is over holds nothing there
+    if device.type != "cuda":  # on a CPU memory is not checked
         return math.inf
     torch.cuda.empty_cache()
     free: int = torch.cuda.mem_get_info(device)[0]

@@ -1,4 +1,4 @@
-"""The network that training runs: a `GNN` with fused layers and a head for many runs at once."""
+"""The network of training on graphs: a `GNN` with fused layers and a head that is batched over runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from graphprism.ops.batched.vmap import only_vmap
 class FusedGNN(GNN):
     """The same function and the same parameters as `GNN`.
 
-    Plain (MRS-)GCN layers on a `PaddedAdj` are one call of `relational_stack`, those of GIN in training one of
-    `network_stack`, which spares launches on a GPU and has no second derivatives; maps of the head and of feed-forward
-    blocks are few kernels for all runs under `torch.vmap`.
+    Plain (MRS-)GCN layers on a `PaddedAdj` are one call of `relational_stack`, plain GIN layers in training one of
+    `network_stack`: fewer kernel launches, but no second derivatives. Under `torch.vmap` linear maps of the head and of
+    feed-forward blocks take a few kernels for all runs together.
     """
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
@@ -32,7 +32,7 @@ class FusedGNN(GNN):
     def run_layers(
         self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
     ) -> list[Tensor]:
-        """All layers at once where `relational_stack` or `network_stack` is the same function, else one by one."""
+        """All layers at once where `relational_stack` or `network_stack` computes the same, else one by one."""
         if not isinstance(graph, PaddedAdj) or not self._is_plain():
             return super().run_layers(h, e, graph, generator)
         if not all(_is_plain_gcn(conv) for conv in self.convs):

@@ -19,10 +19,10 @@ from graphprism.training.run_splits import run_edges, run_splits, split_input
 from graphprism.training.task import Task
 
 DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
-# Above, sorted indices take more memory than the zeros ...
+# Largest share of nonzero features at which CSR with its sorted indices saves memory.
 _SPARSE_SHARE = 0.02
-# ... which is nothing to mind for so few features (a quarter of a gigabyte), as long as they are faster: first layer of
-# PubMed, a tenth of whose features are set, 35 against 97 ms for 192 outputs on one core.
+# Fewer nonzero features than this take at most a quarter of a gigabyte in CSR, which then only has to be faster: first
+# layer of PubMed, a tenth of whose features are not zero, 35 against 97 ms for 192 outputs on one core.
 _FEW, _FASTER_SHARE = 4_000_000, 0.15
 # Fields of a run that decide its `NodeData`.
 _FIELDS = ("split", "undirected", "self_loops", "row_normalise", "precision")
@@ -30,13 +30,13 @@ _FIELDS = ("split", "undirected", "self_loops", "row_normalise", "precision")
 
 @dataclass(frozen=True, eq=False)
 class NodeData:
-    """What all runs on one graph share: nothing in it is ever changed.
+    """Read-only data that runs on one graph share.
 
     Attributes:
         x: (N, F) features, in the precision of the run.
-        y: (N,) classes, or what else the targets are.
-        adj: What the network takes beside them: the edges with their relations, sorted; a list where layers have splits
-            of their own, what a baseline prepares, or None for a network without edges.
+        y: (N,) classes, or other targets.
+        adj: The second argument of the network: the edges with their relations, sorted; a list if layers have their own
+            splits, the result of a baseline's ``prepare``, or None for a network without edges.
         masks: (3, N, S) nodes of training, validation and test in every official fold; S is 0 for links.
     """
 
@@ -47,7 +47,7 @@ class NodeData:
 
     @staticmethod
     def key(run: Run) -> tuple[object, ...]:
-        """Equal for runs on one data set that take the same data."""
+        """Equal for runs on one data set that can share their data."""
         conv = MODELS[run.model]
         own = (run.model, run.options) if run.model in BASELINES else ()
         return conv.takes_graph, conv.relational, conv.takes_sparse, *own, *(getattr(run, name) for name in _FIELDS)
@@ -80,7 +80,7 @@ def one_or_all(adjs: list[RelationalAdj]) -> RelationalAdj | list[RelationalAdj]
 
 
 def _sparse_if_that_pays(x: Tensor) -> Tensor:
-    """In CSR on the CPU where nearly all are zero: a first layer of 2,325 features is two thirds of an epoch."""
+    """CSR on the CPU if nearly all entries are zero: a dense first layer of 2,325 features takes 2/3 of an epoch."""
     stored = int(x.count_nonzero())
     if x.device.type != "cpu" or stored > (_FASTER_SHARE if stored < _FEW else _SPARSE_SHARE) * x.numel():
         return x
@@ -105,13 +105,13 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
 
 
 def runs_in_parts(run: Run) -> bool:
-    """Whether the layers of a run read edges around nodes, so that they can be given some nodes at a time."""
+    """Whether the layers of a run can be evaluated for some nodes at a time, given the edges of these nodes."""
     conv = MODELS[run.model]
     return conv.takes_graph and conv.edge_norm is not None and run.remedy is None
 
 
 def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:
-    """What the network of a run takes beside the features, on their device."""
+    """The second argument of the network of a run, on the device of its features."""
     adjs = edges_of_run(run, dataset)
     if run.model not in BASELINES:
         return one_or_all([each.to(x.device).prepare() for each in adjs])
@@ -135,21 +135,21 @@ def edges_of_run(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
 
 
 def _narrow(numbers: Tensor, stop: int) -> Tensor:
-    """In four bytes where they hold all pairs (node, relation): 0.3 GB less for the 14M edges of Snap-Patents."""
+    """As int32 if that holds all pairs (node, relation): saves 0.3 GB for the 14M edges of Snap-Patents."""
     if numbers.is_floating_point() or stop >= 2**31:
         return numbers
     return numbers.to(torch.int32)
 
 
 def input_dropout(x: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
-    """Sets a share of the features to zero and scales the others, so that their mean stays; ``x`` is left as it is.
+    """Dropout of input features, not in place.
 
-    Of a sparse CSR tensor only what it stores is drawn for: a zero that is dropped is a zero.
+    For a sparse CSR tensor only stored entries are drawn for: a zero stays zero, dropped or not.
 
     Args:
         x: (N, F) features, dense or in CSR.
-        share: Of features that are dropped, in [0, 1).
-        generator: Decides what is dropped, on the device of ``x``; no number is drawn where the share is 0.
+        share: Probability of dropping an entry, in [0, 1).
+        generator: Draws the entries to drop, on the device of ``x``; draws nothing if ``share`` is 0.
 
     >>> sorted(set(input_dropout(torch.ones(50, 2), 0.5).flatten().tolist()))
     [0.0, 2.0]

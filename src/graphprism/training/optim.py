@@ -14,18 +14,18 @@ from graphprism.training.engine import RunState
 from graphprism.training.run import Run
 
 _CLASSES: dict[str, type[torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
-# Whether weight decay is decoupled from the gradient; lockstep has its own step, and knows these optimisers alone.
+# Whether weight decay is decoupled from the gradient, for lockstep, which implements these optimisers itself.
 IS_DECOUPLED = {"adamw": True, "adam": False}
 
 
 def make_optimizer(
     run: Run, parameters: Iterable[torch.nn.Parameter] | list[dict[str, Any]], capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """AdamW or Adam with one fused kernel a step, which CPUs and GPUs both have.
+    """AdamW or Adam with one fused kernel per step, on CPUs and GPUs.
 
     Args:
         run: Which optimiser, with its learning rate and weight decay.
-        parameters: What it moves, or `parameter_groups`.
+        parameters: The parameters to train, or `parameter_groups`.
         capturable: Whether a CUDA graph may capture its step.
     """
     make: Any = _CLASSES[run.optimizer]
@@ -44,7 +44,7 @@ def parameter_groups(run: Run, network: torch.nn.Module) -> list[dict[str, Any]]
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Gives every group of parameters this rate, times the factor of the group."""
+    """Sets the learning rate of every group of parameters, times the factor of the group."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("lr_factor", 1.0)
 
@@ -63,13 +63,13 @@ def moments(
 
 
 def names_of(network: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:
-    """Names of the parameters in the order of the optimiser, which has them by group."""
+    """Names of the parameters in the order of the optimiser, group by group."""
     names = {id(parameter): name for name, parameter in network.named_parameters()}
     return [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def load_moments(network: torch.nn.Module, optimizer: torch.optim.Optimizer, state: RunState) -> None:
-    """Gives the optimiser what `moments` gave; its settings stay those of the run and of this device."""
+    """Restores what `moments` returned; the settings of the optimiser do not change."""
     names = names_of(network, optimizer)
     step = torch.tensor(float(state["steps"]))
     states = {
@@ -81,9 +81,9 @@ def load_moments(network: torch.nn.Module, optimizer: torch.optim.Optimizer, sta
 
 
 def epoch_order(seed: int, epoch: int, n: int) -> Tensor:
-    """A permutation of 0..n-1 that follows from ``seed`` and ``epoch`` alone, on the CPU.
+    """A permutation of 0..n-1 that depends only on ``seed`` and ``epoch``, on the CPU.
 
-    No random state is read or changed, so that a resumed run, and another engine, sees the same order.
+    No random state is read or changed, so that a resumed run, and another engine, sees the same permutation.
 
     >>> epoch_order(0, 0, 5).tolist() == epoch_order(0, 0, 5).tolist()
     True
@@ -95,7 +95,7 @@ def epoch_order(seed: int, epoch: int, n: int) -> Tensor:
 
 
 def mixed_seed(*words: str | int) -> int:
-    """A seed of 63 bits out of words and numbers: neighbours have nothing in common.
+    """Hashes words and numbers to a seed of 63 bits: similar arguments give unrelated seeds.
 
     >>> mixed_seed("order", 0, 1) == mixed_seed("order", 1, 0)
     False

@@ -1,4 +1,4 @@
-"""Batches of different sizes as one graph of fixed sizes, for steps that are captured once."""
+"""Batches of different sizes, padded to a graph of fixed sizes for captured steps."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from graphprism._checks import check_dense, check_type
 from graphprism.nn.conv.operands import batch_norm
 from graphprism.ops import RelationalAdj
 
-# Sizes of buffers are multiples of this: matrix products of a GPU take rows in such pieces.
+# Sizes of buffers are multiples of this: matrix products on a GPU work on tiles of rows.
 _MULTIPLE = 32
 
 
 class PaddedBatch:
-    """Buffers that hold one batch, and the graph of fixed sizes that a step makes of them.
+    """Buffers for one batch, and the padded graph of fixed sizes that a step computes from them.
 
-    What fills the buffers up are graphs of their own: padding nodes have the features of the first node, and padding
-    edges are loops at padding nodes, so that no real node receives anything from them.
+    Padding consists of extra graphs: padding nodes have the features of the first node, and padding edges are loops at
+    padding nodes, so that no real node receives anything from them.
 
     Args:
         like: The first batch: buffers take its keys, types and shapes.
-        room: How many times as large as this batch another one may be.
+        room: Size of the buffers as a multiple of this batch.
         device: Where the buffers are.
         num_relations: R.
-        before: Buffers that were too small: these are no smaller in any size.
+        before: Buffers that were too small; the new ones are at least as large in every size.
 
     Attributes:
-        num_nodes, num_edges, num_graphs: Sizes with padding; they differ from each other.
+        num_nodes, num_edges, num_graphs: Sizes with padding, all different.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PaddedBatch:
             self.num_edges = max(self.num_edges, before.num_edges)
         self._counts = torch.zeros(3, dtype=torch.long, device=device)
         self._buffers: dict[str, Tensor] = {}
-        while self.num_edges in (self.num_nodes, self.num_graphs):  # rows tell what they belong to by their number
+        while self.num_edges in (self.num_nodes, self.num_graphs):  # the number of rows tells the level of a tensor
             self.num_edges += _MULTIPLE
         while self.num_nodes in (self.num_edges, self.num_graphs):
             self.num_nodes += _MULTIPLE
@@ -76,7 +76,7 @@ class PaddedBatch:
         return spare > 0 and nodes + spare <= self.num_nodes and edges <= self.num_edges
 
     def fill(self, batch: Data) -> None:
-        """Takes over a batch that fits; nothing waits for the device.
+        """Copies a batch that fits into the buffers; no host-device sync.
 
         Raises:
             ValueError: A tensor is missing, or not shaped as in the first batch.
@@ -99,7 +99,7 @@ class PaddedBatch:
         """The padded graph: the tensors of the batch, masks of what is real, and ``adj``.
 
         Args:
-            other: Whether padding gets other features and edges: a step that is right gives the same.
+            other: Whether padding gets different features and edges, which must not change the loss.
         """
         nodes, edges, graphs = self._counts
         place = {level: torch.arange(size, device=nodes.device) for level, size in self._rows().items()}
@@ -134,7 +134,7 @@ class PaddedBatch:
 
 @contextmanager
 def masked_batch_norms(model: torch.nn.Module, data: Data) -> Iterator[None]:
-    """Batch normalisations inside take their statistics from rows that are nodes, edges or graphs, not padding."""
+    """Excludes padding from the statistics of batch norms."""
     masks = {mask.size(0): mask for mask in (data.node_mask, data.edge_mask, data.graph_mask)}
     norms = [each for each in model.modules() if isinstance(each, torch.nn.BatchNorm1d) and each.training]
     for norm in norms:
@@ -153,7 +153,7 @@ def _masked_forward(norm: torch.nn.BatchNorm1d, masks: dict[int, Tensor], x: Ten
 
 
 def _levels(batch: Data) -> dict[str, str]:
-    """What the rows of each tensor of a batch belong to: a node, an edge or a graph; other tensors are left out."""
+    """The level of each tensor of a batch, node, edge or graph, by its number of rows; others are left out."""
     nodes, edges, graphs = _sizes(batch)
     if nodes == graphs:
         raise ValueError(
@@ -166,7 +166,7 @@ def _levels(batch: Data) -> dict[str, str]:
         check_dense(f"batch.{key}", value)
         if key == "edge_index":
             found[key] = "edge"
-        elif "index" in key:  # numbers of nodes, which would have to be padded as edges are
+        elif "index" in key:  # indices of nodes, whose padding would need to be valid indices
             continue
         elif key.startswith("edge_") and value.size(0) == edges:
             found[key] = "edge"
@@ -188,7 +188,7 @@ def _sizes(batch: Data) -> tuple[int, int, int]:
 
 
 def _another(buffer: Tensor, counts: Tensor, level: str) -> Tensor:
-    """A row unlike the first: of floating-point features very different ones, of types those of the last row."""
+    """A row unlike the first: very different features if they are floating-point, else the types of the last row."""
     last = max(0, int(counts[0 if level == "node" else 1]) - 1)
     return 3 - 5 * buffer[:1] if buffer.is_floating_point() else buffer[last : last + 1]
 

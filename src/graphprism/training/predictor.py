@@ -1,4 +1,4 @@
-"""A trained network with its preprocessing, from a checkpoint: ready to be called on new graphs."""
+"""Predictions for new graphs by a trained network and its preprocessing, from a checkpoint."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from graphprism.training.whole_graph import WholeGraph
 
 # Graphs that are evaluated at once.
 _AT_ONCE = 512
-# Share of the free memory up to which a graph is predicted as a whole, which is some five times as fast as in parts.
+# Share of the free memory up to which a graph is predicted as a whole, which is about five times as fast as in parts.
 _MEMORY_SHARE = 0.5
-# Indices of an edge, its type, weight and numbers for attention.
+# Bytes of the indices of an edge, its type, its weight and its attention.
 _BYTES_OF_EDGE = 64
-# What can be predicted: a Data of PyG, several of them, a PackedDataset, or the path of files.
+# Accepted as graphs: a Data of PyG, several of them, a PackedDataset, or the path of files.
 Graphs: TypeAlias = Any
 
 
@@ -51,11 +51,11 @@ class Predictions:
     """Predictions for graphs, nodes or pairs of nodes.
 
     Attributes:
-        ids: What was predicted, one or two ids in each row.
-        id_names: What the files call them.
+        ids: Ids of the graphs, nodes or pairs, one or two in each row.
+        id_names: Names of the id columns.
         scores: (R, T) probabilities of classes or labels, or numbers in the unit of the target; of a binary target the
             probability of its second class.
-        names: Of the columns of ``scores``.
+        names: Names of the columns of ``scores``.
         classes: The class of each row, or for each label 0 or 1; None for numbers.
     """
 
@@ -69,7 +69,7 @@ class Predictions:
         return len(self.ids)
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Writes ids, predictions and probabilities, a row each; whole or not at all."""
+        """Writes one row of id, prediction and probabilities per prediction, atomically."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         if self.classes is None:
@@ -89,15 +89,15 @@ def _titles(word: str, names: Sequence[str]) -> list[str]:
 
 
 class Predictor:
-    """A network with the weights of its best epoch, and all that turns new graphs into its input.
+    """A network with the weights of its best epoch, and the preprocessing of new graphs.
 
-    Called with graphs it gives the outputs of the network, the same as training saw: logits, or numbers as the target
-    was trained. `predict` gives probabilities, classes and ids.
+    A call returns the outputs of the network, the same as in training: logits, or numbers on the scale of training.
+    `predict` returns probabilities, classes and ids.
 
     Args:
         run: The run.
-        form: What `graphprism.training.data_form.form_of` gave of its data.
-        weights: Of the network, by name.
+        form: Result of `graphprism.training.data_form.form_of` for its data.
+        weights: Weights of the network by name.
         device: Where to compute.
 
     Attributes:
@@ -112,7 +112,7 @@ class Predictor:
         self.run, self.form, self.device = run, dict(form), torch.device(device)
         self._empty = empty = empty_dataset(form)
         self.preprocessing = None if empty.preprocessing is None else Preprocessing.from_dict(empty.preprocessing)
-        # with the relations of the graphs of training, in their order
+        # with the relations of the training graphs, in their order
         self._fitted = replace(run, split=str(form["split"]))
         network = build_model(self._fitted, empty)
         network = network.double() if run.precision == "float64" else network
@@ -127,7 +127,7 @@ class Predictor:
         """Outputs of the network, (R, T), for every graph, for every node, or for the pairs.
 
         Args:
-            graphs: One graph, several, a packed set, or the path of files; targets in them are not looked at.
+            graphs: One graph, several, a packed set, or the path of files; their targets are ignored.
             pairs: (2, R) pairs of nodes, for links.
         """
         return self._outputs(self._dataset(graphs)[0], pairs)
@@ -143,7 +143,7 @@ class Predictor:
         """Probabilities and classes, or numbers in the unit of the target, with ids.
 
         Args:
-            graphs: As of a call.
+            graphs: As in a call.
             graph: The graph that new nodes belong to: their edges may end at its nodes. The new nodes alone are
                 predicted. Its files, the ``.npz`` that `graphprism data import` wrote, or the name of that data set.
             pairs: Pairs of nodes, (2, R), or a table with two columns of ids; for links.
@@ -151,7 +151,7 @@ class Predictor:
                 where a folder has them.
 
         Raises:
-            ValueError: The graphs are not as those of training; one sentence.
+            ValueError: The graphs do not match those of training.
         """
         dataset, ids, names, first = self._dataset(graphs, graph, files)
         found = self._pairs(pairs, ids) if self.form["level"] == "link" else None
@@ -194,7 +194,7 @@ class Predictor:
         return in_form(inputs, self.form), ids, name, first
 
     def _packed_graph(self, file: Path) -> PackedDataset:
-        """A graph of nodes that was imported as the data of this run were, with the ids of its nodes."""
+        """Reads a graph with ids of nodes that was imported with the same options as the data of this run."""
         graph, own = read(file), self.preprocessing
         stored = None if graph.preprocessing is None else Preprocessing.from_dict(graph.preprocessing)
         if graph.level != "node" or graph.node_ids is None:
@@ -226,10 +226,10 @@ class Predictor:
                 raise ValueError("`pairs` must be given for links, got None")
             count = pairs.size(1)
             dataset = replace(dataset, pairs=pairs, y=torch.zeros(count, 1), split=torch.zeros(count, dtype=torch.long))
-        if run.row_normalise:  # by what the features of training were lifted, not those of the new graph
+        if run.row_normalise:  # with the smallest entry of the training features, not of the new graph
             dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
             run = replace(run, row_normalise=False)
-        if run.self_loops and not run.undirected:  # of the types they had in training, which the new graph may lack
+        if run.self_loops and not run.undirected:  # with their types of training, which the new graph may lack
             edges, types = with_loops(
                 dataset.edge_index.long(), dataset.edge_attr, dataset.x.size(0), self.form.get("loop_types") or []
             )
@@ -246,7 +246,7 @@ class Predictor:
         return torch.cat(parts).cpu()
 
     def _is_large(self, dataset: PackedDataset) -> bool:
-        """Whether memory may not suffice for a layer on the whole graph: states and, for each relation, messages."""
+        """Whether a layer on the whole graph may exceed the memory: states and, for each relation, messages."""
         (nodes, features), edges = dataset.x.shape, dataset.edge_index.size(1)
         width = max(features, width_of(self._fitted, self._empty))
         found = relations_of(self._fitted, self._empty)
@@ -316,7 +316,7 @@ def load(path: str | os.PathLike[str], accelerator: str = "cpu") -> Predictor:
 
     Raises:
         FileNotFoundError: There is no such file.
-        CheckpointError: The file is damaged, or does not carry its preprocessing.
+        CheckpointError: The file is damaged, or lacks its preprocessing.
         ValueError: The folder has several runs and no ledger to choose by, or runs on different data.
     """
     check_path("path", path)
@@ -343,7 +343,7 @@ def find_best(path: Path) -> Path:
 
 
 def _best_by_validation(path: Path, files: Sequence[Path]) -> Path:
-    """The file of the run that the ledger of the folder has the best validation score for."""
+    """The file of the run with the best validation score in the ledger of the folder."""
     kept = {file.parent.name: file for file in files}
     ledger = Ledger(path / "ledger.jsonl")
     results = [each for key, each in ledger.latest().items() if key in kept and each.best_epoch is not None]

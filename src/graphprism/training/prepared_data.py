@@ -1,4 +1,4 @@
-"""A data set with everything done to it that can be done before training."""
+"""Graphs that are split, normalised and sorted once before training, and cut into batches in every epoch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GraphBatch:
         edge_attr: (E, D) types of the edges, for networks that take them.
         pe: (N, K) positional features, or (N, K, 2) pairs, for networks that take them.
         edge_pe: (E, K) those of edges, for networks that take them.
-        rows: Where its graphs stand in the order asked for.
+        rows: Positions of its graphs in the requested order.
         total: Number of graphs of the step, those of other processes included.
     """
 
@@ -66,16 +66,16 @@ class GraphBatch:
         }
 
     def read(self, output: Tensor) -> Tensor:
-        """The outputs of its graphs: what the network gives."""
+        """The outputs of its graphs: those of the network."""
         return output
 
 
-# Graphs whose positions are computed at once: the transform looks at all edges for each of its graphs.
+# Graphs per call of the positional transform, which searches all edges of the call for each of its graphs.
 _POSITIONS_AT_ONCE = 64
 
 
 def edge_needs(run: Run, dataset: PackedDataset) -> tuple[str, bool]:
-    """The coefficients that the convolution of a run wants prepared, and whether it takes types of edges."""
+    """The edge normalisation of a run's convolution, and whether it takes types of edges."""
     convolution = MODELS[run.model]
     return convolution.edge_norm or "none", convolution.takes_edge_attr and bool(dataset.edge_types)
 
@@ -92,7 +92,7 @@ def split_graphs(run: Run, dataset: PackedDataset, whole: Batch) -> list[Relatio
 
 
 def positions(run: Run, dataset: PackedDataset) -> tuple[Tensor | None, Tensor | None]:
-    """Positions of every node, graph by graph, (ΣN, k) or the pairs that an encoder takes, (ΣN, k, 2); and of edges."""
+    """Positional features of all nodes, (ΣN, k), or pairs for an encoder, (ΣN, k, 2); and those of all edges."""
     if not run.pe:
         return None, None
     if run.pe_encoder == "walk":
@@ -108,18 +108,18 @@ def positions(run: Run, dataset: PackedDataset) -> tuple[Tensor | None, Tensor |
 
 # Nodes and edges cut at once: all of an epoch on ZINC12k, some hundred megabytes of memory at most.
 _CUT_AT_ONCE = 1_000_000
-# Neighbours of a node from which on a table of them is mostly empty.
+# Most neighbours of a node: with more, a padded table of neighbours is mostly empty.
 _MOST_SLOTS = 8
 
 
 class PreparedDataset:
     """A data set prepared once for a run, on the device where it will be used.
 
-    The graphs are one block-diagonal graph, split into relations, normalised as the convolution of the run wants it and
-    sorted; positional features are computed. What is left for an epoch is to cut that into batches, hundreds at once.
+    The graphs are one block-diagonal graph, split into relations, normalised for the convolution of the run and sorted;
+    positional features are computed. An epoch only cuts that into batches, hundreds at once.
 
     Args:
-        run: The run; its split, model, number of positional features and precision count.
+        run: The run, of which split, model, positional features, precision and seed are used.
         dataset: Graphs with targets.
         device: Where the batches will be.
 
@@ -164,7 +164,7 @@ class PreparedDataset:
     def batches(self, graphs: Tensor, batch_size: int, rank: int = 0, ranks: int = 1) -> Iterator[GraphBatch]:
         """Batches of these graphs in their order; of each, the part that belongs to process ``rank`` of ``ranks``.
 
-        No number is asked of the device, which would make Python wait for it.
+        No host-device sync.
         """
         parts = _parts(graphs.numel(), batch_size, rank, ranks)
         at_once = max(1, int(_CUT_AT_ONCE / max(1.0, batch_size / ranks * self._size)))
@@ -206,7 +206,7 @@ class PreparedDataset:
 def _table(
     run: Run, plain: RelationalAdj, edge_norm: str, dtype: torch.dtype, device: torch.device
 ) -> PaddedAdj | None:
-    """The whole as a table where that is faster: `relational_stack` on a GPU, whose launches it spares.
+    """All graphs as a padded table if that is faster: `relational_stack` on a GPU takes fewer launches.
 
     Measured on an H200, 32 molecules a step: see `benchmarks/README.md`, training.
     """
@@ -251,10 +251,10 @@ def _slice(bounds: tuple[int, int]) -> slice:
 
 
 class GraphReadout(torch.nn.Module):
-    """Sum or mean over the nodes of each graph, without waiting for the device and with the same bits every time.
+    """Sum or mean over the nodes of each graph: deterministic and without a host-device sync.
 
-    PyG's readouts take the number of graphs from the largest entry of ``batch``, which a GPU has to be waited for, and
-    add in any order. This one takes their place while a network is trained; it holds no weights.
+    PyG's readouts read the number of graphs from the largest entry of ``batch``, which is a sync, and add in any order.
+    This one replaces them in training; it holds no weights.
 
     Args:
         mean: Whether to divide by the number of nodes.
@@ -283,7 +283,7 @@ class GraphReadout(torch.nn.Module):
 
 
 def readout_is_mean(network: GNN) -> bool:
-    """Whether a network takes the mean over nodes, or else their sum; engines have no other readout."""
+    """Whether the readout of a network is a mean or a sum; engines have no other readout."""
     if not isinstance(network.readout, MeanAggregation | SumAggregation):
         raise ValueError(f"the readout must be a sum or a mean, got {network.readout}")
     return isinstance(network.readout, MeanAggregation)

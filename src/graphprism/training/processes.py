@@ -1,4 +1,4 @@
-"""The devices of a run."""
+"""Devices and processes of a run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _PRECISIONS: dict[str, Any] = {"float32": "32-true", "bf16": "bf16-mixed", "floa
 def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
     """Lightning's Fabric on these devices, launched: from here on every process runs the same code.
 
-    One process per device. Started by torchrun, the processes are those that it has made; else Fabric starts the script
-    once more for every further device.
+    One process per device. Under torchrun they are running already; otherwise Fabric starts the script again for every
+    further device.
     """
     with needs_extra("training"):
         from lightning.fabric import Fabric
@@ -54,7 +54,7 @@ def make_fabric(run: Run, accelerator: str, devices: int, nodes: int) -> Fabric:
 
 
 def device_type(accelerator: str, devices: int = 1, nodes: int = 1) -> str:
-    """``"cpu"`` or ``"cuda"``, checked to be there."""
+    """``"cpu"`` or ``"cuda"``; raises if the machine has too few devices."""
     for name, value in (("devices", devices), ("nodes", nodes)):
         check_positive(name, value)
     if accelerator not in (*ACCELERATORS, "gpu"):  # what Lightning calls the devices of CUDA
@@ -82,7 +82,7 @@ T = TypeVar("T")
 
 
 def broadcast_from_rank0(fabric: Fabric, action: Callable[[], T]) -> T:
-    """Calls ``action`` on rank 0 and gives every process its result, or raises its error in all.
+    """Calls ``action`` on rank 0 and returns its result on every rank, or raises its error on all of them.
 
     Raised on rank 0 only, it would deadlock the other ranks.
     """
@@ -105,7 +105,7 @@ class ProcessLost(ConnectionError):
 
     Attributes:
         run: The run.
-        checkpoint: Where its last epoch is kept; None where nothing is.
+        checkpoint: Checkpoint of its last epoch; None if there is none.
     """
 
     def __init__(self, run: Run, checkpoint: Path | None) -> None:
@@ -119,13 +119,13 @@ class ProcessLost(ConnectionError):
         return type(self), (self.run, self.checkpoint)
 
 
-# What gloo says when a process at the other end of a connection is gone; NCCL has an error of its own.
+# Messages of gloo when the process at the other end of a connection has exited; NCCL has its own error class.
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "Write error")
 
 
 @contextmanager
 def noticing_lost_processes(fabric: Fabric, run: Run, checkpoint: Path | None) -> Iterator[None]:
-    """Turns errors of connections into one sentence; gloo breaks them as soon as a process ends, so all of them end."""
+    """Turns connection errors into `ProcessLost`; gloo closes connections when a process exits, so all ranks raise."""
     try:
         yield
     except RuntimeError as error:
@@ -138,9 +138,9 @@ def noticing_lost_processes(fabric: Fabric, run: Run, checkpoint: Path | None) -
 def mean_over_processes(losses: Tensor) -> Tensor:
     """A loss whose gradients, averaged over processes as ``DistributedDataParallel`` does, are those of one process.
 
-    It is the sum of the losses of this process, times the number of processes, divided by the losses of all: the mean
-    of a batch that was divided in any way, also where a process has none of it. Without ``torch.distributed`` it is the
-    mean.
+    It is the sum of the losses of this process, times the number of processes, divided by the number of losses of all
+    processes. Averaged over processes that is the mean over the batch, however it is divided, even if a process has no
+    part of it. Without ``torch.distributed`` it is the mean.
 
     Shapes: ``losses`` (B,) -> ()
 
@@ -156,10 +156,10 @@ def mean_over_processes(losses: Tensor) -> Tensor:
 
 
 def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
-    """Raises where ``count`` processes would not compute what one does.
+    """Raises if ``count`` processes would not compute the same as one.
 
-    Batch normalisation is computed over all of them; other normalisations of PyG take the nodes that they see for all
-    there are. A process without a graph in some step can have no part in batch normalisation.
+    Batch normalisation is computed over all processes, each of which must have a graph in every step; PyG's other
+    normalisations only see the nodes of their own process.
     """
     if count == 1:
         return
@@ -168,7 +168,7 @@ def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
     unit = {"graph": "graph", "node": "node", "link": "pair"}[dataset.level]
     if unit == "node":
         rows = int(dataset.train_mask[:, run.fold].sum())  # type: ignore[index]
-    else:  # of links there are as many pairs without an edge
+    else:  # links: as many pairs without an edge are drawn
         rows = dataset.subset("train").numel() * (2 if unit == "pair" else 1)
     batch = run.batch_size or rows
     smallest = min(batch, rows, rows % batch or batch)
@@ -182,7 +182,7 @@ def check_processes(run: Run, dataset: PackedDataset, count: int) -> None:
 class SyncedBatchNorm(torch.nn.BatchNorm1d):
     """`torch.nn.BatchNorm1d` whose statistics in training are those of the whole batch, not of one process's part.
 
-    torch has the same for GPUs alone; this runs wherever processes can add up their tensors.
+    `torch.nn.SyncBatchNorm` needs GPUs; this one only needs an all-reduce.
 
     Shapes: ``x`` (N, F) -> (N, F)
     """
@@ -209,10 +209,10 @@ class SyncedBatchNorm(torch.nn.BatchNorm1d):
 
 
 def sync_batch_norms(network: torch.nn.Module) -> None:
-    """Lets every batch normalisation of a network see all processes."""
+    """Converts every batch norm of a network to a `SyncedBatchNorm`, in place."""
     for module in network.modules():
         if type(module) is torch.nn.BatchNorm1d:
-            module.__class__ = SyncedBatchNorm  # weights and statistics stay where they are, under their names
+            module.__class__ = SyncedBatchNorm  # parameters and statistics stay the same tensors, with their names
 
 
 def _sum_over_processes(tensor: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ def _sum_over_processes(tensor: Tensor) -> Tensor:
 
 
 class _AllSum(torch.autograd.Function):
-    """What each process adds counts in the losses of all, so the gradient is a sum over processes as well."""
+    """Sum over processes; it enters the losses of all of them, so its gradient is a sum over processes as well."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor) -> Tensor:

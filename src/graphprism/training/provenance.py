@@ -1,4 +1,4 @@
-"""Where a result comes from."""
+"""Provenance of a result: hardware, versions, commit and the fingerprint of its data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hardware(device: torch.device, count: int, runs_at_once: int = 1) -> dict[st
 
 
 def processor() -> str:
-    """Name of the processor, as far as the system tells it."""
+    """Name of the processor, as reported by the system."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -46,7 +46,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 def source_commit(folder: Path = SOURCE) -> str | None:
     """The commit of the package's source, with ``+`` where files were changed since; None outside of a checkout."""
     try:
-        # A package that is merely installed below somebody's checkout is not a part of it.
+        # a package that is installed inside of another checkout is not part of it
         _git(folder, "ls-files", "--error-unmatch", "__init__.py")
         commit = _git(folder, "rev-parse", "HEAD")
         return commit + ("+" if _git(folder, "status", "--porcelain", "--", ".") else "")
@@ -60,7 +60,7 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of all that has a say in the numbers; what is not installed is left out.
+    """Versions of the packages that can affect results; those that are not installed are left out.
 
     >>> versions()["torch"] == torch.__version__
     True
@@ -73,7 +73,7 @@ def versions() -> dict[str, str]:
         "numpy": numpy.__version__,
         "machine": f"{platform.system()} {platform.machine()}",
     }
-    # asked for by name: to import them takes seconds, and figures without training do not need them
+    # from their metadata: importing them takes seconds
     for name in ("lightning", "torchmetrics"):
         try:
             found[name] = version(name)
@@ -83,9 +83,9 @@ def versions() -> dict[str, str]:
 
 
 def provenance(device: torch.device, count: int = 1, runs_at_once: int = 1) -> dict[str, Any]:
-    """Hardware, versions, commit and time, as `graphprism.results.RunResult` calls them.
+    """Hardware, versions, commit and time, by the names of the fields of `graphprism.results.RunResult`.
 
-    It asks git, so results that end together share one.
+    It runs git, so results that end together share one.
 
     >>> sorted(provenance(torch.device("cpu")))
     ['commit', 'finished_at', 'hardware', 'versions']
@@ -99,9 +99,9 @@ def provenance(device: torch.device, count: int = 1, runs_at_once: int = 1) -> d
 
 
 def data_identity(dataset: PackedDataset) -> str:
-    """A sha256 of all tensors and of the task: two sets with the same identity train the same.
+    """SHA-256 fingerprint of a data set, of its tensors and its task: data sets with the same one train the same.
 
-    Notes, the checksum of a file, ids of nodes and where its columns came from do not count.
+    Notes, the checksum of the file, ids of nodes and preprocessing do not count.
 
     >>> from graphprism.datasets import molecules
     >>> [data_identity(molecules(10)) == data_identity(molecules(number)) for number in (10, 11)]
@@ -110,13 +110,13 @@ def data_identity(dataset: PackedDataset) -> str:
     left_out = ("note", "sha256", "preprocessing", "node_ids")
     names = (field.name for field in fields(dataset) if field.name not in left_out)
     values = {name: getattr(dataset, name) for name in names}
-    if values["pairs"] is None:  # sets from before there were any keep their identity
+    if values["pairs"] is None:  # fingerprints from before this field existed stay valid
         del values["pairs"]
     return digest(values)
 
 
 def digest(value: Any) -> str:
-    """A sha256 of numbers, words and tensors in dictionaries and lists."""
+    """SHA-256 of numbers, strings and tensors in dictionaries and lists."""
     total = hashlib.sha256()
     _add(total, value)
     return total.hexdigest()

@@ -1,4 +1,4 @@
-"""One training run, as data."""
+"""The settings of one training run."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ PRECISIONS = ("float32", "bf16", "float64")
 
 
 def _field(default: Any, *, origin: Any) -> Any:
-    """A field with its default of today and its origin: the value that runs had before the field existed."""
+    """A field with its default and its origin: the value that runs had before the field existed."""
     return field(default=default, metadata={"origin": origin})
 
 
 @dataclass(frozen=True)
 class Run:
-    """All that decides the outcome of a run, on graphs or on the nodes of one graph.
+    """Everything that determines the result of a run, on graphs, or on the nodes or links of one graph.
 
-    Two equal runs on one machine give the same bits. The defaults are the protocol of the paper's tables on ZINC.
+    Two equal runs on one machine give bitwise equal results. The defaults are the protocol of the paper's tables on
+    ZINC.
 
     Attributes:
-        dataset: What `graphprism.datasets.load` takes; it decides whether graphs or nodes have targets.
+        dataset: A name for `graphprism.datasets.load`; it decides whether graphs, nodes or links have targets.
         model: A name of `graphprism.nn.models.MODELS`.
         split: A split as text, such as ``"degree"`` or ``"degree, ppr * attr(edge_attr)"``, or one for each layer
             between semicolons (see `graphprism.splitting.expression`); unused by models of one relation. Relations that
-            do not occur in the data set are left out, but for a split by order alone, which has three.
+            do not occur in the data set are left out, except that a split by order alone always has three.
         layers: Number of convolutions.
         width: Channels of a hidden layer; None takes the largest that stays within ``budget``.
-        budget: Parameters at most, counted as the paper's table does; unused where ``width`` is given.
+        budget: Largest number of parameters, counted as in the paper's table; unused if ``width`` is given.
         residual: Whether a layer adds its input.
         edge_residual: Whether a layer adds its input to the states of edges alone; with ``residual`` it does anyway.
         edge_dropout: Whether ``dropout`` also applies to the states of edges; GatedGCN only.
@@ -56,16 +57,16 @@ class Run:
         split_layers: Which layers split: ``"all"``, ``"early"`` (the first half) or ``"late"`` (the others); the
             others are plain. Unused by models of one relation.
         jk: None, ``"cat"`` or ``"max"``.
-        pe: Number of positional features, Laplacian but for ``pe_encoder="walk"``; graphs only.
+        pe: Number of positional features: of random walks with ``pe_encoder="walk"``, else Laplacian; graphs only.
         pe_encoder: How positions become features: None takes the entries of eigenvectors as they are
             (`graphprism.transforms.LaplacianPE`), ``"deepset"`` encodes pairs of an entry and an eigenvalue with random
             signs in training, as the paper's authors do (`graphprism.transforms.LaplacianSpectrum`), ``"walk"`` encodes
             the probabilities that random walks return (`graphprism.transforms.RandomWalkPE`); graphs only.
         walk_steps: Longest random walk, with ``pe_encoder="walk"``.
         edge_walks: Whether features of edges also have the probabilities of walks from one end to the other.
-        node_encoder: How types of nodes become rows: ``"types"`` is a table with a row for each type of the data set
-            that starts as PyTorch's embedding, ``"atoms"`` the encoder of OGB's atoms, of 119 and fewer rows that start
-            with Glorot's distribution, as those of bonds then do; it counts in ``budget`` with its nine tables, used or
+        node_encoder: How types of nodes are embedded: ``"types"`` has a row for each type of the data set, initialised
+            as PyTorch's embedding; ``"atoms"`` is OGB's encoder of atoms, with up to 119 rows per table. It and the
+            embedding of bonds then have Glorot initialisation, and all of its nine tables count in ``budget``, used or
             not; graphs only.
         head_layers: Linear maps after the readout; graphs only.
         head: Widths of several of them: ``"halving"``, or ``"constant"`` with dropout before each; graphs only.
@@ -78,8 +79,8 @@ class Run:
         clip: Largest norm of the gradient; 0 does not clip.
         schedule: A name of `graphprism.training.schedule.SCHEDULES`, after ``warmup``.
         warmup: Epochs in which the learning rate grows linearly from 0.
-        batch_size: Graphs in a batch; None is the whole graph at once, which runs on nodes need unless they sample.
-        epochs: Passes over the training set, at most.
+        batch_size: Graphs in a batch, or nodes or pairs with ``neighbors``; None for the whole training set or graph.
+        epochs: Largest number of passes over the training set.
         seed: Of weights, permutations of data and dropout.
         precision: ``"float32"`` (products in TF32 on a GPU that has it), ``"bf16"`` or ``"float64"``.
         patience: Stops after so many epochs without a better validation score; None never stops early.
@@ -87,23 +88,22 @@ class Run:
         alpha: Share of the nodes that a node points to; unused by undirected models.
         normalize: Whether every layer scales its rows, the states of nodes, to length one.
         input_dropout: Whether ``dropout`` also applies to the features, before the first layer; nodes only.
-        start: ``"shared"`` starts all relations of a layer as one and holds them together, ``"independent"`` starts
-            them apart, as the paper does on ZINC.
-        decay: How much stronger a shared start holds what sets relations apart than what they have in common; 0 holds
-            nothing, as the paper's directed runs.
-        deviation: What sets relations of a shared start apart: ``"full"`` matrices, or ``"diagonal"`` ones, a factor
-            for each output channel.
-        weight_init: How matrices of (MRS-)SAGE start: None as PyG's layer, ``"glorot"`` as in the authors' MRS-SAGE.
-        undirected: Whether every edge also goes back, before the split; nodes only.
+        start: ``"shared"`` starts all relations of a layer with equal weights and damps their deviations from the
+            common weight, ``"independent"`` draws the weights of each relation, as the paper does on ZINC.
+        decay: How strongly deviations are damped with a shared start; 0 does not damp, as in the paper's directed runs.
+        deviation: Form of the deviations of a shared start: ``"full"`` matrices, or ``"diagonal"`` ones, a factor for
+            each output channel.
+        weight_init: Initialisation of (MRS-)SAGE: None as in PyG's layer, ``"glorot"`` as in the authors' MRS-SAGE.
+        undirected: Whether the reverse of every edge is added, before the split; nodes only.
         self_loops: Whether every node gets an edge to itself, before the split; nodes only.
         row_normalise: Whether the input features of a node are divided by their sum; nodes only.
         metric: A name of `graphprism.training.METRICS`; None takes that of the data set.
-        class_weights: None, or ``"balanced"``: every class counts the same in the loss, however rare it is.
+        class_weights: None, or ``"balanced"``: every class has the same total weight in the loss, however rare it is.
         learned_split: Whether scores of relations are trained with the network, from ``split``; MRS models only.
-        neighbors: Neighbours that are sampled of every node in each layer, -1 for all of them, in batches of
+        neighbors: Neighbours that are sampled for every node in each layer, -1 for all of them, in batches of
             ``batch_size`` nodes or pairs; None trains on the whole graph at once; nodes and links only.
-        options: Hyper-parameters of a network of `graphprism.nn.models.BASELINES` alone, as ``name=value`` between
-            commas, in the order of their names; empty for convolutions.
+        options: Hyper-parameters of a network of `graphprism.nn.models.BASELINES`, as ``name=value`` separated by
+            commas and sorted by name; empty for convolutions.
         encode: Whether a linear map comes before the first convolution and another after the last; nodes only, graphs
             always have them.
         remedy: None, or a name of `graphprism.nn.models.REMEDIES` that changes every layer of the model ``"gcn"``.
@@ -226,12 +226,12 @@ class Run:
 
     @cached_property
     def key(self) -> str:
-        """Sixteen letters that identify the run; see `run_key`."""
+        """Sixteen hexadecimal digits that identify the run; see `run_key`."""
         return run_key(self.to_dict())
 
     @property
     def title(self) -> str:
-        """The run in a few words, for people.
+        """A short description of the run.
 
         >>> Run(model="gcn", layers=4, residual=True, lr=0.0003).title
         'gcn, 4 layers, res, lr 0.0003, seed 0, molecules'
@@ -275,7 +275,7 @@ class Run:
 
 
 def _parsed(options: str) -> dict[str, Any]:
-    """Numbers, true, false and words by name."""
+    """Numbers, booleans and strings by name."""
     pairs = (each.partition("=") for each in options.split(",") if each)
     return {name: _value(text) for name, _, text in pairs}
 
@@ -289,7 +289,7 @@ def _value(text: str) -> Any:
 
 def _check_options(model: str, options: str) -> None:
     found = _parsed(options)
-    # one spelling for one meaning: equal runs have equal keys
+    # one spelling for each meaning, so that equal runs have equal keys
     if [each.partition("=")[0] for each in options.split(",") if options] != sorted(found) or " " in options:
         must = "name=value between commas, without spaces, in the order of names, each once"
         raise ValueError(f"`options` must be {must}, got {options!r}")
@@ -312,16 +312,19 @@ def run_key(values: Mapping[str, Any]) -> str:
     True
     """
     values = _renamed(values)
-    told = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
-    if told.pop("start", ORIGIN["start"]) == "shared":
-        told["share_init"] = True  # its name in version 0.1, when nothing held relations together
+    hashed = {name: value for name, value in values.items() if name not in ORIGIN or value != ORIGIN[name]}
+    for name, value in hashed.items():
+        if isinstance(ORIGIN.get(name), float) and isinstance(value, int | float):
+            hashed[name] = value + 0.0  # one spelling of equal numbers: 0, -0.0 and 0.0
+    if hashed.pop("start", ORIGIN["start"]) == "shared":
+        hashed["share_init"] = True  # its name in version 0.1, which had no decay
     else:
-        told.pop("decay", None)  # says nothing about relations that start apart
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        hashed.pop("decay", None)  # without effect if relations start independently
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a run of version 0.1 under the names of today."""
+    """The values of a run of version 0.1 under their current names."""
     if "share_init" not in values:
         return dict(values)
     rest = {name: value for name, value in values.items() if name != "share_init"}

@@ -1,4 +1,4 @@
-"""The splits of a run, fitted to its data: which relations there are, the same in every fold."""
+"""The splits of a run, fitted to its data: the relations that occur in it, the same in every fold."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from graphprism.splitting.split import Only, Product, only
 from graphprism.splitting.splits import ByAttribute, ByOrder, BySoftOrder, by_attribute
 from graphprism.training.run import Run
 
-# A split is fitted once for a data set, however many networks are made for it.
+# Fitted splits by data set: a split is fitted once, however many networks use it.
 _FITTED: WeakKeyDictionary[PackedDataset, dict[tuple[object, ...], tuple[Split, ...]]] = WeakKeyDictionary()
 
 
 def run_splits(run: Run, dataset: PackedDataset) -> tuple[Split, ...]:
-    """One split for each layer, over again where there are more layers; one where all layers share it.
+    """The splits of the layers, repeated cyclically if there are more layers; a single one if all layers share it.
 
-    A split by order has its three relations, used or not. Of any other the relations that occur in the data set, all
-    folds together, are numbered in their order, and the others left out: bond type 0, which no molecule of ZINC has,
-    costs no parameter.
+    A split by order always has three relations. Of any other split, the relations that occur in any fold of the data
+    set are renumbered in their order and the others are left out: bond type 0, which no molecule of ZINC has, costs no
+    parameters.
 
     >>> from graphprism.datasets import molecules
     >>> run_splits(Run(split="degree * attr(edge_attr)"), molecules(50))  # no molecule has bonds of type 0
@@ -44,7 +44,7 @@ def run_splits(run: Run, dataset: PackedDataset) -> tuple[Split, ...]:
 
 
 def _of_columns(split: Split, dataset: PackedDataset) -> Split:
-    """The split with columns of the user's table of edges, as in ``attr(since)``, as columns of ``edge_attr``."""
+    """Replaces names of columns of the user's table of edges, as in ``attr(since)``, by columns of ``edge_attr``."""
     if isinstance(split, Only):
         return only(_of_columns(split.split, dataset), split.kept)
     if isinstance(split, Product):
@@ -66,13 +66,13 @@ def _of_columns(split: Split, dataset: PackedDataset) -> Split:
 
 
 def is_soft(split: Split) -> bool:
-    """Whether a split gives scores, and not one relation for every edge."""
+    """Whether a split gives scores of relations instead of one relation per edge."""
     inner = split.split if isinstance(split, Only) else split
     return any(isinstance(factor, BySoftOrder) for factor in factors_of(inner))
 
 
 def relations_of(run: Run, dataset: PackedDataset) -> int | tuple[int, ...]:
-    """Relations of the graph that the model of a run takes; one number for each split of layers with their own."""
+    """Number of relations of a run; one for each split if layers have their own."""
     if not MODELS[run.model].relational:
         return 1
     counts = tuple(split.num_relations or 1 for split in run_splits(run, dataset))
@@ -80,10 +80,10 @@ def relations_of(run: Run, dataset: PackedDataset) -> int | tuple[int, ...]:
 
 
 def split_input(run: Run, dataset: PackedDataset) -> GraphLike:
-    """What the split of a run is computed of: all graphs as one batch, or the graph of nodes with the run's edges.
+    """The graph that a run splits: all graphs as one batch, or the graph of nodes with the edges that the run adds.
 
-    Loops that the run adds have a type of their own in every column of ``edge_attr``. Ways back that it adds have
-    none: then there is no ``edge_attr``.
+    Added loops have their own type in every column of ``edge_attr``. Reversed edges have no type: with them there is no
+    ``edge_attr``.
     """
     if dataset.level == "graph":
         whole: GraphLike = dataset.batch(torch.arange(len(dataset)))
@@ -93,7 +93,7 @@ def split_input(run: Run, dataset: PackedDataset) -> GraphLike:
 
 
 def run_edges(run: Run, dataset: PackedDataset) -> Tensor:
-    """The edges of a graph of nodes, with ways back and loops where the run wants them, (2, E) long."""
+    """The edges of a graph of nodes, with the reversed edges and loops that the run adds, (2, E) long."""
     return _with_added(run, dataset)[0]
 
 
@@ -108,9 +108,9 @@ def _with_added(run: Run, dataset: PackedDataset) -> tuple[Tensor, Tensor | None
 
 
 def loop_types(dataset: PackedDataset) -> list[float]:
-    """The type of the loops that a run adds, for each column of ``edge_attr``: one that no edge of the set can have.
+    """The type of the loops that a run adds, in each column of ``edge_attr``: one that no edge of the data set has.
 
-    A new graph may lack the last types: its loops have those of the set that was trained on, see `with_loops`.
+    It belongs to the data set of training: in a new graph, which may lack the last types, it would be another one.
     """
     if dataset.edge_types or dataset.edge_attr is None:
         return list(dataset.edge_types)

@@ -24,13 +24,13 @@ from graphprism.training.processes import free_memory
 from graphprism.training.run import Run
 from graphprism.training.target_rows import TargetRows
 
-# Nodes that a convolution works on at once in an evaluation, and nodes or pairs that are read of the states.
+# Nodes that a convolution processes at once in an evaluation, and nodes or pairs whose outputs are read at once.
 _EVALUATED_AT_ONCE = 65_536
-# Coefficients that come from degrees: those of the whole graph. Means are taken of the neighbours that were sampled.
+# Normalisations by degrees, which are those of the whole graph. Means are taken over the sampled neighbours.
 _FROM_DEGREES = ("sym", "dir")
 # Share of the free memory of a GPU up to which it holds the graph in an evaluation; beyond, the CPU does.
 _DEVICE_SHARE = 0.5
-# An edge with its type and weight, sorted by either end and by both.
+# Bytes of an edge with its type and weight, sorted by its source, its target and both.
 _BYTES_OF_EDGE = 96
 
 
@@ -40,12 +40,13 @@ class SampledBatch:
 
     Attributes:
         x: (N, F) features of all sampled nodes.
-        adj: The sampled edges, with relations and coefficients of the whole graph; several where layers split apart.
+        adj: The sampled edges, with relations and coefficients of the whole graph; a list if layers have their own
+            splits.
         y: Targets of the step, (B,) classes or (B, T).
         at: (B,) or (2, B) where the nodes or both ends of the pairs are among the seeds.
         nodes: Sampled nodes of each hop, the seeds first.
         edges: Sampled edges of each hop.
-        rows: Where they stand in the order asked for.
+        rows: Their positions in the requested order.
         total: Number of nodes or pairs of the step, those of other processes included.
         data: Reads outputs.
     """
@@ -67,22 +68,22 @@ class SampledBatch:
         return {"x": self.x, "edge_index": self.adj, **hops}
 
     def read(self, states: Tensor) -> Tensor:
-        """Outputs for the nodes, which are the seeds, or for the pairs, of one row per seed."""
+        """Outputs for the nodes, which are the seeds, or for the pairs, from one row per seed."""
         return states if self.at.dim() == 1 else self.data.read(states, self.at)
 
 
 class SampledGraph(TargetRows):
     """The graph of a run, cut into batches of nodes or pairs with ``run.neighbors`` sampled neighbours in every hop.
 
-    What a node samples in an epoch follows from the seed of the run, whichever process works on it. Seeds share nodes
-    unless that would make outputs depend on the division: with batch normalisation, and where directed layers sample
-    both ends of edges, every seed has nodes of its own. Seeds of a pair are its two ends.
+    The neighbours that a node samples depend on the epoch and the seed of the run, not on the process. Seed nodes share
+    sampled nodes, except with batch normalisation and if directed layers sample both ends of edges: outputs would
+    depend on the division into processes, so every seed node has its own. The seed nodes of a pair are its two ends.
 
     Args:
         run: The run.
         dataset: Nodes or links with targets.
-        device: Where the batches will be. The graph is sampled on the CPU. To be evaluated it goes to the device as a
-            whole where that fits; else graph and states stay on the CPU, and the device gets parts.
+        device: Where the batches will be. The graph is sampled on the CPU. An evaluation copies the whole graph to the
+            device if it fits; else graph and states stay on the CPU, and the device gets parts.
     """
 
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device) -> None:
@@ -99,12 +100,12 @@ class SampledGraph(TargetRows):
         self._whole: tuple[Tensor, RelationalAdj | list[RelationalAdj]] | None = None  # on the device, for evaluation
         self._on_host: bool | None = None  # not known before the first evaluation
         self._kept: dict[Any, Any] = {}
-        # a weighted sum of few neighbours gets the size of the sum of all; two directions share one weight
+        # scales the weighted sum of sampled neighbours to that of all; not "dir", where two directions share one weight
         self._rescales = run.neighbors != -1 and self._conv.edge_norm == "sym"
 
     @cached_property
     def sampler(self) -> NeighborSampler:
-        """Samples the graph; an evaluation alone does without."""
+        """Samples the graph; made when first used, since an evaluation does not need it."""
         run, directed = self.run, self._conv.directed
         samples = run.neighbors != -1
         return NeighborSampler(
@@ -164,9 +165,9 @@ class SampledGraph(TargetRows):
             self._on_host = self._is_too_large(network)
         options: dict[str, Any] = {"rank": rank, "ranks": ranks, "add": add, "kept": self._kept}
         if self._on_host:
-            # a copy of the network: to move it in training would take its weights from under the optimiser
+            # a copy of the network: moving the network itself would replace the weights that the optimiser trains
             network, whole = copy.deepcopy(network).cpu(), (self.x, one_or_all(self.adjs))
-            # NCCL adds up on devices alone
+            # NCCL only sums tensors on GPUs
             options |= {"device": self.device, "add": lambda part: add(part.to(self.device)).cpu()}
         else:
             if self._whole is None:
@@ -177,7 +178,7 @@ class SampledGraph(TargetRows):
             return found
 
     def _is_too_large(self, network: torch.nn.Module) -> bool:
-        """Whether an evaluation may not fit on a GPU: features, edges with their indices, states of some layers."""
+        """Whether an evaluation may exceed the memory of a GPU: features, edges with indices, states of some layers."""
         if self.device.type != "cuda":
             return False
         states = 4 * self.x.size(0) * max(each.size(-1) for each in network.parameters()) * self.x.itemsize
@@ -185,6 +186,6 @@ class SampledGraph(TargetRows):
         return needed > _DEVICE_SHARE * free_memory(self.device)
 
     def outputs_of_rows(self, states: Tensor, rows: Tensor) -> Tensor:
-        """Outputs of nodes or pairs, on the CPU, of what `outputs` gave."""
+        """Outputs of nodes or pairs, on the CPU, from the result of `outputs`."""
         parts = [self.read(states, self.nodes(part).to(states.device)) for part in rows.split(_EVALUATED_AT_ONCE)]
         return torch.cat(parts).cpu()

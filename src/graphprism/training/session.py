@@ -1,4 +1,4 @@
-"""Runs from their first epoch, or their checkpoints, to their last: the one loop of all engines."""
+"""The training loop of all engines: epochs, checkpoints, early stopping, divergence and results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
 COLUMNS = ("lr", "train_loss", "train", "val", "test", "seconds")
-# Checkpoints are written so that they take at most a fiftieth of the time, but after half a minute at the latest.
+# Writing checkpoints takes at most 1/50 of the time; but the wait between two is never more than half a minute.
 _SHARE = 50
 _LONGEST = 30.0
 
@@ -32,11 +32,11 @@ class Progress:
     """The numbers of all epochs that are finished.
 
     Attributes:
-        larger_is_better: Of the scores.
+        larger_is_better: Whether larger scores are better.
         history: One list per name of `COLUMNS`, with one number per epoch.
         step_ms: Time of a training step in each epoch, in milliseconds.
         best_epoch: Epoch of the best validation score, the first of equals, counted from 1; None where there is none.
-        kept_epoch: Epoch of the checkpoint that is written.
+        kept_epoch: Epoch of the last checkpoint that was written.
 
     >>> progress = Progress(larger_is_better=False)
     >>> [progress.add({"val": val}, 1.0) for val in (3.0, 2.0, 2.0)], progress.best_epoch
@@ -75,12 +75,12 @@ class Progress:
         return None if self.best_epoch is None else self.history["val"][self.best_epoch - 1]
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Takes the numbers of a checkpoint that was read from its file."""
+        """Restores the numbers of a checkpoint that was read from its file."""
         self.history, self.step_ms, self.best_epoch = checkpoint.history, checkpoint.step_ms, checkpoint.best_epoch
         self.kept_epoch = checkpoint.epoch
 
     def add(self, numbers: dict[str, float], step_ms: float) -> bool:
-        """Adds an epoch; says whether its validation score is the best so far."""
+        """Adds an epoch; returns whether its validation score is the best so far."""
         for name, value in numbers.items():
             self.history[name].append(value)
         self.step_ms.append(step_ms)
@@ -97,20 +97,20 @@ class Progress:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """An epoch that has just ended, for whoever watches a run.
+    """An epoch that has just ended, for callbacks.
 
     Attributes:
         run: The run.
-        epoch: Which epoch has ended, counted from 1.
-        epochs: How many there will be.
+        epoch: Number of the epoch, counted from 1.
+        epochs: Largest number of epochs.
         lr: Learning rate of the epoch.
-        train_loss: Mean loss over the training graphs, taken while training.
+        train_loss: Mean loss of the training fold, from the outputs of the training steps.
         train: Score of the same outputs.
-        val: Score on the validation graphs, after the epoch.
-        test: Score on the test graphs, after the epoch.
-        steps_per_second: Training steps a second.
+        val: Score on the validation fold, after the epoch.
+        test: Score on the test fold, after the epoch.
+        steps_per_second: Training steps per second.
         seconds: Time of the epoch, evaluation included.
-        remaining_seconds: What the epochs that are left will take, if they take as long as those before.
+        remaining_seconds: Estimated time of the remaining epochs, from the mean of those before.
     """
 
     run: Run
@@ -127,14 +127,14 @@ class EpochReport:
 
 
 class Diverged(ValueError):
-    """The loss of a run is not a finite number any more.
+    """The loss of a run became NaN or infinite.
 
     Attributes:
         run: The run.
         epoch: Epoch in which it happened, counted from 1.
         step: Step of that epoch with the first such loss, counted from 1.
-        checkpoint: Where the last epoch before it is kept; None where nothing is.
-        result: The run up to there, with the status ``"diverged"``.
+        checkpoint: Checkpoint of the last epoch before; None if there is none.
+        result: Result of the epochs before, with the status ``"diverged"``.
     """
 
     def __init__(self, run: Run, epoch: int, step: int, checkpoint: Path | None, result: RunResult) -> None:
@@ -150,18 +150,18 @@ class Diverged(ValueError):
 
 
 class Session:
-    """Trains K runs epoch by epoch and keeps what a later session needs to go on.
+    """Trains K runs epoch by epoch and writes checkpoints that a later session can resume from.
 
     It owns epochs, the best one by validation, early stopping, divergence, checkpoints, reports and results; an engine
-    only trains and evaluates. A run that stops or diverges does not disturb the others. Runs that were cut short at
-    different epochs wait for the one that is furthest behind.
+    only trains and evaluates. A run that stops or diverges does not disturb the others. If runs were interrupted at
+    different epochs, those that are ahead wait for the others.
 
     Args:
-        engine: What trains.
-        task: What the scores are.
+        engine: Trains and evaluates the runs.
+        task: Defines the scores.
         data: Fingerprint of the data set.
-        folders: Where to keep checkpoints, one for each run; None keeps none.
-        checkpoints: Where each run goes on; None begins.
+        folders: Folders of the checkpoints, one for each run; None writes none.
+        checkpoints: Checkpoint to resume each run from; None starts from the beginning.
         extra: Further numbers for the results, one dictionary for each run.
     """
 
@@ -189,16 +189,16 @@ class Session:
         self._is_whole, self._due = False, 0.0
 
     def finish(self, on_epoch: Callable[[EpochReport], object] | None = None) -> list[RunResult]:
-        """Runs all epochs that are left; a result for each run, those that diverged included.
+        """Trains all remaining epochs; returns a result for each run, also for those that diverged.
 
-        A run whose report ``on_epoch`` answers with True stops there, in one process; its status is ``"stopped"``.
+        A run stops, with the status ``"stopped"``, if ``on_epoch`` returns True; with several processes it does not.
         """
         try:
             while not all(self._is_over(number) for number in range(len(self.runs))):
                 reports = self._next_epoch()
                 for number, report in reports.items() if on_epoch is not None else ():
                     wants_stop = on_epoch(report) is True  # type: ignore[misc]
-                    # other processes are not asked, and would wait for this one
+                    # only rank 0 calls it: to stop there alone would deadlock the other ranks
                     self.stopped[number] = wants_stop and self.engine.processes == 1
             self._take_checkpoints()
             self._write()
@@ -206,7 +206,7 @@ class Session:
         except OSError:
             raise
         except BaseException:
-            # whatever ends the session, Ctrl-C included: the last epoch that is known whole is not lost
+            # whatever ends the session, Ctrl-C included: keep the last epoch that is complete
             if self._is_whole and self.engine.is_current:
                 self._take_checkpoints()
             self._write()
@@ -232,11 +232,11 @@ class Session:
         for fold in ("val", "test"):
             scores[fold], good = self.engine.evaluate(fold)
             is_finite = [a and b for a, b in zip(is_finite, good, strict=True)]
-        # the device is shared: each run pays its part
+        # runs share the time of the device
         share = (trained.seconds + time.perf_counter() - begin) / sum(active)
         better = [False for _ in self.runs]
         for number in [number for number, is_active in enumerate(active) if is_active]:
-            # the last step of the epoch may have broken the weights: no loss of this epoch shows it
+            # the last step of the epoch may have made the weights NaN, which no loss of this epoch shows
             if bad := trained.bad_step[number] or (0 if is_finite[number] else trained.steps):
                 self.diverged[number] = epoch + 1, bad
                 continue
@@ -265,11 +265,11 @@ class Session:
         )
 
     def _keep(self) -> None:
-        """Takes checkpoints where they are cheap or due, and writes them where they are due."""
+        """Copies states if that is cheap or due, and writes checkpoints if they are due."""
         if self._folders is None or not self.engine.is_current:
             return
         is_due = time.monotonic() >= self._due
-        # the weights of a run that is over may be trained further beside the others
+        # engines may continue to train the weights of a run that is over
         has_ended = any(self._is_over(number) and not self._is_taken(number) for number in range(len(self.runs)))
         if is_due or has_ended or len(self.runs) == 1:
             self._take_checkpoints()
@@ -277,7 +277,7 @@ class Session:
             self._write()
 
     def _take_checkpoints(self) -> None:
-        """Copies the state of every run that can go on, or has just ended."""
+        """Copies the state of every run that has no checkpoint of its last epoch yet."""
         if self._folders is None:
             return
         for number, progress in enumerate(self.progress):
@@ -287,13 +287,13 @@ class Session:
                 self._pending[number] = Checkpoint(state, history, [*progress.step_ms], progress.best_epoch)
 
     def _is_taken(self, number: int) -> bool:
-        """Whether a checkpoint of the last epoch is there already, or cannot be."""
+        """Whether a checkpoint of the last epoch exists already, or cannot be taken."""
         progress, pending = self.progress[number], self._pending.get(number)
         taken = progress.kept_epoch if pending is None else pending.epoch
         return taken == progress.epoch or self.diverged[number] is not None or number in self._waiting
 
     def _write_best_of_diverged(self) -> None:
-        """The weights of their last epoch are lost beside others, those of their best are not."""
+        """Writes the best weights of diverged runs; those of their last epoch may be lost."""
         for number, progress in enumerate(self.progress):
             if self._folders is not None and self.diverged[number] is not None and progress.best_epoch is not None:
                 self._folders[number].write_best(progress.best_epoch, self.engine.state(number)["best"])
@@ -337,7 +337,7 @@ class Session:
 
 @contextmanager
 def restore_torch_state(device: torch.device) -> Iterator[None]:
-    """Products of float32 are in TF32 on a GPU; afterwards that and random states are what they were."""
+    """Enables TF32 on a GPU; restores that setting and all random states at exit."""
     on_gpu, before = device.type == "cuda", torch.get_float32_matmul_precision()
     with torch.random.fork_rng(devices=[device] if on_gpu else []):
         try:

@@ -1,4 +1,4 @@
-"""What has a target in one graph: its nodes, or pairs of them with negatives of every epoch."""
+"""Targets of one graph: of its nodes, or of pairs of nodes, with negative pairs drawn in every epoch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from graphprism.training.run import Run
 class TargetRows:
     """The nodes or links of a data set with their folds and targets.
 
-    Pairs without an edge are drawn anew for every epoch of training, as many as there are edges, from seed and epoch
-    alone and from the training graph alone: an edge of validation or test may be drawn, since training knows of none.
+    For links, every epoch of training draws as many pairs without an edge as there are edges. They depend only on seed,
+    epoch and the training graph: an edge of validation or test may be drawn, since training must not know it.
 
     Args:
-        run: The run; its fold and its seed count.
+        run: The run, of which fold and seed are used.
         dataset: One graph.
-        dtype: Of targets that are no classes.
+        dtype: Type of targets that are not classes.
         device: Where targets and pairs are.
     """
 
@@ -65,7 +65,7 @@ class TargetRows:
         return rows if self._pairs is None else self._pairs[:, rows]
 
     def read(self, states: Tensor, at: Tensor) -> Tensor:
-        """Outputs of nodes, or of pairs, from one row per node; ``at`` is as of `nodes`.
+        """Outputs of nodes or pairs from one row per node; ``at`` is a result of `nodes`.
 
         Shapes: (N, T) -> (B, T) for nodes, (N, F) -> (B, 1) for pairs
         """

@@ -1,4 +1,4 @@
-"""What a data set asks for: the loss to train with and the metric to compare by, as tables."""
+"""The task of a data set: the loss to train with and the metric of its scores, as tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphprism.datasets import PackedDataset
 from graphprism.training.run import ORIGIN, Run
 
 LEVELS = ("graph", "node", "link")
-# Fields of a run without effect at a level: to set one would give equal runs different keys.
+# Fields of a run without effect at a level: setting one would give two keys to the same training.
 _OF_GRAPHS = ("pe", "node_encoder", "walk_steps", "edge_walks", "head_layers", "head", "head_activation")
 _UNUSED = {
     "graph": ("fold", "encode", "input_dropout", "undirected", "self_loops", "row_normalise", "neighbors"),
@@ -168,9 +168,9 @@ class Metric:
     Attributes:
         score: The score of all outputs of a fold at once, in float64, so that a small last batch counts no more than
             its rows.
-        larger_is_better: Of the scores.
-        unit: For people.
-        targets: Kinds of targets that it can compare.
+        larger_is_better: Whether larger scores are better.
+        unit: Unit for tables and plots.
+        targets: Kinds of targets that it applies to.
     """
 
     score: Callable[[Tensor, Tensor], float]
@@ -205,8 +205,8 @@ class Task:
         level: ``"graph"``, ``"node"`` or ``"link"``: what has a target.
         target: A name of `LOSSES`.
         metric: A name of `METRICS`.
-        weights: What the loss of a class counts; of binary targets and of each label two numbers, without and with it.
-            None counts every row the same.
+        weights: Weight of each class in the loss; for a binary target, and for each label, two numbers, of 0 and of 1.
+            None weighs all rows equally.
 
     >>> Task("graph", "regression", "mae").score(torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [2.0]]))
     2.0
@@ -267,7 +267,7 @@ class Task:
 
     @property
     def larger_is_better(self) -> bool:
-        """Of the scores."""
+        """Whether larger scores are better."""
         return METRICS[self.metric].larger_is_better
 
     @property
@@ -282,7 +282,7 @@ class Task:
         """
         if self.weights is None:
             return _LOSS_OF_METRIC.get(self.metric, LOSSES[self.target])(output, target)
-        # numbers of Python: a captured step may not copy a tensor to the device
+        # Python numbers: a captured step must not copy a tensor to the device
         if self.target == "multiclass":
             classes = target.view(-1)
             share = sum((classes == number).to(output.dtype) * weight for number, weight in enumerate(self.weights))
@@ -300,9 +300,9 @@ class Task:
         return METRICS[self.metric].score(output.double(), target) if target.size(0) else float("nan")
 
     def scores(self, output: Tensor, target: Tensor) -> list[float]:
-        """Scores of K runs, (K, B, T) and targets for each.
+        """Scores of K runs from outputs (K, B, T) and targets of each.
 
-        The mean absolute error is taken of all at once: a call for each run would take longer than an epoch.
+        The mean absolute error is computed for all runs at once: one call per run would take longer than an epoch.
         """
         if self.scores_are_losses:
             values: list[float] = (output.double() - target.double()).abs().flatten(1).mean(1).tolist()
@@ -311,7 +311,7 @@ class Task:
 
 
 def _balanced(dataset: PackedDataset, run: Run) -> tuple[float, ...]:
-    """Weights with which every class, or both values of each label, count the same in training, with a mean of 1."""
+    """Weights of classes, or of both values of each label, with equal totals in training and a mean of 1."""
     if dataset.level == "node" and dataset.train_mask is not None:
         y = dataset.y[dataset.train_mask[:, min(run.fold, dataset.train_mask.size(1) - 1)]]
     else:

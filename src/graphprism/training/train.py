@@ -1,4 +1,4 @@
-"""Trains runs: one on its own, or many at once."""
+"""Trains runs: one by one, or many side by side."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 OnEpoch = Callable[[EpochReport], object]
 
-# Neighbours of a node from which on a padded table of them is mostly empty: such runs are trained one by one.
+# Most neighbours of a node in lockstep: with more, a padded table is mostly empty, and runs are trained one by one.
 _MOST_SLOTS = 16
-# Normalisations that know which rows of a batch are nodes; others would count the rows that fill it up.
+# Normalisations that can mask padding.
 _NORMS = (None, "batch")
-# Share of the free memory that runs in lockstep use, and runs at most: beyond, a step does not get faster per run.
+# Share of the free memory that runs in lockstep use, and most runs: with more, a step does not get faster per run.
 _MEMORY_SHARE = 0.8
 _MOST_RUNS = 64
 # On a CPU more runs at once do not make any of them faster; a few serve to test the engine.
@@ -64,28 +64,27 @@ def train(
     engine: str = "auto",
     on_epoch: OnEpoch | None = None,
 ) -> RunResult:
-    """Trains a run to its end; one that was cut short goes on where its last checkpoint stands.
+    """Trains a run to its end, from its last checkpoint if there is one.
 
-    Killed at any moment and called again it ends with the same bits as if nothing had happened. No random state and no
-    setting of the caller is changed. On one GPU a step is one captured graph of kernels where lockstep takes the run,
-    as in `train_lockstep`. On several devices each batch is divided among them, and the gradient is that of the whole
-    batch.
+    A run that was killed at any moment and resumed gives bitwise the same result as one without interruption. Random
+    states and settings of the caller do not change. On one GPU a step is a CUDA graph if lockstep takes the run, as in
+    `train_lockstep`. On several devices each batch is divided among them, and the gradient is that of the whole batch.
 
     Args:
         run: What to train.
         dataset: Graphs, nodes or links with targets and folds.
-        folder: Where to keep checkpoints, in a folder named by ``run.key``; None keeps none.
+        folder: Folder of checkpoints, which are written to ``folder / run.key``; None writes none.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
         nodes: Machines; with more than one start the script by torchrun.
         engine: For targets of graphs: ``"eager"``, ``"lockstep"`` (a captured step, on one device), or ``"auto"`` for
             lockstep on one GPU where `why_not_lockstep` has no reason, else eager.
-        on_epoch: Called after every epoch, in the first process only; where it returns True the run stops.
+        on_epoch: Called after every epoch, on rank 0 only; if it returns True the run stops.
 
     Raises:
-        Diverged: The loss was not a finite number.
-        CheckpointError: What lies in the folder is damaged or belongs to another run or data set.
-        ProcessLost: Another process was killed; the run goes on when it is started again, on any number of devices.
+        Diverged: The loss became NaN or infinite.
+        CheckpointError: The checkpoint is damaged or belongs to another run or data set.
+        ProcessLost: Another process was killed; started again, the run is resumed, on any number of devices.
         OSError: The folder cannot be written.
 
     >>> from graphprism.datasets import molecules
@@ -163,7 +162,7 @@ def lockstep_key(run: Run) -> str:
 
 
 def _graph_key(run: Run) -> str:
-    """A step of runs on graphs has one dropout for all, also where a batch has all graphs."""
+    """`lockstep_key` of runs on graphs: a step has one dropout for all runs, also if a batch has all graphs."""
     return replace(run, seed=0, lr=1.0, weight_decay=0.0).key
 
 
@@ -178,21 +177,21 @@ def train_lockstep(
 ) -> list[RunResult]:
     """Trains runs side by side, each as if it was alone: own weights, permutation of data and learning rate.
 
-    On a GPU a step of all runs on graphs is one captured graph of kernels, and each run on nodes is one of its own; the
-    data set lives on the device. Runs with equal `lockstep_key` go together, as many as fit into memory. One that
-    diverges does not disturb the others. Called again after being killed it goes on from the last checkpoints. Runs
-    that lockstep cannot take are trained one by one, by `train`; `why_not_lockstep` has the reasons.
+    On a GPU a step of all runs on graphs is one CUDA graph, and each run on nodes has its own; the data set is kept on
+    the device. Runs with equal `lockstep_key` are trained together, as many as fit into memory. One that diverges does
+    not disturb the others. Interrupted runs are resumed from their last checkpoints. Runs that lockstep cannot take are
+    trained one by one, by `train`; `why_not_lockstep` has the reasons.
 
     Args:
         runs: What to train.
         dataset: Graphs or nodes with targets and folds.
-        folder: Where to keep checkpoints; None keeps none.
+        folder: Folder of checkpoints; None writes none.
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
-        at_once: Runs trained together at most; as many as fit into memory without it.
-        on_epoch: Called for every run after every epoch; where it returns True that run stops.
+        at_once: Most runs to train together; None for as many as fit into memory.
+        on_epoch: Called for every run after every epoch; if it returns True that run stops.
 
     Returns:
-        A result for every run, in their order; those that diverged say so.
+        A result for every run, in their order, also for those that diverged.
 
     >>> from graphprism.datasets import molecules
     >>> runs = [Run(layers=2, width=8, epochs=2, seed=seed) for seed in range(3)]
@@ -228,7 +227,7 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
     Args:
         run: The run.
         dataset: What it trains on.
-        has_hubs: Whether a node has more neighbours than a padded table takes; found out where it is None.
+        has_hubs: Whether a node has more neighbours than a padded table takes; None to compute it.
     """
     task = Task.of(dataset, run)
     if run.neighbors is not None:
@@ -247,7 +246,7 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         return f"lockstep has no {run.model} on graphs"
     if run.norm not in _NORMS:
         return f"lockstep knows batch norm alone, not {run.norm}"
-    if run.jk == "lstm":  # which has no form for many runs or a padded width
+    if run.jk == "lstm":  # not implemented for many runs or a padded width
         return "lockstep has no jumping knowledge by an LSTM"
     if conv.relational:
         splits = run_splits(run, dataset)
@@ -259,7 +258,7 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
 
 
 def forget(folder: str | Path, runs: Iterable[Run]) -> None:
-    """Removes what these runs have kept in a folder of checkpoints, so that they start anew.
+    """Removes the checkpoints of these runs from a folder, so that they start from the beginning.
 
     >>> forget("no such folder", [Run()])
     """
@@ -280,7 +279,7 @@ def _finish(
     on_epoch: OnEpoch | None,
     fabric: Fabric | None = None,
 ) -> list[RunResult]:
-    """Trains what an engine holds, from its checkpoints in a folder to its end."""
+    """Trains the runs of an engine to their end, from their checkpoints in ``folder`` if there are any."""
     data = data_identity(dataset)
     extra = _baselines(engine.runs, dataset)
     with ExitStack() as at_end:
@@ -298,7 +297,7 @@ def _finish(
 
 
 def _baselines(runs: Sequence[Run], dataset: PackedDataset) -> list[dict[str, Any]]:
-    """Accuracies in percent of two guesses without parameters, to put beside those of runs on nodes."""
+    """Accuracies in percent of two baselines without parameters, to compare runs on nodes with."""
     if (dataset.level, dataset.task) != ("node", "multiclass"):
         return [{} for _ in runs]
     # runs that differ in seed or model share an audit: it sorts all edges, seconds on a graph of millions
@@ -331,7 +330,7 @@ def _train_nodes(
     shared: dict[object, NodeData] = {}
     results: list[RunResult] = []
     while left := runs[len(results) :]:
-        # no name for the engine: what it holds of the device is free before the next one is made
+        # the engine has no name, so that its memory is freed before the next one is made
         results += _finish(FullGraphEngine(left[:at_once], dataset, device, shared), dataset, folder, on_epoch)
     return results
 
@@ -354,7 +353,7 @@ def _train_graphs(
 
 
 def runs_at_once(runs: Sequence[Run], dataset: PackedDataset, data: TableDataset, device: torch.device) -> int:
-    """Runs to train together, by what one step and one evaluation of a single run take.
+    """Number of runs to train together, by the memory of one step and one evaluation of a single run.
 
     A grid that does not fit is divided evenly, so that no part is much smaller than the others.
     """

@@ -1,4 +1,4 @@
-"""Nodes or links of one graph for the eager engine: every step takes the whole graph."""
+"""Nodes or links of one graph for the eager engine, where every step takes the whole graph."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class WholeGraphBatch:
     data: TargetRows
 
     def read(self, states: Tensor) -> Tensor:
-        """Outputs for the nodes or pairs, of one row per node."""
+        """Outputs for the nodes or pairs, from one row per node."""
         return self.data.read(states, self.at)
 
 
 class WholeGraph(TargetRows):
-    """The nodes or links of a data set, prepared once; what `graphprism.training.prepared_data` is for graphs.
+    """The nodes or links of a data set, prepared once; the counterpart of `PreparedDataset` for a single graph.
 
     Args:
-        run: The run; its split, its features and its fold count.
+        run: The run.
         dataset: One graph.
         device: Where the graph will be.
     """

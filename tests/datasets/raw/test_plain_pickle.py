@@ -63,7 +63,7 @@ def test_array_over_a_pointer_of_the_file_is_refused(warm_python, tmp_path):
     write_arxiv(tmp_path / "raw" / "arxiv-year")
     path = tmp_path / "raw" / "arxiv-year" / "arxiv-year-splits.npy"
     path.write_bytes(npy(pointer(0x4141414141414141)))
-    with pytest.raises(ValueError, match="it calls what has no name"):
+    with pytest.raises(ValueError, match="it calls an object that is not a known function"):
         safe_object_array(path)
     script = f"from graphprism.datasets import load; load('arxiv-year', {str(tmp_path)!r})"
     done = warm_python.run("-W", "ignore", "-c", script)

@@ -52,7 +52,7 @@ def test_lazy_layer_takes_its_size_from_the_first_input():
 
 @pytest.mark.parametrize("make", [MRSGCNConv, lambda *_, **kw: MRSGINConv(torch.nn.Linear(IN, OUT), **kw)])
 def test_relations_that_start_apart_have_none(make):
-    with pytest.raises(ValueError, match='`deviation` must be "full" for relations that start apart'):
+    with pytest.raises(ValueError, match='`deviation` must be "full" with start="independent"'):
         make(IN, OUT, start="independent", deviation="diagonal")
     with pytest.raises(ValueError, match="`deviation` must be one of"):
         make(IN, OUT, deviation="rank")

@@ -1,4 +1,4 @@
-"""Relations that start as the plain layer and are held together."""
+"""Relations with a shared start, whose deviations are damped."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Relations that are held together, in lockstep: the network has free relations, the optimiser their coordinates."""
+"""Held relations in lockstep: the network has free relations, the optimiser their coordinates."""
 
 from dataclasses import replace
 
@@ -153,5 +153,5 @@ def test_released_relations_are_free():
     assert parameter.weight.equal(expected)
     waiting = RelationalParameter(None, 3, "shared", 3.0)
     for each, came in ((parameter, "free ones"), (waiting, "some that wait for an input")):
-        with pytest.raises(ValueError, match=f"held together and know their size to be released, got {came}"):
+        with pytest.raises(ValueError, match=f"held and have a known size to be released, got {came}"):
             each.release()

@@ -1,4 +1,4 @@
-"""Reads pickles of numbers without executing anything that they name."""
+"""Reads pickles of numbers without calling anything that they name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from graphprism.datasets.raw.pickled_numbers import (
 
 def _new_array(kind: Any, *_: Any) -> PickledArray:
     if type(kind) is not Name or kind != ("numpy", "ndarray"):
-        raise ValueError("it holds an array of no known kind")
+        raise ValueError("it holds an array of an unknown class")
     return PickledArray()
 
 
@@ -37,33 +37,33 @@ def _new_dtype(name: Any, *_: Any) -> PickledDtype:
 
 def _scalar(dtype: Any, content: Any) -> Any:
     if type(dtype) is not PickledDtype or dtype.name not in NUMBERS:
-        raise ValueError("it holds a scalar that is no number")
+        raise ValueError("it holds a scalar that is not a number")
     raw = content.encode("latin1") if type(content) is str else content
     if type(raw) is not bytes or len(raw) != np.dtype(dtype.name).itemsize:
-        raise ValueError("it holds half a number")
+        raise ValueError("it holds a scalar of a wrong size")
     return numbers_of(raw, dtype.order + dtype.name)[0].item()
 
 
 def _new_tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> PickledTensor:
     if type(storage) is not Storage:
-        raise ValueError("it holds a tensor without memory")
+        raise ValueError("it holds a tensor without a storage")
     return PickledTensor(storage, offset, size, stride)
 
 
 def _latin1(text: Any, encoding: Any) -> str:
     if type(text) is not str or encoding != "latin1":
-        raise ValueError("it holds bytes of no known encoding")
+        raise ValueError("it holds bytes in an encoding other than latin1")
     return text  # `PlainValues` encodes it, once
 
 
 def _new_dict(*arguments: Any) -> dict[Any, Any]:
     # A defaultdict names its factory, which is needed for missing keys only.
     if arguments and (len(arguments) > 1 or type(arguments[0]) is not Name or arguments[0].name != "list"):
-        raise ValueError("it holds a dictionary of no known kind")
+        raise ValueError("it holds a dictionary with an unknown factory")
     return {}
 
 
-# Names that a pickle may use, and the function called instead; numpy.core is numpy._core since numpy 2.
+# Functions that a pickle may name, and those called instead; numpy.core is numpy._core since numpy 2.
 _CALLS: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy.core.multiarray", "_reconstruct"): _new_array,
     ("numpy._core.multiarray", "_reconstruct"): _new_array,
@@ -76,7 +76,7 @@ _CALLS: dict[tuple[str, str], Callable[..., Any]] = {
     ("collections", "defaultdict"): _new_dict,
 }
 _SPARSE = {("scipy.sparse.csr", "csr_matrix"), ("scipy.sparse._csr", "csr_matrix")}
-# Names that are only ever arguments.
+# Names that may only be arguments.
 _WORDS = {
     ("numpy", "ndarray"),
     ("__builtin__", "list"),
@@ -140,7 +140,7 @@ class PlainPickle:
                     self._step(opcode.name, argument)
             return self._stack.pop()
         except (IndexError, KeyError, TypeError, OverflowError, AttributeError) as error:
-            raise ValueError(f"a step of the pickle fails, {type(error).__name__}") from error
+            raise ValueError(f"an opcode of the pickle fails with {type(error).__name__}") from error
 
     def _step(self, name: str, argument: Any) -> None:
         stack, memo = self._stack, self._memo
@@ -158,7 +158,7 @@ class PlainPickle:
         elif name in _STEPS:
             getattr(self, f"_{name.lower()}")(*(() if argument is None else (argument,)))
         elif name not in ("PROTO", "FRAME"):
-            raise ValueError(f"it takes a step that numbers do not need, {name}")
+            raise ValueError(f"it has an opcode that numbers do not need, {name}")
 
     def _mark(self) -> None:
         self._marks.append(len(self._stack))
@@ -197,7 +197,7 @@ class PlainPickle:
 
     def _extend(self, items: list[Any]) -> None:
         if type(self._stack[-1]) is not list:
-            raise ValueError("it adds to what is no list")
+            raise ValueError("it appends to an object that is not a list")
         self._stack[-1].extend(items)
 
     def _setitem(self) -> None:
@@ -232,22 +232,22 @@ class PlainPickle:
     def _reduce(self) -> None:
         arguments, name = self._stack.pop(), self._stack.pop()
         if type(arguments) is not tuple or type(name) is not Name or name not in self._calls:
-            raise ValueError("it calls what has no name")
+            raise ValueError("it calls an object that is not a known function")
         self._stack.append(self._calls[name](*arguments))
 
     def _newobj(self) -> None:
         arguments, name = self._stack.pop(), self._stack.pop()
         if type(arguments) is not tuple or arguments or type(name) is not Name or name not in _SPARSE:
-            raise ValueError("it makes an object that is no sparse matrix")
+            raise ValueError("it creates an object that is not a sparse matrix")
         self._stack.append(PickledSparse())
 
     def _build(self) -> None:
         state, target = self._stack.pop(), self._stack[-1]
         if type(target) not in (PickledArray, PickledDtype, PickledSparse):
-            raise ValueError("it changes what is no array")
+            raise ValueError("it changes an object that is not an array")
         target.build(state)
 
     def _binpersid(self) -> None:
         if self._persistent is None:
-            raise ValueError("it names memory outside of it")
+            raise ValueError("it refers to a storage outside of it")
         self._stack.append(self._persistent(self._stack.pop()))

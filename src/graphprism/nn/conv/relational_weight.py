@@ -1,4 +1,4 @@
-"""One weight per relation, as parameters that start together or apart and may wait for their input size."""
+"""One weight per relation: free tensors, or a common tensor and deviations from it; sizes may be inferred later."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ STARTS = ("shared", "independent")
 DEVIATIONS = ("full", "diagonal")
 # Found on Cora, CiteSeer, PubMed and ZINC12k (benchmarks/README.md, "Never worse"), the same for all of them.
 DECAY = 1000.0
-# More relations than this are summed up one after another: a matrix of R x R would be larger than the weights.
+# With more relations than this cumulative sums are used: a matrix of R x R would be larger than the weights.
 _MATRIX = 64
 
 
 def check_start(start: str, decay: float, deviation: str = "full") -> None:
-    """Raises unless ``start``, ``decay`` and ``deviation`` say how relations begin and what can set them apart."""
+    """Raises unless ``start``, ``decay`` and ``deviation`` are valid values that can be combined."""
     check_choice("start", start, STARTS)
     check_choice("deviation", deviation, DEVIATIONS)
     if deviation != "full" and start != "shared":
-        raise ValueError(f'`deviation` must be "full" for relations that start apart, got {deviation!r}')
+        raise ValueError(f'`deviation` must be "full" with start="independent", got {deviation!r}')
     if isinstance(decay, bool) or not isinstance(decay, int | float):
         raise TypeError(f"`decay` must be a number, got {decay!r}")
     if not decay >= 0:
@@ -35,7 +35,7 @@ def check_start(start: str, decay: float, deviation: str = "full") -> None:
 
 
 def contrasts(num_relations: int) -> Tensor:
-    """Orthonormal columns that sum to zero: what R relations can differ in, (R, R - 1) in float64.
+    """Orthonormal columns that sum to zero: a basis of the differences of R relations, (R, R - 1) in float64.
 
     >>> contrasts(3).sum(dim=0).abs().max() < 1e-15
     tensor(True)
@@ -52,7 +52,7 @@ def _whole_contrasts(num_relations: int) -> Tensor:
 
 
 def deviation_size(shape: tuple[int, ...], num_relations: int, deviation: str, dim: int = -1) -> tuple[int, ...]:
-    """Shape of the parameter that sets R tensors apart: a number for each entry, or for each channel of a matrix.
+    """Shape of the deviations of R tensors: a number for each entry, or for each channel of a matrix.
 
     >>> deviation_size((8, 4), 3, "full"), deviation_size((8, 4), 3, "diagonal"), deviation_size((4,), 3, "diagonal")
     ((2, 8, 4), (2, 4), (2, 4))
@@ -67,14 +67,14 @@ def _norms(num_relations: int) -> Tensor:
 
 
 class Together(torch.nn.Module):
-    """From what relations have in common and what sets them apart to a tensor for each of them.
+    """Computes a tensor for each relation from a common tensor and deviations.
 
     Args:
         num_relations: R.
-        decay: how much stronger deviations are held than the common tensor; see `RelationalParameter`.
+        decay: how strongly deviations are damped; see `RelationalParameter`.
 
     Attributes:
-        decay: is stored with the state, since the same deviations mean another function with another one.
+        decay: part of the state, since it scales the stored deviations.
 
     Shapes: ``common`` (...), ``deviation`` (R - 1, ...) -> (R, ...); a deviation (R - 1, F) of a matrix scales the F
     channels in dimension ``dim`` of it, by one plus the deviation
@@ -116,9 +116,9 @@ class Together(torch.nn.Module):
         return common, contrast.to(tensors)
 
     def adopt(self, state: dict[str, Any], prefix: str, deviations: list[str]) -> None:
-        """Makes a saved state one of the own decay: what is stored under ``deviations`` is scaled to give the same.
+        """Converts a saved state to this decay: rescales the tensors named ``deviations`` to give the same weights.
 
-        States from before 0.2 was released hold no decay: it was the own one.
+        States without a decay, written before 0.2, are assumed to have this one.
         """
         saved = state.get(f"{prefix}decay")
         state[f"{prefix}decay"] = self.decay
@@ -147,7 +147,7 @@ class Together(torch.nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Together:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.columns = self._columns(self.columns)  # made anew: the type before may have had fewer digits
+        self.columns = self._columns(self.columns)  # recomputed: the previous type may have had a lower precision
         self.adjoint = self._adjoint()
         self.decay = torch.tensor(self._decay, dtype=torch.float32, device=self.columns.device)
         return self
@@ -176,7 +176,8 @@ def _spread(deviation: Tensor, lengths: Tensor) -> Tensor:
 class RelationalParameter(torch.nn.Module):
     r"""A tensor for each relation, :math:`\mathbf{W}_1, \dots, \mathbf{W}_R`.
 
-    With ``start="shared"`` all relations begin as one and are held together:
+    With ``start="shared"`` all relations start equal, and deviations from the common tensor are damped. Such relations
+    are called *held*:
 
     .. math:: \mathbf{W}_r = \mathbf{W} + \frac{1}{\sqrt{1 + \lambda}} \sum_{k=1}^{R-1} h_{rk} \mathbf{D}_k, \qquad
         \mathbf{D}_k = 0 \text{ at first}
@@ -187,8 +188,8 @@ class RelationalParameter(torch.nn.Module):
     less under Adam, and a weight decay of the optimiser pulls :math:`1 + \lambda` times harder on it; without one,
     training that ends early does the same. It is a change of variables, not a term in the loss or in the gradient: it
     means the same with any optimiser, loss scaling, accumulation or clipping, and a long training on much data moves
-    the relations as far apart as it needs. ``decay=0`` holds nothing: R free tensors that start equal. An infinite one
-    is the plain layer for ever.
+    the relations as far apart as it needs. ``decay=0`` does not damp: R free tensors that start equal. With an infinite
+    one the layer stays the plain one.
 
     With ``deviation="diagonal"`` a deviation of a matrix is one factor for each of its output channels:
 
@@ -206,13 +207,13 @@ class RelationalParameter(torch.nn.Module):
     features have it, gets parallel rows from all relations. What is lost is freedom: all relations read the
     input along the same F' directions.
 
-    With ``start="independent"`` the relations are R free tensors that start apart, as in the paper.
+    With ``start="independent"`` the relations are R free tensors that are drawn independently, as in the paper.
 
     Args:
         shape: of one relation's tensor, a vector or a matrix; `None` for a matrix while its shape is not known.
         num_relations: R.
         start: ``"shared"`` or ``"independent"``.
-        decay: :math:`\lambda`, how much stronger deviations are held than the common tensor.
+        decay: :math:`\lambda`, how strongly deviations are damped.
         deviation: ``"full"`` or ``"diagonal"``.
 
     Attributes:
@@ -270,21 +271,21 @@ class RelationalParameter(torch.nn.Module):
                 self.weight.copy_(self.weight[:1].expand_as(self.weight).clone())
 
     def set_(self, tensors: Tensor) -> None:
-        """Takes over a tensor for each relation, (R, ...), or one for all of them, (...)."""
+        """Sets a tensor for each relation, (R, ...), or one for all of them, (...)."""
         with torch.no_grad():
             for name, value in self._parts(tensors).items():
                 getattr(self, name).copy_(value)
 
     def release(self) -> tuple[Tensor, Tensor]:
-        """Makes held relations free ones, whose values are not set.
+        """Replaces held relations by free ones, whose values are not set.
 
-        Gives a matrix (R, R) of whole numbers and lengths (R,), in float64: the common tensor and the deviations, each
-        times its length, times the matrix are the tensors of the relations.
+        Returns a matrix (R, R) of integers and lengths (R,), in float64. With the common tensor and the deviations as R
+        rows, the tensors of the relations are ``matrix @ (lengths * rows)``.
         """
         if self.together is None or self.is_waiting or self.form == "diagonal":
             waits = "some that wait for an input" if self.is_waiting else "diagonal ones"
             came = "free ones" if self.together is None else waits
-            raise ValueError(f"relations must be held together and know their size to be released, got {came}")
+            raise ValueError(f"relations must be held and have a known size to be released, got {came}")
         free, one = self.common.new_empty(self.num_relations, *self.common.shape), torch.ones(1, dtype=torch.float64)
         columns, lengths = _whole_contrasts(self.num_relations), self.together.scale / _norms(self.num_relations)
         del self.common, self.deviation
@@ -297,7 +298,7 @@ class RelationalParameter(torch.nn.Module):
         return self.weight if self.together is None else self.together(self.common, self.deviation)
 
     def mixture(self) -> Mixture | None:
-        """What the matrices are made of, where a layer may make them itself; `None` where it has to call this."""
+        """The summands of the matrices, for a layer that fuses their sum; `None` if it must call this module."""
         together = self.together
         if together is None or self.is_waiting or self.form != "full" or has_hooks(self):
             return None
@@ -316,7 +317,7 @@ class RelationalParameter(torch.nn.Module):
         return {"common": common, "deviation": deviation}
 
     def _before_load(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
-        """Takes the state of another start, decay or form, or the one matrix of PyG's linear map, for its own."""
+        """Converts a saved state of another start, decay or form, or the one matrix of PyG's linear map."""
         weight, common = state.get(f"{prefix}weight"), state.get(f"{prefix}common")
         saved = weight if common is None else common
         if saved is None or is_lazy(saved):
@@ -368,8 +369,8 @@ class RelationalWeight(RelationalParameter):
         num_relations: R.
         init: ``"glorot"`` or ``"kaiming_uniform"``, for each relation as for a layer of its own.
         start: ``"shared"`` or ``"independent"``; see `RelationalParameter`.
-        decay: how much stronger a shared start holds deviations than the common matrix.
-        deviation: what sets a relation apart, a ``"full"`` matrix or a ``"diagonal"`` one behind the common one.
+        decay: how strongly deviations are damped with a shared start.
+        deviation: form of the deviations: a ``"full"`` matrix, or a ``"diagonal"`` factor of the output channels.
     """
 
     def __init__(
@@ -398,7 +399,7 @@ class RelationalWeight(RelationalParameter):
         self.draw(math.sqrt(6 / (fan_in + fan_out)) if self.init == "glorot" else math.sqrt(1 / fan_in))
 
     def forward(self, x: Tensor | None = None) -> Tensor:
-        """The matrices, after learning their size from ``x`` if need be."""
+        """The matrices; their size is taken from ``x`` if it is not known yet."""
         if x is not None and self.is_waiting:
             self.in_channels = x.size(-1)
             self.materialize((self.in_channels, self.out_channels), x.device, x.dtype)

@@ -1,1 +1,1 @@
-"""Ops with a leading dimension for runs, of lockstep training; private: no part of the package's interface."""
+"""Ops with a leading dimension for runs, for lockstep training; private."""

@@ -28,7 +28,7 @@ def sum_reference(
     negative_slope: float,
     mean: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The definition; beside the sums the coefficients and the logits before LeakyReLU, (K, N, D, H)."""
+    """The definition; returns the sums, and the coefficients and the logits before LeakyReLU, both (K, N, D, H)."""
     columns, (_, _, num_relations, heads, _) = Columns(numbers, weights), h.shape
     wide = h.to(torch.promote_types(h.dtype, torch.float32))
     as_sender, as_receiver = ((wide * each[:, None, None]).sum(dim=-1).flatten(1, 2) for each in (att_src, att_dst))
@@ -110,7 +110,7 @@ def padded_attention_sum(
         \alpha_e = \operatorname{softmax}_{e \to i} \operatorname{LeakyReLU} \big(
         \mathbf{a}_s^\top \mathbf{h}_{j, r(e)} + \mathbf{a}_t^\top \mathbf{h}_{i, r(e)} + \ell_e \big)
 
-    for every head; the heads stand side by side, or their mean is taken. No second derivatives.
+    for every head; heads are concatenated, or averaged with ``mean``. No second derivatives.
 
     Shapes: ``h`` (N, R, H, F), ``att_src`` and ``att_dst`` (H, F), ``edge_logit`` (N D, H), ``bias`` (H F,) or (F,) ->
     (N, H F) or (N, F)

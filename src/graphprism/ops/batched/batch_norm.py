@@ -1,4 +1,4 @@
-"""Batch normalisation of K runs at once, each with parameters and statistics of its own."""
+"""Batch normalisation of K runs at once, each with its own parameters and statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def normalise_reference(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The definition; gives the rows, and mean and inverse deviation (K, F). Running statistics change in place."""
+    """The definition; returns rows, mean and inverse standard deviation (K, F). Updates ``running`` in place."""
     wide = x if x.dtype == torch.float64 else x.float()
     chosen = (counts != 0).to(wide.dtype)[..., None]  # (K, N, 1)
     number = chosen.sum(dim=1)  # (K, 1)
@@ -39,7 +39,7 @@ def normalise_reference(
 def gradients_reference(
     grad: Tensor, x: Tensor, counts: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the rows, the weight and the bias: all rows are normalised, those that count move the statistics."""
+    """Gradients of rows, weight and bias: all rows are normalised, only rows that count affect the statistics."""
     wide = grad.to(mean.dtype)
     normal = (x.to(mean.dtype) - mean[:, None]) * scale[:, None]
     grad_weight, grad_bias = (wide * normal).sum(dim=1), wide.sum(dim=1)
@@ -62,10 +62,10 @@ def run_batch_norm(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Batch normalisation in training under `torch.vmap`: one kernel each way for all runs.
+    """Batch normalisation in training under `torch.vmap`: one kernel per pass for all runs.
 
     Statistics are those of the rows where ``counts`` is not zero; all rows are normalised. ``running`` are mean,
-    variance and number of batches, which change in place, unless no row counts.
+    variance and number of batches, which are updated in place if any row counts.
 
     Shapes: ``x`` (N, F), ``counts`` (N,), ``weight`` and ``bias`` (F,) -> (N, F)
     """

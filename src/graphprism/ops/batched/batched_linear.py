@@ -1,4 +1,4 @@
-"""A linear layer of K runs at once, each with weights of its own."""
+"""A linear layer of K runs at once, each with its own weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphprism.ops.backends import Backends
 from graphprism.ops.batched.slot_sum import gated_column_sum
 from graphprism.ops.batched.vmap import for_all_runs, only_vmap
 
-# Sides of a block that a matrix unit's program makes, programs that keep a GPU busy, and rows that one is worth.
+# Side of the output block of one GPU program, programs that keep a GPU busy, and fewest rows per program.
 _SIDE, _PROGRAMS, _FEWEST_ROWS = 128, 100, 512
 
 
@@ -37,7 +37,7 @@ def linear_gradients_reference(
 
 
 def linear_rows_bmm(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """One product in the type of both, for matrix units; sums are float32 inside of it."""
+    """One product in the common type, for matrix units, which accumulate in float32."""
     if x.dtype != weight.dtype:
         return linear_rows_reference(x, weight, bias)
     out = torch.bmm(x, weight.transpose(1, 2))
@@ -47,7 +47,7 @@ def linear_rows_bmm(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def linear_gradients_bmm(
     grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Two products in the type of both, that of the weights in parts of the rows, and a sum of columns."""
+    """Two products in the common type, that of the weights in parts of the rows, and a column sum."""
     if x.dtype != weight.dtype or grad.dtype != x.dtype:
         return linear_gradients_reference(grad, x, weight, needs_bias)
     grad_bias = gated_column_sum(grad) if needs_bias else None
@@ -73,7 +73,7 @@ def finish_reference(out: Tensor, bias: Tensor | None) -> None:
 
 
 def gate_reference(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The gradient where ReLU let through, in ``passed`` where that is given, and its sums of columns."""
+    """The gradient where the output of ReLU is positive, written to ``passed`` if given, and its column sums."""
     found = torch.where(out > 0, grad, 0)
     found = found if passed is None else passed.copy_(found)
     return found, found.sum(dim=1)
@@ -96,10 +96,10 @@ GATE = Backends(reference=gate_reference, triton="graphprism.ops.kernels.batched
 
 
 def batched_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
-    """`torch.nn.functional.linear`, then ReLU if asked for; under `torch.vmap` few kernels for all runs.
+    """`torch.nn.functional.linear`, with ``relu`` followed by ReLU; under `torch.vmap` a few kernels for all runs.
 
-    There every run has weights of its own. Few outputs of few rows, such as those of a network's head, where kernels
-    take longer to start than to run, are one kernel each way.
+    There every run has its own weights. A small layer, such as the head of a network, whose kernels take longer to
+    launch than to run, is one kernel per pass.
 
     Shapes: ``x`` (..., F), ``weight`` (T, F), ``bias`` (T,) -> (..., T)
 
@@ -129,7 +129,7 @@ def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, impl: 
 def linear_gradients(
     grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool = True, *, impl: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients of `linear_rows` in ``x``, ``weight`` and bias; the last comes in the type of ``weight``.
+    """Gradients of `linear_rows` with respect to ``x``, ``weight`` and bias; the last has the type of ``weight``.
 
     Shapes: ``grad`` (K, B, T) -> (K, B, F), (K, T, F), (K, T)
     """
@@ -152,7 +152,7 @@ class _BatchedLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, out = ctx.saved_tensors
-        # gradients of gradients are asked for: those of kernels are not known
+        # for second derivatives, which kernels do not have
         impl, needs_bias = "reference" if torch.is_grad_enabled() else None, ctx.needs_input_grad[2]
         if out is None:
             return *linear_gradients(grad, x, weight, needs_bias, impl=impl), None

@@ -29,7 +29,7 @@ def sum_reference(
     num_gates: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The definition; beside both results the sums over their weights, and one over (weights + eps), (K, N, F)."""
+    """The definition; returns both results, the gated mean of messages and 1 / (sum of gates + eps), (K, N, F)."""
     wide = torch.promote_types(rows.dtype, torch.float32)
     columns, channels = Columns(numbers, weights), biases[0].size(1)
     root_bias, dst_bias, edge_bias, src_bias, _ = biases
@@ -63,7 +63,7 @@ def gradients_reference(
     num_relations: int,
     num_gates: int,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of ``rows`` and of what was added up to ``edge``; zero in empty slots."""
+    """Gradients of ``rows`` and of each summand of ``edge``; zero in empty slots."""
     wide, columns = ratio.dtype, Columns(numbers, weights)
     there = columns.weight[..., None] != 0
     gate = edge.to(wide).view(*there.shape[:3], ratio.size(2)).sigmoid()
@@ -108,9 +108,9 @@ def padded_gated_sum(
         {\sum_{e = (j, i)} \sigma(\mathbf{e}'_e) + \epsilon}, \qquad
         \mathbf{e}'_e = \mathbf{d}_i + \mathbf{g}_{j, r(e)} + \mathbf{c}_e
 
-    Products stand side by side in ``rows``: :math:`\mathbf{a}, \mathbf{d}`, then :math:`\mathbf{g}` of each relation,
-    or one for all, then :math:`\mathbf{b}` of each; biases are added here. Weights of edges do not count, and empty
-    slots get zeros. No second derivatives.
+    ``rows`` concatenates :math:`\mathbf{a}, \mathbf{d}`, then :math:`\mathbf{g}` of each relation, or one for all, then
+    :math:`\mathbf{b}` of each; biases are added here. Weights of edges are ignored, and empty slots get zeros. No
+    second derivatives.
 
     Shapes: ``rows`` (N, (2 + G + R) F), ``edge_rows`` (N D, F), biases (F,), (F,), (F,), (G, F), (R, F) -> (N, F),
     (N D, F)

@@ -1,7 +1,7 @@
 """A whole stack of plain GIN layers on a `PaddedAdj`, for many runs under `torch.vmap`.
 
-The inputs of all maps are one tensor, and so are the gradients of their outputs: one batched product gives the
-gradients of all matrices, where a product for each map leaves most of a GPU idle.
+The inputs of all maps are one tensor, and so are the gradients of their outputs: one batched product computes the
+gradients of all matrices, where one product per map would leave most of a GPU idle.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def reference(
 def network_stack(
     x: Tensor, adj: PaddedAdj, eps: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    r"""Applies L layers of one width under `torch.vmap` and gives the state after each.
+    r"""Applies L layers of one width under `torch.vmap` and returns the state after each.
 
     .. math:: \mathbf{x}^{(l)}_i = h^{(l)} \Big( (1 + \epsilon^{(l)}) \, \mathbf{x}^{(l-1)}_i
         + \sum_{e = (j, i)} w_e \mathbf{x}^{(l-1)}_j \Big)
 
-    where every :math:`h^{(l)}` is as many linear maps, each with bias and ReLU, the last one too. The :math:`\epsilon`
-    are constants. One relation; no second derivatives.
+    where every :math:`h^{(l)}` has the same number of linear maps, each with bias and ReLU, the last one too. The
+    :math:`\epsilon` are constants. One relation; no second derivatives.
 
     Shapes: ``x`` (N, F), L times ``eps`` (), for each map ``weights`` (F, F) and ``biases`` (F,) -> L times (N, F)
     """

@@ -1,4 +1,4 @@
-"""The edges of a graph with few neighbours per node, padded to one shape: what a captured step can work on."""
+"""The edges of a graph with few neighbours per node, padded to a fixed shape for captured steps."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from graphprism.ops.relational_adj import RelationalAdj
 class PaddedAdj:
     r"""Every node has D slots for the edges it receives and D for those it sends; empty slots have weight zero.
 
-    Nothing about it depends on how many edges there are, so that any batch of molecules fits the same shape: the rest
-    of its rows are nodes without edges. An *entry* is a slot of a receiving node, number ``node * D + slot``. Both
-    passes of every product read through one of the two tables and write each row once: no atomics, the same bits every
-    time.
+    Its shape does not depend on the number of edges, so that all batches of molecules can have the same shape: nodes
+    without edges are the padding. An *entry* is a slot of a receiving node, number ``node * D + slot``. Both passes of
+    every product gather through one of the two tables and write each row once: no atomics, deterministic.
 
-    Of a data set whose graphs stand one after another, `relative` numbers make a batch by reading rows.
+    With `relative` numbers a batch is a gather of rows from the table of a whole data set.
 
     Attributes:
         numbers: (N, 5 D) integers. By slots: the pair ``sender * R + relation`` that an entry reads, the node that a
@@ -39,7 +38,7 @@ class PaddedAdj:
         num_relations: R.
         norm: the `edge_norm` behind ``weights``.
         node_mask: (N,) ones, and zeros for rows that are padding; `None` where all rows are nodes.
-        active: (N / 64,) a bit for every relation that some node of each tile of 64 rows sends by; `None` if unknown.
+        active: (N / 64,) bit mask of the outgoing relations of the nodes in each tile of 64 rows; `None` if unknown.
     """
 
     numbers: Tensor
@@ -51,7 +50,7 @@ class PaddedAdj:
 
     @staticmethod
     def build(adj: RelationalAdj, norm: str = "none", dtype: torch.dtype = torch.float32) -> PaddedAdj:
-        """The padded layout of a graph, with as many slots as its busiest node needs (one at least)."""
+        """The padded layout of a graph, with as many slots as its largest in- or out-degree (at least one)."""
         if adj.is_soft or adj.size[0] != adj.size[1]:
             raise ValueError("`adj` must have one type per edge and as many sources as targets to be padded")
         weighted = adj.normalized(norm, dtype)
@@ -131,7 +130,7 @@ class PaddedAdj:
 
     @property
     def base(self) -> Tensor:
-        """(5 D,) by how much each column of ``numbers`` grows from one node to the next."""
+        """(5 D,) increment of each column of ``numbers`` from one node to the next."""
         steps = torch.tensor([self.num_relations, 1, self.num_slots, 0, 0], dtype=torch.int32)
         return steps.repeat_interleave(self.num_slots).to(self.numbers.device)
 
@@ -147,7 +146,7 @@ class PaddedAdj:
         return replace(self, numbers=numbers, weights=weights, node_mask=node_mask, active=active)
 
     def normalized(self, kind: str, dtype: torch.dtype | None = None) -> PaddedAdj:
-        """Itself, which was built with the weights of one kind; another kind is an error."""
+        """Itself, which was built with one normalisation; raises for another."""
         if kind != self.norm:
             raise ValueError(f"`norm` must be {self.norm!r}, which the tables were built with, got {kind!r}")
         return self

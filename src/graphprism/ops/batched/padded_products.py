@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def read_senders(h: Tensor, adj: PaddedAdj) -> Tensor:
-    """What the sender of every entry has prepared for its relation, or for all: (N, R, ...) or (N, ...) -> (N D, ...).
+    """The sender's row for each entry, by its relation or one for all: (N, R, ...) or (N, ...) -> (N D, ...).
 
-    A tensor of two dimensions has one row for each node. Empty entries get some row, and take no gradient.
+    A tensor of two dimensions has one row for each node. Empty entries get an arbitrary row, and no gradient.
     """
     per_relation = h.dim() > 2
     rows = h.flatten(0, 1) if per_relation else h
@@ -28,11 +28,11 @@ def read_senders(h: Tensor, adj: PaddedAdj) -> Tensor:
 
 
 def read_receivers(h: Tensor, adj: PaddedAdj) -> Tensor:
-    """The same of the receiver of every entry."""
+    """The receiver's row for each entry, with the same shapes."""
     if h.dim() == 2:
         return h[:, None].expand(-1, adj.num_slots, -1).flatten(0, 1)
     slots = [adj.entry_relation[:, slot, None] for slot in range(adj.num_slots)]
-    flat = h.flatten(2)  # (N, R, F): a choice among few relations needs no index, and so no index in the gradient
+    flat = h.flatten(2)  # (N, R, F): selecting among few relations by `where` avoids a scatter in backward
     parts = [
         torch.stack([torch.where(slot == r, flat[:, r], 0) for r in range(flat.size(1))]).sum(dim=0) for slot in slots
     ]
@@ -70,14 +70,14 @@ def softmax(logit: Tensor, adj: PaddedAdj) -> Tensor:
     weight = adj.weights[..., : adj.num_slots, None].to(logit.dtype)
     logit = logit.unflatten(0, (adj.size[0], adj.num_slots))
     largest = torch.where(weight > 0, logit.detach(), -torch.inf).amax(dim=1, keepdim=True)
-    there = weight != 0  # an edge of weight zero is an empty slot: a constant, with a logit that may be anything
+    there = weight != 0  # an edge of weight zero counts as an empty slot, whose logit may be NaN
     logit, weight = torch.where(there, logit, 0), torch.where(there, weight, 0)
     mass = entry_mass(logit - without_minus_infinity(largest), weight)
     return (mass / divisor(mass.sum(dim=1, keepdim=True))).flatten(0, 1)
 
 
 def side_by_side(weight: Tensor) -> Tensor:
-    """Matrices of the relations as one: (K, R, F, F') -> (K, F, R F'); a view where they are stored so."""
+    """Concatenates the matrices of the relations: (K, R, F, F') -> (K, F, R F'); a view if the layout allows."""
     return weight.transpose(1, 2).flatten(2)
 
 

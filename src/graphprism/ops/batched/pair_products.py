@@ -1,7 +1,7 @@
 """Products of rows with one matrix per relation, for K graphs of one shape, skipping pairs without outgoing edges.
 
 A *pair* is a node and a relation. Half of the pairs of a molecule split by degree send nothing: their product is never
-read, and their gradient is zero. Where nodes with the same relations stand together, whole tiles of rows can be
+read, and their gradient is zero. If nodes with the same outgoing relations are adjacent, whole tiles of rows can be
 skipped: bit r of ``active[k, t]`` is set if some row of tile t of graph k sends by relation r.
 """
 
@@ -18,7 +18,7 @@ from graphprism.ops.backends import Backends
 
 # Rows of a tile.
 TILE = 64
-# Relations at most: they are bits of one positive number, with room for one more.
+# Most relations: they are bits of one positive int32, with one bit to spare.
 MOST_RELATIONS = 30
 
 
@@ -39,14 +39,14 @@ def product_reference(x: Tensor, matrix: Tensor, active: Tensor | None) -> Tenso
 def product_back_reference(
     back: Tensor, matrix: Tensor, active: Tensor | None, gate: Tensor | None, out: Tensor
 ) -> None:
-    """One product with all matrices, of what is active."""
+    """One product with all matrices, with zeros for what is not active."""
     torch.bmm(of_active(back, back.size(2) // matrix.size(1), active), matrix.transpose(1, 2), out=out)
     if gate is not None:
         out.masked_fill_(~(gate > 0), 0)
 
 
 def turn_reference(matrices: Sequence[Tensor]) -> list[Tensor]:
-    """As they are."""
+    """The matrices unchanged."""
     return list(matrices)
 
 
@@ -73,8 +73,8 @@ GRADIENT = Backends(reference=gradient_reference, triton="graphprism.ops.kernels
 def pair_product(x: Tensor, matrix: Tensor, active: Tensor | None = None, *, impl: str | None = None) -> Tensor:
     """Multiplies every row by the matrices of all relations, side by side; without autograd.
 
-    Rows of pairs in tiles that are not active may hold anything. In float32 tiles are left out where the matrix is
-    stored with the summed channels last.
+    Rows of pairs in tiles that are not active are undefined. In float32, tiles are only skipped if the matrix is stored
+    with the summed channels last.
 
     Shapes: ``x`` (K, N, F), ``matrix`` (K, F, R * F'), ``active`` (K, N / 64) -> (K, N, R * F')
     """
@@ -91,7 +91,7 @@ def pair_product_back(
     out: Tensor,
     impl: str | None = None,
 ) -> None:
-    """The way back: sums over relations of rows times the transposed matrices, zero where ``gate`` is not positive.
+    """Gradient of ``x`` in `pair_product`, set to zero where ``gate`` is not positive; without autograd.
 
     Rows of pairs in tiles that are not active count as zeros.
 
@@ -101,7 +101,7 @@ def pair_product_back(
 
 
 def turn_matrices(matrices: Sequence[Tensor], active: Tensor | None = None, *, impl: str | None = None) -> list[Tensor]:
-    """The same matrices (K, F, R * F'), stored as `pair_product_back` likes to read them; copied only where needed."""
+    """The same matrices (K, F, R * F') in the layout that `pair_product_back` reads; copied only if it differs."""
     backend = TURN.choose(impl, matrices[0].device, _fits(matrices[0], active))
     found: list[Tensor] = backend(matrices)
     return found
@@ -117,10 +117,10 @@ def pair_gradient(
     *,
     impl: str | None = None,
 ) -> Tensor:
-    """The gradient of matrices side by side, in the order in which they are stored; of L layers at once.
+    """Gradient of ``matrix`` in `pair_product`, in its memory layout, for L layers at once; without autograd.
 
-    Rows of pairs in tiles that are not active count as zeros. ``first`` takes the place of the first layer of ``x``,
-    which then may hold anything.
+    Rows of pairs in tiles that are not active count as zeros. ``first`` replaces the first layer of ``x``, which is
+    then not read.
 
     Shapes: ``x`` (L * K, N, F), ``back`` (L * K, N, R * F'), ``matrix`` (K, F, R * F'), ``active`` (K, N / 64),
     ``first`` (K, N, F) -> (L * K, R, F, F')

@@ -1,9 +1,9 @@
 """A whole stack of relational layers with ReLU on a `PaddedAdj`: where a deep network spends its time.
 
-A layer is a matrix product and one sum over slots that adds the bias and applies ReLU; the way back is one sum, which
-reads through the gate of the ReLU and adds up the gradient of the bias along the way, and a matrix product. The states
-of all layers are one tensor, and so are the sums on the way back, so that a single batched product gives the gradients
-of the matrices of all layers. Where the graph says which pairs (node, relation) are active, matrix products skip the
+A layer is a matrix product and one sum over slots that adds the bias and applies ReLU; its backward pass is one sum,
+which masks by the output of the ReLU and accumulates the gradient of the bias, and a matrix product. The states of all
+layers are one tensor, and so are the sums of the backward pass, so that a single batched product computes the gradients
+of the matrices of all layers. If the graph knows which pairs (node, relation) are active, matrix products skip the
 others.
 """
 
@@ -45,7 +45,7 @@ def reference(
 def layered(
     x: Tensor, adj: PaddedAdj, weights: Sequence[Tensor], biases: Sequence[Tensor], residual: bool
 ) -> tuple[Tensor, ...]:
-    """Two kernels a layer and pass, and the gradients of all matrices in one product."""
+    """Two kernels per layer and pass, and the gradients of all matrices in one product."""
     arguments = (x, adj.numbers, adj.weights, adj.active, residual, *weights, *biases)
     if only_vmap():
         many: tuple[Tensor, ...] = for_all_runs(_Stack, *arguments)
@@ -69,13 +69,13 @@ class _Stack(torch.autograd.Function):
         *parameters: Tensor,
     ) -> tuple[Tensor, ...]:
         num_layers = len(parameters) // 2
-        # (K, F, R F'): copied once for both passes, or not at all where they are stored so
+        # (K, F, R F'): copied once for both passes, or not at all if they are stored in this layout
         matrices, biases = [side_by_side(weight) for weight in parameters[:num_layers]], parameters[num_layers:]
         columns = Columns(numbers, table)
         states = x.new_empty(num_layers + 1, *x.shape)
-        # one product for all layers needs their inputs in one tensor; a kernel takes the first from where it is
+        # one product for all layers needs their inputs in one tensor; only a kernel can read the first from elsewhere
         first = x if reads_active(x, matrices[0], active) else states[0].copy_(x)
-        # with residuals what a layer adds is not the state: it is kept as the gate of the ReLU
+        # with residuals the output of the ReLU is not the state: it is kept to gate the gradient
         gates = x.new_empty(num_layers, *x.shape) if residual else states[1:]
         for layer, (matrix, bias) in enumerate(zip(matrices, biases, strict=True)):
             source = states[layer] if layer else first
@@ -96,12 +96,12 @@ class _Stack(torch.autograd.Function):
         columns = Columns(numbers, table)
         sent = columns.receiver, columns.sent_weight, columns.sent_relation
         back = gates.new_empty(num_layers, num_runs, num_rows, num_relations * channels)
-        # what has arrived at a state: its gradient
+        # gradient of the current state
         total = torch.zeros_like(gates[-1]) if given[-1] is None else given[-1]
         parts = empty_parts(total, num_layers)  # of the gradients of the biases
         turned = turn_matrices(matrices, active)
         wanted = active if reads_active(first, matrices[0], active) else None
-        # where nothing else is added to them, gradients pass their gate as soon as they are made, and not when read
+        # if nothing else is added to gradients, they are gated when they are written instead of when they are read
         gates_early = active is not None and not ctx.residual and all(each is None for each in given[:-1])
         for layer in reversed(range(num_layers)):
             passed = gates_early and layer < num_layers - 1
@@ -134,7 +134,7 @@ def relational_stack(
     *,
     impl: str | None = None,
 ) -> tuple[Tensor, ...]:
-    r"""Applies L layers of one width and gives the state after each.
+    r"""Applies L layers of one width and returns the state after each.
 
     .. math:: \mathbf{x}^{(l)} =
         \max\Big(0, \sum_r \mathbf{M}_r \mathbf{x}^{(l-1)} \mathbf{W}^{(l)}_r + \mathbf{b}^{(l)}\Big)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def padded_relu_sum(h: Tensor, adj: PaddedAdj, edge_rows: Tensor | None, by_relation: bool) -> Tensor:
-    """`relu_sum`: rows of empty slots do not count, be they NaN."""
+    """`relu_sum`: rows of empty slots are ignored, even NaN."""
     per_relation = h.dim() > 2
     rows = h.flatten(0, 1) if per_relation else h
     options = (adj.num_relations, per_relation, by_relation)
@@ -119,7 +119,7 @@ def _all_with_runs(one_run: bool, *tensors: Tensor | None) -> list[Any]:
 def _slots(
     numbers: Tensor, weights: Tensor, num_relations: int, per_relation: bool, by_relation: bool
 ) -> tuple[Tensor, Tensor, Tensor, int]:
-    """What an entry reads, its weight, its relation, and the number of sums of a node."""
+    """The row that each entry reads, its weight, its relation, and the number of sums per node."""
     columns = Columns(numbers, weights)
     place = columns.sender_pair if per_relation or num_relations == 1 else columns.sender_pair // num_relations
     return place, columns.weight, columns.relation, num_relations if by_relation else 1

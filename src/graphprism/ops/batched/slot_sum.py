@@ -35,7 +35,7 @@ def slot_split_sum_reference(
     parts: Tensor | None,
     out: Tensor,
 ) -> None:
-    """The same, one sum for each relation; where none is active it is zero."""
+    """The definition of the sums by relation; zero where no slot has the relation."""
     rows = rows if gate is None else torch.where(gate > 0, rows, 0)
     entry = _entries(rows, place, weight)
     chosen = (relation == r if num_relations > 1 else weight != 0 for r in range(num_relations))
@@ -51,12 +51,12 @@ def empty_parts_reference(rows: Tensor, num_layers: int) -> Tensor:
 
 
 def gated_column_sum_reference(rows: Tensor, gate: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Adds up the rows of each batch where the gate is open."""
+    """The definition: sums the rows where the gate is positive."""
     return (rows if gate is None else torch.where(gate > 0, rows, 0)).sum(dim=1).to(dtype)
 
 
 def _entries(rows: Tensor, place: Tensor, weight: Tensor) -> Tensor:
-    """(K, M, F) read at (K, N, D) and weighed: (K, N, D, F); a slot of weight zero is zero, whatever it points to."""
+    """(K, M, F) gathered at (K, N, D) and weighted: (K, N, D, F); zero for slots of weight zero, even of NaN rows."""
     first = torch.arange(rows.size(0), device=rows.device)[:, None, None] * rows.size(1)
     weight = weight[..., None].to(rows.dtype)
     return torch.where(weight != 0, rows.flatten(0, 1)[place.long() + first] * weight, 0)
@@ -84,8 +84,8 @@ def slot_sum(
     r"""Computes :math:`\mathbf{y}_{k,i} = \mathbf{b}_k + \sum_d w_{k,i,d} \, \mathbf{x}_{k, p(k,i,d)}`.
 
     Without autograd. ``root``, rows :math:`\mathbf{z}` (K, N, F) and numbers :math:`\epsilon` (K,), adds
-    :math:`(1 + \epsilon_k) \mathbf{z}_{k,i}`. Then ReLU, if asked for. What a slot of weight zero points to does not
-    count, be it NaN. The result goes to ``out`` where that is given.
+    :math:`(1 + \epsilon_k) \mathbf{z}_{k,i}`. With ``relu``, ReLU is applied last. Rows at slots of weight zero are
+    ignored, even NaN. The result is written to ``out`` if given.
 
     Shapes: ``rows`` (K, M, F), ``place`` and ``weight`` (K, N, D), ``bias`` (K, F) -> (K, N, F)
     """
@@ -107,12 +107,11 @@ def slot_split_sum(
     out: Tensor | None = None,
     impl: str | None = None,
 ) -> Tensor:
-    r"""The same sums for each relation apart, side by side: slot d of a node counts in ``relation[d]`` alone.
+    r"""Concatenates one sum per relation: slot d of a node only counts in ``relation[d]``.
 
-    ``gate`` is the output of a ReLU: rows count only where it is positive, and may be NaN elsewhere. ``active`` says
-    which relations the slots of 64 nodes in a row have, see `pair_products`: the result may hold
-    anything for the others. ``parts``, a layer of `empty_parts`, gets sums of a few rows each (M = N then): all of them
-    together are the sums of columns.
+    ``gate`` is the output of a ReLU: rows only count where it is positive, and may be NaN elsewhere. ``active`` holds
+    the relations of each tile of 64 nodes, see `pair_products`: the result is undefined for the others. ``parts``, a
+    layer of `empty_parts`, receives partial column sums of ``rows``, each of a few rows; M = N then.
 
     Shapes: ``rows`` and ``gate`` (K, M, F), ``place``, ``weight``, ``relation`` (K, N, D), ``active`` (K, N / 64),
     ``parts`` (K, P, F) -> (K, N, R * F)
@@ -123,7 +122,7 @@ def slot_split_sum(
 
 
 def empty_parts(rows: Tensor, num_layers: int, *, impl: str | None = None) -> Tensor:
-    """Where `slot_split_sum` puts sums of rows: (K, N, F) -> (L, K, P, F)."""
+    """Uninitialised ``parts`` of `slot_split_sum` for L layers: (K, N, F) -> (L, K, P, F)."""
     out: Tensor = EMPTY_PARTS.choose(impl, rows.device)(rows, num_layers)
     return out
 
@@ -131,7 +130,7 @@ def empty_parts(rows: Tensor, num_layers: int, *, impl: str | None = None) -> Te
 def gated_column_sum(
     rows: Tensor, gate: Tensor | None = None, dtype: torch.dtype | None = None, *, impl: str | None = None
 ) -> Tensor:
-    """Sums of columns, of the numbers whose gate is positive, in the type of the rows or another.
+    """Column sums of the entries whose gate is positive, in ``dtype`` or the type of the rows.
 
     Shapes: ``rows`` and ``gate`` (K, N, F) -> (K, F)
     """

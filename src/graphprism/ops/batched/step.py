@@ -1,4 +1,4 @@
-"""A training step of K runs beside the network: reading the batch of a step, the loss and Adam."""
+"""The parts of a training step of K runs outside of the network: reading the batch, the loss and Adam."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ TAKE_ROW = Backends(reference=take_row_reference, triton="graphprism.ops.kernels
 def take_row(tensors: Sequence[Tensor], number: Tensor, *, impl: str | None = None) -> list[Tensor]:
     """Copies of row ``number`` (1,) of each tensor, whatever their shapes and types: (S, ...) -> (...).
 
-    Without autograd and without a host-device sync: the number must be a row that all of them have. Tensors
-    may be cut out of larger ones along one dimension.
+    Without autograd and without a host-device sync: the number is not checked. Tensors may be slices of larger ones
+    along one dimension.
 
     >>> take_row([torch.eye(2), torch.tensor([[True], [False]])], torch.tensor([1]))
     [tensor([0., 1.]), tensor([False])]
@@ -50,17 +50,17 @@ ABSOLUTE_LOSS = Backends(reference=absolute_loss_reference, triton="graphprism.o
 def absolute_loss(
     output: Tensor, target: Tensor, share: Tensor, losses: Tensor, turn: Tensor, *, impl: str | None = None
 ) -> Tensor:
-    r"""Writes a loss for each run and gives its gradient with respect to ``output``.
+    r"""Writes the loss of each run and returns its gradient with respect to ``output``.
 
     .. math:: \ell_k = \sum_b s_{k,b} \, \frac{1}{T} \sum_t |o_{k,b,t} - y_{k,b,t}|
 
     Without autograd. No host-device sync.
 
     Args:
-        output: (K, B, T) what K networks say about the B graphs of their batches, :math:`o`.
-        target: (K, B, T) what they should say, :math:`y`.
-        share: (K, B) what each graph counts, :math:`s`.
-        losses: (S, K) takes the losses, in one row.
+        output: (K, B, T) outputs of K networks for the B graphs of their batches, :math:`o`.
+        target: (K, B, T) targets, :math:`y`.
+        share: (K, B) weight of each graph, :math:`s`.
+        losses: (S, K) receives the losses, in one row.
         turn: (1,) the number of that row.
         impl: A name of `ABSOLUTE_LOSS`.
     """
@@ -73,18 +73,18 @@ def absolute_loss(
 
 
 class Coordinates(NamedTuple):
-    r"""Says of a piece of weights (outer, R, inner) that its R rows are coordinates :math:`\mathbf{w}_c`.
+    r"""A piece of weights (outer, R, inner) whose R rows are coordinates :math:`\mathbf{w}_c`.
 
-    What the network uses are other R rows, and what comes in is their gradient:
+    The network uses R rows :math:`\mathbf{u}_r` that are computed from them, and the gradient is given for these:
 
     .. math:: \mathbf{u}_r = \sum_c A_{rc} l_c \mathbf{w}_c, \qquad
         \nabla_{\mathbf{w}_c} = l_c \sum_r A_{rc} \nabla_{\mathbf{u}_r}
 
     Attributes:
-        matrix: :math:`A`, R rows of R numbers. They should be whole: gradients that cancel then do so in any order of
-            rounding. Adam would make a full step of what rounding leaves.
+        matrix: :math:`A`, R rows of R numbers. They should be integers, so that gradients that cancel are exactly zero:
+            Adam would take a full step along a rounding error.
         lengths: :math:`l`, R numbers.
-        inner: numbers of a row.
+        inner: size of a row.
     """
 
     matrix: tuple[tuple[float, ...], ...]
@@ -92,7 +92,7 @@ class Coordinates(NamedTuple):
     inner: int
 
     def used(self, weights: Tensor) -> Tensor:
-        """What the network uses for coordinates (K, outer * R * inner), in the same shape.
+        """The rows that the network uses, from coordinates (K, outer * R * inner), in the same shape.
 
         >>> Coordinates(((1, 1), (1, -1)), (1.0, 0.5), inner=1).used(torch.tensor([[3.0, 2.0, 5.0, 0.0]]))
         tensor([[4., 2., 5., 5.]])
@@ -101,7 +101,7 @@ class Coordinates(NamedTuple):
         return self._joined([_sum(line, rows) for line in self.matrix], weights)
 
     def gradient(self, grads: Tensor) -> Tensor:
-        """The gradient of the coordinates, of the gradient of what the network uses."""
+        """The gradient of the coordinates from that of the rows that the network uses."""
         rows, columns = self._rows(grads), zip(*self.matrix, strict=True)
         mixed = [length * _sum(column, rows) for length, column in zip(self.lengths, columns, strict=True)]
         return self._joined(mixed, grads)
@@ -114,7 +114,7 @@ class Coordinates(NamedTuple):
 
 
 def _sum(factors: Sequence[float], rows: Sequence[Tensor]) -> Tensor:
-    # no product of matrices: on a GPU training has those rounded to TF32
+    # not a matrix product, which training on a GPU rounds to TF32
     total = factors[0] * rows[0]
     for factor, row in zip(factors[1:], rows[1:], strict=True):
         total = total.add(row, alpha=factor)
@@ -169,13 +169,13 @@ def adam_step(
     coordinates: Sequence[Coordinates | None] | None = None,
     impl: str | None = None,
 ) -> None:
-    r"""Changes weights and both moments in place as `torch.optim.AdamW` does, or `Adam` with ``decoupled=False``.
+    r"""Updates weights and both moments in place as `torch.optim.AdamW` does, or `Adam` with ``decoupled=False``.
 
-    The gradient comes in pieces that stand anywhere; numbers of the weights that belong to none of them stay as they
-    are. A gradient whose norm, all pieces together, is above ``clip`` is scaled down to it first, as
-    `torch.nn.utils.clip_grad_norm_` does. Runs may be rows of a larger tensor. No host-device sync.
+    The gradient is given in pieces, anywhere in memory; weights outside of all pieces do not change. A gradient whose
+    norm over all pieces is above ``clip`` is scaled down to it first, as `torch.nn.utils.clip_grad_norm_` does. Runs
+    may be rows of a larger tensor. No host-device sync.
 
-    Pieces may be `Coordinates` of what the network uses: clipping and Adam then are about the coordinates.
+    Pieces may be `Coordinates` of the weights that the network uses: clipping and Adam then apply to the coordinates.
 
     Args:
         weight: (K, P) the weights of K runs.
@@ -187,11 +187,11 @@ def adam_step(
         decay: (K,) weight decays.
         count: () number of this step, counted from 1.
         clip: Largest norm; 0 does not clip.
-        betas: Both rates of forgetting.
-        eps: Keeps the division from zero.
+        betas: Decay rates of both moments.
+        eps: Added to the denominator.
         decoupled: Whether weight decay shrinks the weights (AdamW) or adds to the gradient (Adam).
-        used: (K, P) takes the new weights as the network uses them, in its own type, laid out in memory as they are.
-        coordinates: for each piece, `None` where the network uses the weights themselves; without it, for all of them.
+        used: (K, P) receives the new weights as the network uses them, in its own type, with the strides of ``weight``.
+        coordinates: for each piece; `None` if the network uses the weights themselves, in one piece or in all of them.
         impl: A name of `ADAM_STEP`.
     """
     _check_pieces(weight, grads, begins, first=first, second=second, used=used)

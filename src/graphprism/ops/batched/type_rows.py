@@ -1,4 +1,4 @@
-"""Learned rows by type, and sums of rows by type: an embedding and its adjoint, for K runs with tables of their own."""
+"""Learned rows by type, and sums of rows by type: an embedding and its adjoint, for K runs with their own tables."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ SUM_TYPES = Backends(reference=sum_types_reference, triton="graphprism.ops.kerne
 def type_rows(types: Tensor, weight: Tensor) -> Tensor:
     """`torch.nn.functional.embedding`; under `torch.vmap` with a gradient that is one matrix product.
 
-    There every run has a table of its own, and the gradient of PyTorch's embedding would add up rows by atomics, in
-    another order each time.
+    There every run has its own table, and the gradient of PyTorch's embedding would add rows by atomics, which is not
+    deterministic.
 
     Shapes: ``types`` (...,), ``weight`` (T, F) -> (..., F)
     """
@@ -67,8 +67,8 @@ def sum_types(
 ) -> Tensor:
     """Sums of the rows of each type, without autograd: (K, N), (K, N, F) -> (K, T, F).
 
-    They come in ``dtype``, by default that of ``rows``. Rows of a type outside 0..T-1 count nowhere. A row that is not
-    finite, whatever its type, may spoil every sum of its run.
+    They come in ``dtype``, by default that of ``rows``. Rows of a type outside 0..T-1 are ignored, but must be finite:
+    a row that is not may make every sum of its run NaN.
     """
     backend = SUM_TYPES.choose(impl, rows.device, lambda kernels: kernels.takes(rows))
     out: Tensor = backend(types, rows, num_types, dtype)
@@ -91,10 +91,10 @@ class _TypeRows(torch.autograd.Function):
 
 
 def type_sums(rows: Tensor, types: Tensor, num_types: int) -> Tensor:
-    """The sum of the rows of each type, the adjoint of `type_rows`; with the same bits every time, on a GPU too.
+    """The sum of the rows of each type, the adjoint of `type_rows`; deterministic, on a GPU too.
 
-    Sums come in float32 at least, the gradient in the type of the rows. A type outside 0..T-1 is none: its rows count
-    nowhere and get a gradient of zero. They must be finite all the same, as any row that is not may spoil every sum.
+    Sums are at least float32, the gradient has the type of the rows. Rows of a type outside 0..T-1 are ignored and get
+    a gradient of zero, but must be finite: a row that is not may make every sum NaN.
 
     Shapes: ``rows`` (N, F), ``types`` (N,) -> (T, F)
 

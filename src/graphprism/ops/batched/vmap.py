@@ -1,4 +1,4 @@
-"""`torch.vmap` over runs, handed to one function for all runs at once."""
+"""Functions that process all runs of a `torch.vmap` in one call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def only_vmap() -> bool:
-    """Whether `torch.vmap` alone is at work: then, and only then, all runs can be handed to one function at once.
+    """Whether `torch.vmap` is the only active transform: only then one function can process all runs at once.
 
     The other transforms of `torch.func`, and `torch.compile`, must see plain operations.
     """
@@ -20,16 +20,16 @@ def only_vmap() -> bool:
 
 
 def for_all_runs(function: type[torch.autograd.Function], *args: Any) -> Any:
-    """Calls a function with its own backward pass once for all runs, where `only_vmap` holds.
+    """Calls a function with its own backward pass once for all runs; `only_vmap` must hold.
 
-    It gets every tensor with the dimension of runs in front, and gives one tensor, or several, of such a shape.
-    Gradients are its own: autograd looks below `torch.vmap`.
+    It gets every tensor with a leading dimension for runs, and returns one or several tensors with such a dimension.
+    Its own backward pass is used, since autograd works below `torch.vmap`.
     """
     return _AllRuns.apply(function, *args)  # type: ignore[no-untyped-call]
 
 
 def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
-    """Puts the dimension of runs of every tensor in front; what all runs share is repeated."""
+    """Moves the dimension of runs of every tensor to the front; tensors that all runs share are expanded."""
     return [
         arg
         if not isinstance(arg, Tensor)
@@ -41,7 +41,7 @@ def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]
 
 
 class _AllRuns(torch.autograd.Function):
-    """What `torch.vmap` meets."""
+    """Calls the function from within the rule of `torch.vmap`."""
 
     @staticmethod
     def forward(*args: Any) -> Tensor:
@@ -49,7 +49,7 @@ class _AllRuns(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing: gradients are those of the function."""
+        """No-op: the function has its own backward pass."""
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], function: Any, *args: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""A function that is recorded once and then replayed."""
+"""A function that is captured in a CUDA graph once and then replayed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch import Tensor
 def recording(
     graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream | None = None, error_mode: str = "global"
 ) -> Iterator[None]:
-    """What runs inside becomes part of the graph; ``error_mode`` says whose calls may spoil it, see `torch.cuda.graph`.
+    """Captures the kernels that are launched inside; for ``error_mode`` see `torch.cuda.graph`.
 
-    No garbage is collected meanwhile: an older graph that happens to be freed in the middle gives memory back to the
-    driver, which spoils the recording.
+    Garbage collection is off meanwhile: an older graph that is freed during the capture returns memory to the driver,
+    which invalidates the capture.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -29,18 +29,18 @@ def recording(
             gc.enable()
 
 
-# Kernels are compiled and libraries open their workspaces in the first calls, which cannot be recorded.
+# Kernels are compiled and libraries allocate their workspaces in the first calls, which cannot be captured.
 _WARM_UP = 3
 
 
 class Captured:
-    """Calls a function that works on tensors in place; on a GPU it is captured in a CUDA graph by the first call.
+    """Calls a function that works on tensors in place; on a GPU the first call captures it in a CUDA graph.
 
-    A replay starts all kernels at once: what a step of small kernels costs Python is gone.
+    A replay launches all kernels at once, without the overhead of Python.
 
     Args:
-        function: It may read and write only tensors that stay where they are, and may not wait for the device.
-        state: Tensors that it changes, which the first calls must leave as they were.
+        function: Reads and writes only tensors at fixed addresses, without a host-device sync.
+        state: Tensors that it changes; they are restored after the warm-up.
     """
 
     def __init__(self, function: Callable[[], None], state: Iterable[Tensor] = ()) -> None:
@@ -48,7 +48,7 @@ class Captured:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        """Does what the function does."""
+        """Calls the function, or replays it."""
         if self._graph is None and torch.cuda.is_available() and any(each.is_cuda for each in self._state):
             self._capture()
         if self._graph is None:
@@ -70,6 +70,6 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         with recording(graph):
             self._function()
-        # what the first calls drew must not move what the replays draw: a resumed run is captured in another epoch
+        # the warm-up must not shift the random numbers of later calls: a resumed run is captured in another epoch
         torch.cuda.set_rng_state(random)
         self._graph = graph

@@ -1,4 +1,4 @@
-"""A data set as tables on the device, from which batches of one shape are read."""
+"""A data set as padded tables on the device, from which batches of a fixed shape are gathered."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from graphprism.training.run import Run
 
 @dataclass(frozen=True)
 class Rows:
-    """Which nodes K batches are made of: rows of the data set, one after another, filled up to one length.
+    """The nodes of K batches as rows of the data set, padded to one length.
 
     Attributes:
-        node: (..., N) the row of the data set, that of a node without edges where there is none.
-        owner: (..., N) the graph of the batch that the node belongs to, -1 where there is none.
-        place: (..., N) where each row would be if graphs stood one after another; `None` where they do.
+        node: (..., N) row of the data set; padding has that of an extra node without edges.
+        owner: (..., N) graph of the batch that the node belongs to; -1 for padding.
+        place: (..., N) position of each row in the order of the graphs; `None` if rows are in that order.
     """
 
     node: Tensor
@@ -34,7 +34,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What K networks are called with, a dimension for runs in front; see `graphprism.nn.GNN`."""
+    """Arguments of K networks, with a leading dimension for runs; see `graphprism.nn.GNN`."""
 
     x: Tensor
     numbers: Tensor
@@ -47,15 +47,15 @@ class Inputs:
     active: Tensor | None
 
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """In the order of the fields."""
+        """All fields, in their order."""
         return tuple(getattr(self, each.name) for each in fields(self))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Inputs:
-        """The same with every tensor replaced by what the function makes of it."""
+        """Applies a function to every tensor."""
         return Inputs(*(None if each is None else function(each) for each in self.tensors()))  # type: ignore[arg-type]
 
     def unflatten(self, sizes: Sequence[int]) -> Inputs:
-        """The first dimension as several."""
+        """Splits the first dimension into several."""
         return self.map(lambda each: each.unflatten(0, tuple(sizes)))
 
     def cut(self, length: int) -> Inputs:
@@ -65,10 +65,10 @@ class Inputs:
 
 
 class TableDataset:
-    """All graphs of a data set in the form that lockstep runs read, on one device.
+    """All graphs of a data set as tables for lockstep runs, on one device.
 
     Args:
-        run: Split, model, positional features and precision count.
+        run: The run, of which split, model, positional features and precision are used.
         dataset: Graphs with targets.
         device: Where it will be.
         dtype: Type of weights, positions and features.
@@ -80,7 +80,7 @@ class TableDataset:
         (adj,) = split_graphs(run, dataset, whole)
         table = PaddedAdj.build(adj, norm, dtype)
         self.num_relations, self.norm, self.num_slots = adj.num_relations, norm, table.num_slots
-        # one more row: a node without edges, which fills up batches
+        # with an extra row for padding: a node without edges
         self._numbers = _one_more(table.relative().numbers).to(device)
         self._weights = _one_more(table.weights).to(device)
         self._x = _one_more(whole.x.to(dtype) if whole.x.is_floating_point() else whole.x).to(device)
@@ -92,10 +92,10 @@ class TableDataset:
         if edge_pe is not None:
             self._edge_pe = _one_more(_by_entry(adj, edge_pe.to(dtype), table)).to(device)
         self._base = table.base.to(device)
-        # rows with the same relations stand together where products can leave out what no row of a tile sends
+        # rows are sorted by outgoing relations if products can skip relations that no row of a tile sends by
         sends = _sends(adj) if MODELS[run.model].fusable else None
         self._sends = None if sends is None else _one_more(sends).to(device)
-        # batch norms must know which rows are nodes
+        # batch norms need a mask of the rows that are nodes
         has_norm = run.ffn or run.pe_encoder == "walk" or MODELS[run.model].has_batch_norm
         self._tells_nodes = run.norm is not None or has_norm
         self.ptr = whole.ptr.to(device)
@@ -110,7 +110,7 @@ class TableDataset:
 
     @property
     def no_graph(self) -> int:
-        """The number of a graph without nodes, which fills up the last batch."""
+        """Number of an extra graph without nodes, which pads the last batch."""
         return self.sizes.numel() - 1
 
     def rows(self, graphs: Tensor, length: int) -> Rows:
@@ -126,7 +126,7 @@ class TableDataset:
         return Rows(node.to(torch.int32), torch.where(inside, owner, -1).to(torch.int32))
 
     def together(self, rows: Rows) -> Rows:
-        """The same with nodes that send by the same relations side by side, and those that send by none last."""
+        """Sorts rows so that nodes with the same outgoing relations are adjacent; those without any come last."""
         if self._sends is None:
             return rows
         rank = _gray_rank(self._sends[rows.node.long()])
@@ -134,7 +134,7 @@ class TableDataset:
         return Rows(rows.node.gather(-1, place), rows.owner.gather(-1, place), place)
 
     def inputs(self, rows: Rows) -> Inputs:
-        """What the networks take, (K, N) rows; nothing waits for the device."""
+        """Arguments of the networks for (K, N) rows; no host-device sync."""
         node = rows.node.long()
         return Inputs(
             x=self._x[node],
@@ -153,7 +153,7 @@ class TableDataset:
         return PaddedAdj(numbers, weights, self.num_relations, self.norm, is_node, active)
 
     def _renumber(self, relative: Tensor, place: Tensor | None) -> Tensor:
-        """Numbers counted from the node that holds them, (..., N, 5 D), as numbers of rows of the batch."""
+        """Converts numbers relative to the node that holds them, (..., N, 5 D), to rows of the batch."""
         if place is None:
             row = torch.arange(relative.size(-2), device=relative.device, dtype=torch.int32)
             return relative + row[:, None] * self._base
@@ -172,7 +172,7 @@ def _one_more(tensor: Tensor) -> Tensor:
 
 
 def _sends(adj: RelationalAdj) -> Tensor | None:
-    """(N,) a bit for every relation that a node sends by; `None` where there is one relation, or too many for bits."""
+    """(N,) bit mask of the outgoing relations of each node; `None` for one relation, or too many for a mask."""
     if not 1 < adj.num_relations <= MOST_RELATIONS:
         return None
     there = (adj.outgoing.rowptr.diff() > 0).view(-1, adj.num_relations).int()
@@ -180,17 +180,17 @@ def _sends(adj: RelationalAdj) -> Tensor | None:
 
 
 def _gray_rank(bits: Tensor) -> Tensor:
-    """The place of sets of relations in an order where neighbours differ in one relation only."""
+    """Position of bit masks in the Gray code, where neighbours differ in one relation only."""
     for shift in (1, 2, 4, 8, 16):
         bits = bits ^ (bits >> shift)
     return bits
 
 
 def _tiles(bits: Tensor, num_relations: int) -> Tensor:
-    """Bits of nodes joined by tiles of rows: (K, N) -> (K, N / 64)."""
+    """Union of the bit masks of each tile of rows: (K, N) -> (K, N / 64)."""
     tiles = torch.nn.functional.pad(bits, (0, -bits.size(-1) % TILE)).unflatten(-1, (-1, TILE))
     joined = torch.zeros_like(tiles[..., 0])
-    for relation in range(num_relations):  # all at once would take a number for each row, relation and step
+    for relation in range(num_relations):  # vectorised it would allocate a number per row, relation and step
         joined |= (tiles >> relation & 1).amax(-1) << relation
     return joined
 

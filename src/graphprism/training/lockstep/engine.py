@@ -20,14 +20,14 @@ from graphprism.training.run import Run
 from graphprism.training.schedule import learning_rate
 from graphprism.training.task import Task
 
-# Steps that are laid ready at once, and nodes of all runs that are evaluated at once.
+# Steps that are staged at once, and nodes of all runs that are evaluated at once.
 _STEPS = 320
 _EVALUATED = 1 << 20
-# Graphs that are evaluated at once: their sums look at every row for every few of them, on a CPU by a matrix with a row
-# for each.
+# Graphs that are evaluated at once: a GPU reads all rows once for every few graphs to sum them, a CPU multiplies them
+# by a (graphs, rows) matrix.
 _READ_OUT = 2048
-# Batches are filled up to one of a few lengths: a tenth of the steps of the first epoch fits the first, all fit the
-# last but one, and the last has room for larger ones. On ZINC this spares 9 to 15 % of the rows.
+# Batches are padded to one of a few lengths: quantiles of the batch sizes of the first epoch, and their maximum times a
+# margin for larger ones. On ZINC this saves 9 to 15 % of the rows.
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _MARGIN = 1.05
 _MULTIPLE = 16
@@ -62,7 +62,7 @@ class LockstepEngine:
         self._has_best = [False for _ in runs]
 
     def width(self, number: int) -> int:
-        """Channels of a hidden layer, without those that fill it up."""
+        """Channels of a hidden layer, without padding."""
         return self.networks.width
 
     def parameters(self, number: int) -> int:
@@ -70,9 +70,9 @@ class LockstepEngine:
         return self.networks.count
 
     def train_epoch(self, epoch: int, active: Sequence[bool] = ()) -> TrainedEpoch:
-        """One pass over the training graphs; the device is waited for at the end only.
+        """One pass over the training graphs; a host-device sync at the end only.
 
-        Runs that are not active are trained as well: what a step costs does not depend on them.
+        Inactive runs are trained as well: the cost of a step does not depend on them.
         """
         begin = time.perf_counter()
         graphs = self.graphs(epoch)
@@ -98,11 +98,11 @@ class LockstepEngine:
 
     @property
     def is_current(self) -> bool:
-        """Always: an epoch is over when its numbers are there."""
+        """Always True: `train_epoch` returns when the device has finished."""
         return True
 
     def keep_best(self, better: Sequence[bool]) -> None:
-        """Copies the weights of the runs that are at their best so far; nothing waits for the device."""
+        """Copies the weights of the runs that are at their best so far; no host-device sync."""
         if not any(better):
             return
         self._has_best = [a or b for a, b in zip(self._has_best, better, strict=True)]
@@ -125,7 +125,7 @@ class LockstepEngine:
         )
 
     def load(self, number: int, state: RunState, best_score: float | None = None, since_best: int = 0) -> None:
-        """Takes what `state` gave; runs that go on together have taken the same number of steps."""
+        """Restores what `state` returned; runs that are resumed together have taken the same number of steps."""
         parameters = self.networks.parameters
         parameters.load(number, state["model"])
         parameters.load_rows(number, state["first"], self._step.first)
@@ -151,7 +151,7 @@ class LockstepEngine:
         self._step.lr.copy_(rates)
 
     def lay_ready(self, graphs: Tensor) -> list[Captured]:
-        """Lays steps ready, (S, K, B) graphs on the CPU, and gives what takes each of them."""
+        """Stages the batches of (S, K, B) graphs on the CPU; returns one callable per step."""
         needed = self._sizes[graphs].sum(-1).amax(1).tolist()
         if max(needed) > self._step.length:  # rare: the shape grows, and the steps are captured again
             self._make_step(max(needed), needed)
@@ -168,14 +168,14 @@ class LockstepEngine:
         return torch.cat(outputs, dim=1), self._data.y[graphs]
 
     def measure(self) -> None:
-        """One step and one evaluation, for what they take; the weights are changed."""
+        """One step and one evaluation, to measure their memory; the weights are changed."""
         self._step.fill(self.graphs(0)[: self._step.steps].to(self.device))
         self._step.step(self._step.length)
         for fold in ("val", "test"):
             self.outputs_of(fold)
 
     def _make_step(self, longest: int, needed: list[int]) -> None:
-        """A step for batches of up to ``longest`` nodes, with shorter forms for what most steps need."""
+        """A step for batches of up to ``longest`` nodes, and shorter ones for the sizes that most batches have."""
         before = {**self._step.state(), "lr": self._step.lr} if self._captured else {}
         lengths = sorted({*(_rounded(_quantile(needed, share)) for share in _SHARES), _rounded(longest * _MARGIN)})
         steps, count = min(self._steps, _STEPS), len(self.runs)
@@ -191,7 +191,7 @@ class LockstepEngine:
         if not self._task.scores_are_losses:  # outputs are kept for scores that are not the loss
             shape = (steps, count, self._batch_size, self._dataset.num_outputs)
             self._step.outputs = self._step.lr.new_zeros(shape)
-        # in the middle of an epoch its learning rate counts, too
+        # the learning rate too: an epoch may be under way
         after = {**self._step.state(), "lr": self._step.lr}
         for name, tensor in before.items():
             after[name].copy_(tensor)
@@ -220,7 +220,7 @@ class LockstepEngine:
         return self._ahead[1] if self._ahead and self._ahead[0] == epoch else self._new_graphs(epoch)
 
     def _new_graphs(self, epoch: int) -> Tensor:
-        """(S, K, B) graphs of every step, on the CPU; the last batch is filled up with graphs that are none."""
+        """(S, K, B) graphs of every step, on the CPU; the last batch is padded with graphs without nodes."""
         count = self._train.numel()
         orders = torch.stack([self._train[epoch_order(run.seed, epoch, count)] for run in self.runs])
         rest = self._steps * self._batch_size - count
@@ -228,7 +228,7 @@ class LockstepEngine:
         return full.view(len(self.runs), self._steps, -1).transpose(0, 1).contiguous()
 
     def _numbers(self, graphs: Tensor, losses: Tensor, outputs: list[Tensor], seconds: float) -> TrainedEpoch:
-        """What an epoch gave: (S, K) losses, and (S, K, B, T) outputs where they were kept."""
+        """Results of an epoch from (S, K) losses and, where they were kept, (S, K, B, T) outputs."""
         there = graphs != self._sizes.numel() - 1  # (S, K, B)
         weight = there.sum(-1).double()
         bad = ~losses.isfinite()

@@ -21,8 +21,8 @@ from graphprism.training.run import Run
 class OwnerReadout(torch.nn.Module):
     """Sum or mean over the nodes of each graph, for many runs at once under `torch.vmap`.
 
-    It takes the place of PyG's readout in the networks of lockstep runs; it holds no weights. Sums come in float32 at
-    least, whatever the layers compute in.
+    It replaces PyG's readout in the networks of lockstep runs; it holds no weights. Sums are at least float32, whatever
+    the layers compute in.
 
     Args:
         mean: Whether to divide by the number of nodes; a graph without nodes gives zeros.
@@ -53,16 +53,16 @@ class OwnerReadout(torch.nn.Module):
         return total / nodes.clamp(min=1)
 
 
-# A kernel holds what all relations have at one place at once.
+# Most relations: the kernel of the optimiser loads the values of all relations at one position at once.
 _MOST_RELATIONS = 16
-# Channels are filled up to a multiple of this: below, matrix units are not used at all.
+# Channels are padded to a multiple of this: otherwise matrix units are not used.
 _CHANNELS = 16
 
 
 class Networks:
     """The networks of runs that differ only in seed and optimiser, with their parameters stacked.
 
-    Their outputs are those of the networks alone: `torch.vmap` runs the one code of the layers over all of them.
+    Outputs equal those of the single networks: `torch.vmap` runs the same layers over all of them.
 
     Args:
         runs: The runs.
@@ -91,7 +91,7 @@ class Networks:
         self._data = data
 
     def __call__(self, leaves: dict[str, Tensor], inputs: Inputs, num_graphs: int, training: bool) -> Tensor:
-        """Outputs of all networks for batches of B graphs, (K, B, T); batch norms of training note what they saw."""
+        """Outputs of all networks for batches of B graphs, (K, B, T); training updates running statistics."""
         self._template.train(training)
         self._readout.num_graphs = num_graphs
         in_dims = (0, 0, *(None if each is None else 0 for each in inputs.tensors()))
@@ -121,11 +121,11 @@ class Networks:
 
 
 def _release(template: torch.nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
-    """Makes relations that are held together free ones, and gives for each what `RelationalParameter.release` gives.
+    """Calls `RelationalParameter.release` where relations are held; returns its results by the name of the weight.
 
     Under `torch.vmap` the sum of a common tensor and deviations would be several kernels for each layer, and as many
-    in backward: 0.35 of 0.82 ms in a step of nine runs. What is not a `RelationalParameter`, as in GIN, stays held, and
-    so do diagonal deviations.
+    in backward: 0.35 of 0.82 ms in a step of nine runs. Weights that are not a `RelationalParameter`, as in GIN, and
+    diagonal deviations stay held.
     """
     return {
         f"{name}.weight": module.release()

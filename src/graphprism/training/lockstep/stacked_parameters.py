@@ -12,7 +12,7 @@ from torch import Tensor
 from graphprism.nn import GNN
 from graphprism.ops.batched.step import Coordinates
 
-# Numbers from one parameter to the next are a multiple of this, so that all begin where matrix units like it.
+# Every parameter begins at a multiple of this, which matrix units read fastest.
 _ALIGNMENT = 64
 
 
@@ -22,7 +22,7 @@ class _Place:
 
     Attributes:
         reads_used: whether networks read it from ``used``.
-        coordinates: how ``used`` follows from what is stored, where relations are held together.
+        coordinates: how to compute ``used`` from the stored values, for held relations.
     """
 
     begin: int
@@ -34,33 +34,33 @@ class _Place:
 
 
 class StackedParameters:
-    """K networks of one shape as one (K, P) tensor, with room for channels that fill up the width.
+    """The parameters of K networks of one shape as one (K, P) tensor, padded to the width of a template.
 
-    A template of a larger width holds the shapes. The channels it has beyond the networks' own start at zero and stay
-    there: their weights, and so their gradients, are zero. Matrix units want widths that are multiples of 16.
+    The template defines the shapes. Its channels beyond the width of the networks are padding: their weights start at
+    zero, and so their gradients are zero. Matrix units need widths that are multiples of 16.
 
     A weight of one matrix per relation (R, F, F') is stored as (F, R, F'), or with ``summed_last`` as (R, F', F):
-    either way the matrices are one product side by side.
+    either way one product with the concatenated matrices suffices.
 
-    Relations that are held together are trained as ``common`` and ``deviation``, which stand in ``flat`` where a
-    template with free relations has its ``weight``: the common tensor is the first of its R, deviations are the others.
-    The free relations are in ``used``, so that networks need not know.
+    Held relations (see `RelationalParameter`) are trained as ``common`` and ``deviation``. They are stored in ``flat``
+    in place of the R matrices of a template with free relations: the common one first, then the deviations. The
+    matrices themselves are in ``used``, which networks read.
 
     Args:
-        networks: The networks with their first weights.
-        template: A network of the padded width, whatever its weights.
+        networks: The networks with their initial weights.
+        template: A network of the padded width; its weights are not used.
         pe: positional channels, which are the last ones of the first state.
         device: Where the tensor will be.
         low: the type that the template computes in, head excluded; None for the type of the weights.
-        summed_last: whether the channels that a product sums over stand side by side.
-        held: for each ``weight`` of the template that networks hold together, what `RelationalParameter.release` gave.
+        summed_last: whether the channels that a product sums over are contiguous in memory.
+        held: result of `RelationalParameter.release` for each ``weight`` of the template that networks hold.
 
     Attributes:
-        flat: (K, P) all weights.
-        used: the same as networks use them, in the type to compute in and with free relations; `None` where that is
-            ``flat``. `refresh` brings it up to date.
+        flat: (K, P) all weights as the optimiser trains them.
+        used: (K, P) the weights that networks read, in the type to compute in and with free relations; `None` if that
+            is ``flat``. `refresh` recomputes it.
         begins: where each parameter begins in a row of ``flat``.
-        coordinates: for each parameter, how ``used`` follows from ``flat``; `None` for a copy.
+        coordinates: for each parameter, how to compute ``used`` from ``flat``; `None` for a copy.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class StackedParameters:
     ) -> None:
         held = held or {}
         state = networks[0].state_dict()
-        # the decay of relations that are free in the template: a constant of all networks
+        # decay of held relations, which the template lacks: the same constant in all networks
         self._fixed = {name: state.pop(name) for name in _decays(state, template)}
         self._own = {name: tensor.shape for name, tensor in state.items()}
         self._widths = networks[0].hidden_channels, template.hidden_channels
@@ -84,7 +84,7 @@ class StackedParameters:
         begin = 0
         for name, parameter in template.named_parameters():
             is_low, swapped = low is not None and not name.startswith("head."), (0, 0)
-            # deviations from a common matrix are summed before any product, as they are stored
+            # deviations from a common matrix are summed before any product, in the order they are stored in
             if parameter.dim() == 3 and parameter.size(0) > 1 and not name.endswith("deviation"):
                 swapped = (1, 2) if summed_last else (0, 1)
             shape = tuple(parameter.transpose(*swapped).shape)
@@ -111,7 +111,7 @@ class StackedParameters:
         flat: Tensor | None = None,
         buffers: dict[str, Tensor] | None = None,
     ) -> None:
-        """Takes over weights and buffers of one network of the own width; into other tensors of the layout if given."""
+        """Copies the state of one network into ``flat`` and ``buffers``, or into other tensors of that layout."""
         stored = self._stored(self.flat if flat is None else flat, self.buffers if buffers is None else buffers, number)
         for name, target in stored.items():
             if name in state:
@@ -120,24 +120,24 @@ class StackedParameters:
         self.refresh()
 
     def load_rows(self, number: int, values: dict[str, Tensor], flat: Tensor) -> None:
-        """Puts a tensor for each parameter, such as moments of the optimiser, into one of the layout of ``flat``."""
+        """Copies one tensor per parameter, such as moments of the optimiser, into a tensor of the layout of `flat`."""
         self.load(number, values, flat, {})
 
     def extract_rows(self, number: int, flat: Tensor) -> dict[str, Tensor]:
-        """What `load_rows` puts there."""
+        """Reads back what `load_rows` has copied."""
         stored = self._stored(flat, {}, number)
         return {name: each[self._indices(name, each)].cpu().clone() for name, each in stored.items()}
 
     def extract(
         self, number: int, flat: Tensor | None = None, buffers: dict[str, Tensor] | None = None
     ) -> dict[str, Tensor]:
-        """The state of one network at its own width, on the CPU; of other tensors of the same layout if given."""
+        """The state of one network without padding, on the CPU; from other tensors of the same layout if given."""
         stored = self._stored(self.flat if flat is None else flat, self.buffers if buffers is None else buffers, number)
         own = {name: stored[name][self._indices(name, stored[name])].cpu().clone() for name in self._own}
         return own | {name: tensor.cpu().clone() for name, tensor in self._fixed.items()}
 
     def refresh(self) -> None:
-        """Brings ``used`` up to date after ``flat`` was written by others than `load` and the optimiser."""
+        """Recomputes ``used``; needed after anything but `load` and the optimiser has changed ``flat``."""
         if self.used is None:
             return
         self.used.copy_(self.flat)
@@ -157,7 +157,7 @@ class StackedParameters:
         }
 
     def pieces(self, gradients: dict[str, Tensor | None]) -> list[Tensor]:
-        """Gradients of `leaves` as rows (K, P') in the order of ``flat``, copied only where they are not stored so."""
+        """Gradients of `leaves` as rows (K, P') in the order of ``flat``, copied only if their layout differs."""
         return [self._piece(place, gradients[name]) for name, place in self._places.items()]
 
     def _piece(self, place: _Place, gradient: Tensor | None) -> Tensor:
@@ -166,7 +166,7 @@ class StackedParameters:
         return _swap(gradient, place).reshape(self.flat.size(0), -1)
 
     def _stored(self, flat: Tensor, buffers: dict[str, Tensor], number: int) -> dict[str, Tensor]:
-        """Where the parameters and buffers of one network stand, by its own names."""
+        """Views of the parameters and buffers of one network, by its own names."""
         found = {}
         for name, place in self._places.items():
             here = _logical(flat[number : number + 1, place.begin : place.end], place)[0]
@@ -186,7 +186,7 @@ class StackedParameters:
         )
 
     def _channels(self, size: int, room: int) -> Tensor:
-        """Where ``size`` channels go in ``room``: blocks of a width keep positional channels last."""
+        """Positions of ``size`` channels among ``room`` padded ones; each block keeps positional channels last."""
         width, padded = self._widths
         if size == room or (size, room) == (width - self._pe, padded - self._pe):
             return torch.arange(size)
@@ -215,6 +215,6 @@ def _logical(stored: Tensor, place: _Place) -> Tensor:
 
 
 def _swap(tensor: Tensor, place: _Place) -> Tensor:
-    """Between what is stored and what is meant, runs in front."""
+    """Converts between the stored and the logical order of axes, behind that of runs."""
     first, second = place.swapped
     return tensor.transpose(first + 1, second + 1)

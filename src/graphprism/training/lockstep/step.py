@@ -16,16 +16,16 @@ from graphprism.training.task import Task
 
 
 class LockstepStep:
-    """State of the optimisers of K runs and the step that moves all of them; nothing in it waits for the device.
+    """Optimiser state of K runs and one training step for all of them, without host-device syncs.
 
-    The batches of a part of an epoch lie ready in tensors with a row for every step; a counter on the device says whose
-    turn it is, so that the same captured step serves all of them.
+    The batches of a part of an epoch are staged in tensors with one row per step; a counter on the device selects the
+    row, so that one captured step serves all of them.
 
     Args:
         runs: The runs.
-        networks: Theirs.
+        networks: Their networks.
         data: What they train on.
-        task: What the loss is.
+        task: Defines the loss.
         steps: Steps that are staged at once, at most.
         batch_size: Graphs of a batch.
         length: Nodes of a batch, at most.
@@ -33,7 +33,7 @@ class LockstepStep:
     Attributes:
         lr: (K,) learning rates of the epoch.
         losses: (S, K) mean losses of the steps.
-        outputs: (S, K, B, T) outputs of the steps, where they are wanted.
+        outputs: (S, K, B, T) outputs of the steps, if they are needed for scores.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LockstepStep:
         self.first, self.second = torch.zeros_like(weight), torch.zeros_like(weight)
         self.lr = torch.zeros(count, dtype=dtype, device=device)
         self._decay = torch.tensor([run.weight_decay for run in runs], dtype=dtype, device=device)
-        # side by side: one kernel moves both on
+        # in one tensor, so that one kernel increments both
         self._counters = torch.zeros(2, dtype=torch.long, device=device)
         self.count, self.turn = self._counters[0], self._counters[1:]
         empty = torch.full((steps, count, batch), data.no_graph, device=device)
@@ -67,22 +67,22 @@ class LockstepStep:
 
     @property
     def steps(self) -> int:
-        """Steps that can be laid ready at once."""
+        """Most steps that can be staged at once."""
         return self.losses.size(0)
 
     def state(self) -> dict[str, Tensor]:
-        """All that a step changes, for saving and for taking back."""
+        """All tensors that a step changes, for saving and restoring."""
         named = {"weight": self._networks.parameters.flat, "first": self.first, "second": self.second}
         buffers = {f"buffer.{name}": buffer for name, buffer in self._networks.parameters.buffers.items()}
         return {**named, "count": self.count, "turn": self.turn, **buffers}
 
     def derived(self) -> list[Tensor]:
-        """What a step keeps up to date beside its `state`; `fill` makes it anew."""
+        """Tensors that a step computes from its `state`; `fill` recomputes them."""
         used = self._networks.parameters.used
         return [] if used is None else [used]
 
     def fill(self, graphs: Tensor) -> None:
-        """Lays the batches ready, (S, K, B) graphs, and begins with the first."""
+        """Stages the batches of (S, K, B) graphs and starts at the first."""
         self._networks.parameters.refresh()
         steps = graphs.size(0)
         for target, value in zip(self._inputs.tensors(), self._lay_ready(graphs).tensors(), strict=True):
@@ -94,7 +94,7 @@ class LockstepStep:
         self.turn.zero_()
 
     def step(self, length: int) -> None:
-        """Forward, loss, backward, clipping and optimiser for the batch whose turn it is, of up to ``length`` nodes."""
+        """Forward, loss, backward, clipping and optimiser for the current batch, of up to ``length`` nodes."""
         parameters = self._networks.parameters
         leaves = parameters.leaves()
         inputs, target, share = self._now(length)
@@ -131,14 +131,14 @@ class LockstepStep:
         return self._data.inputs(rows).unflatten(graphs.shape[:2])
 
     def _now(self, length: int) -> tuple[Inputs, Tensor, Tensor]:
-        """Inputs, targets and shares of this turn; rows beyond ``length`` belong to no batch of it."""
+        """Inputs, targets and shares of the current step; rows beyond ``length`` are padding."""
         inputs = self._inputs.cut(length)
         there = [each for each in inputs.tensors() if each is not None]
         rows = iter(take_row([*there, self._y, self._share], self.turn))
         return inputs.map(lambda _: next(rows)), next(rows), next(rows)
 
     def _loss(self, output: Tensor, target: Tensor, share: Tensor) -> Tensor:
-        """Notes the mean loss of each run and gives its gradient with respect to ``output``."""
+        """Stores the mean loss of each run and returns its gradient with respect to ``output``."""
         if self._task.scores_are_losses:  # by hand: one kernel instead of ten
             return absolute_loss(output, target, share, self.losses, self.turn)
         leaf = output.detach().to(share.dtype).requires_grad_()
