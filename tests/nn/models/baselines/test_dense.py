@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import normalize
 
 from graphprism.nn import BASELINES, GNN
+from graphprism.nn.models.baselines.adjacency_features import small_inverse
 from graphprism.splitting import Graph, by_order
 
 NODES, FEATURES, HIDDEN, CLASSES = 9, 5, 4, 3
@@ -125,6 +126,14 @@ def test_glognn_solves_for_all_pairs_of_nodes(delta):
         best = wanted @ torch.linalg.inv(0.49 * h @ h.t() + 1.3 * eye())
         h = 0.7 * best @ h + 0.3 * first
     torch.testing.assert_close(network(x, graph), h)
+
+
+def test_small_inverse():
+    torch.manual_seed(0)
+    half = torch.randn(5, 5, dtype=DOUBLE)
+    matrix = (half @ half.t() + torch.eye(5, dtype=DOUBLE)).requires_grad_()
+    torch.testing.assert_close(small_inverse(matrix), torch.linalg.inv(matrix))
+    assert torch.autograd.gradcheck(small_inverse, matrix)
 
 
 def test_gradient_gating():

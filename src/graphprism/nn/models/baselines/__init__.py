@@ -136,8 +136,8 @@ _ENTRIES = (
     Baseline("acm-gcn", ACMGCN),
     Baseline("glognn", GloGNN),
     Baseline("g2", GradientGating),
-    Baseline("digcn", DiGCN, takes_sparse=False),
-    Baseline("magnet", MagNet, takes_sparse=False),
+    Baseline("digcn", DiGCN),
+    Baseline("magnet", MagNet),
     Baseline("fabernet", FaberNet, fields=_FABER),
     Baseline("mrs-fabernet", FaberNet, fields=_FABER, relational=True),
 )
