@@ -12,7 +12,7 @@ NODES, FEATURES = 12, 6
 FABER = {"alpha": 0.5, "jk": "max", "normalize": True, "start": "shared", "decay": 0.0}
 
 
-def made(name, dropout=0.0):
+def made(name, dropout=0.0, sparse=False):
     torch.manual_seed(0)
     baseline = BASELINES[name]
     edges = torch.randint(NODES, (2, 40))
@@ -23,7 +23,8 @@ def made(name, dropout=0.0):
     sizes = {"num_nodes": NODES, "num_relations": relations, "dropout": dropout}
     network = baseline.make(FEATURES, 8, 3, 2, fields=fields, **sizes).double()
     x = torch.rand(NODES, FEATURES, dtype=torch.float64)
-    return network, x, baseline.prepare(x, edges, x.dtype, edge_type=types, num_relations=relations)
+    x = x * (x > 0.8) if sparse else x
+    return network, x, baseline.prepare(x, edges, x.dtype, num_layers=2, edge_type=types, num_relations=relations)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -35,8 +36,7 @@ def test_every_parameter_gets_a_gradient(name):
 
 @pytest.mark.parametrize("name", [name for name, entry in BASELINES.items() if entry.takes_sparse])
 def test_sparse_features_give_the_same(name):
-    network, x, graph = made(name)
-    x = x * (x > 0.8)
+    network, x, graph = made(name, sparse=True)
     expected = network.eval()(x, graph)
     expected.sum().backward()
     grads = [parameter.grad.clone() for parameter in network.parameters()]
@@ -120,7 +120,7 @@ def test_forward_never_propagates_all_features(name, monkeypatch):
     options = {"order": 3, "complex": True} if "complex" in baseline.options else {}
     network = baseline.make(features, hidden, 3, 2, num_nodes=nodes, fields=fields, **options)
     x = torch.rand(nodes, features)
-    graph = baseline.prepare(x, edges, x.dtype, edge_type=types)
+    graph = baseline.prepare(x, edges, x.dtype, num_layers=2, edge_type=types)
     widths, aggregate = [0], RelationalAdj.relational_aggregate
     monkeypatch.setattr(
         RelationalAdj,

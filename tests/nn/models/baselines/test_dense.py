@@ -8,6 +8,7 @@ from torch.nn.functional import normalize
 
 from graphprism.nn import BASELINES, GNN
 from graphprism.nn.models.baselines.adjacency_features import small_inverse
+from graphprism.nn.models.baselines.fixed_propagation import propagated
 from graphprism.splitting import Graph, by_order
 
 NODES, FEATURES, HIDDEN, CLASSES = 9, 5, 4, 3
@@ -48,7 +49,7 @@ def made(name, layers, edge_index, edge_type=None, relations=1, fields=None, **o
         torch.nn.init.normal_(parameter, std=0.7)
     x = torch.randn(NODES, FEATURES, dtype=DOUBLE)
     split = {"edge_type": edge_type, "num_relations": relations}
-    return network, x, baseline.prepare(x, edge_index, DOUBLE, **split, **options)
+    return network, x, baseline.prepare(x, edge_index, DOUBLE, num_layers=layers, **split, **options)
 
 
 def linear(layer, x):
@@ -89,7 +90,9 @@ def test_fsgnn():
         features += [plain, looped]
     soft = network.soft.softmax(0)
     rows = [soft[n] * normalize(each @ network.weight[n] + network.bias[n], dim=1) for n, each in enumerate(features)]
-    torch.testing.assert_close(network(x, graph), linear(network.head, torch.cat(rows, dim=1).relu()))
+    expected = linear(network.head, torch.cat(rows, dim=1).relu())
+    torch.testing.assert_close(network(x, graph), expected)
+    torch.testing.assert_close(network(x, propagated(x, graph, 3)), expected)
 
 
 @pytest.mark.parametrize("structure", [False, True])
