@@ -181,3 +181,25 @@ def test_two_processes_train_each_run_once_and_one_that_is_killed_is_replaced(wa
     assert json.loads(again.to_json()) == table
     alone = train(replace(TINY.cells[0].best, epochs=8), load("tiny", data))
     assert Ledger(tmp_path / "ledger.jsonl").find(alone.key).history["test"] == alone.history["test"]
+
+
+def test_time_limit_stops_between_epochs_and_the_next_call_resumes(finished, data, tmp_path, monkeypatch):
+    heard, stopped = [], []
+    monkeypatch.setattr("graphprism.experiments.runner.time.monotonic", lambda: 2.0 * len(heard))
+    limited = Reproduction.of(TINY, replace(EAGER, seconds=9), data, tmp_path)
+    listener = Listener(on_epoch=lambda report: heard.append(report.epoch), on_stop=stopped.append)
+    table = limited.run(listener)
+    assert heard == [1, 2, 3, 4, 1]  # the second run stops after its first epoch
+    assert stopped == [3]
+    assert table.cell("MRS-GCN", "Test").ours is None
+    monkeypatch.undo()
+    heard.clear()
+    whole = Reproduction.of(TINY, EAGER, data, tmp_path).run(listener)
+    assert [cell.ours for cell in whole.cells] == [cell.ours for cell in finished[1].cells]
+    assert heard[:3] == [2, 3, 4]
+    assert stopped == [3]
+
+
+def test_time_limit_is_above_zero():
+    with pytest.raises(ValueError, match="`seconds` must be above 0, got 0"):
+        Settings(seconds=0)

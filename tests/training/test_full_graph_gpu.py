@@ -43,7 +43,8 @@ def test_captured_step_is_the_step(model):
 def test_captured_step_of_a_baseline_is_the_step(model):
     if model in ("digcn", "magnet"):
         pytest.importorskip("torch_geometric_signed_directed", reason="needs graphprism[baselines]")
-    captured = assert_captured_is_eager(small_run(model=model, dropout=0.5, input_dropout=True, weight_decay=0.01))
+    drops = BASELINES[model].drops_features
+    captured = assert_captured_is_eager(small_run(model=model, dropout=0.5, input_dropout=drops, weight_decay=0.01))
     assert len({row[0] for row in captured}) == 6
 
 

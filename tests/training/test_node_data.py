@@ -144,3 +144,10 @@ def test_features_that_are_mostly_zeros_stay_sparse():
     x = features(sparse_set)
     assert x.layout == torch.sparse_csr
     assert input_dropout(x, 0.5, generator()).layout == torch.sparse_csr
+
+
+def test_fsgnn_on_a_gpu_propagates_features_once_and_drops_none():
+    run = small_run(model="fsgnn", layers=2)
+    assert NodeData.key(run) != NodeData.key(small_run(model="fsgnn", layers=3))
+    with pytest.raises(ValueError, match="`input_dropout` must be False for fsgnn"):
+        NodeData.prepare(small_run(model="fsgnn", input_dropout=True, dropout=0.5), small_set(), CPU)

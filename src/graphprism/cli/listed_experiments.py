@@ -50,6 +50,7 @@ def _trained(name: str, title: str, seeds: int = 3) -> ListedExperiment:
             ListedOption("grid", str, "best", "best: published hyper-parameters; full: the whole published grid."),
             ListedOption("epochs", int | None, None, "Replaces the published number, for quick trials."),
             ListedOption("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
+            ListedOption("seconds", float | None, None, "Stop training after this time; the same command resumes."),
         ),
     )
 

@@ -154,6 +154,7 @@ class TrainedTable:
             Option("grid", str, "best", "best: published hyper-parameters; full: the whole published grid."),
             Option("epochs", int | None, None, "Replaces the published number, for quick trials."),
             Option("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
+            Option("seconds", float | None, None, "Stop training after this time; the same command resumes."),
         )
 
     def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> TrainingJob:
@@ -205,8 +206,11 @@ class TrainingJob:
             runs = counted(count, "run")
             progress.say(f"waiting for {runs} of another process; stop at any time, the same command resumes")
 
+        def on_stop(count: int) -> None:
+            progress.say(f"time is up, {counted(count, 'run')} to do; the same command resumes")
+
         trainer = wanted.trainer if self.wrap is None else self.wrap(wanted.trainer)
-        table = wanted.run(Listener(on_run, progress.epoch, on_wait), trainer)
+        table = wanted.run(Listener(on_run, progress.epoch, on_wait, on_stop), trainer)
         files = [wanted.out / "tables" / f"{table.name}.json"]
         if self.draw is not None:
             files += save_png_and_svg(self.draw(table, wanted.results()), wanted.out, table.name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 
@@ -106,11 +107,17 @@ class Listener:
         on_run: Called with each result, also those of other processes.
         on_epoch: Called with the `graphprism.training.EpochReport` of each epoch.
         on_wait: Called once with the number of remaining runs when all of them are claimed by other processes.
+        on_stop: Called with the number of remaining runs when a time limit is reached.
     """
 
     on_run: OnRun = lambda result: None
     on_epoch: OnEpoch = lambda report: None
     on_wait: Callable[[int], None] = lambda count: None
+    on_stop: Callable[[int], None] = lambda count: None
+
+
+class _TimeIsUp(Exception):
+    """Ends training between two epochs; checkpoints are written on its way."""
 
 
 def run_missing(
@@ -120,11 +127,14 @@ def run_missing(
     out: Path,
     trainer: Trainer,
     listener: Listener | None = None,
+    seconds: float | None = None,
 ) -> None:
     """Trains each run without a result in the ledger and appends its result; returns when all have one.
 
-    Several processes may do so concurrently: each run is trained by the process that claims it. An interrupted run
-    resumes from its checkpoint. A diverged run gets a result with status ``"diverged"``.
+    With a time limit it also returns when that is reached: the runs in training stop after their epoch, and a later
+    call resumes them from their checkpoints. Several processes may do so concurrently: each run is trained by the
+    process that claims it. An interrupted run resumes from its checkpoint. A diverged run gets a result with status
+    ``"diverged"``.
 
     Args:
         runs: All runs whose results are wanted.
@@ -133,19 +143,34 @@ def run_missing(
         out: Folder of ``checkpoints`` and ``locks``.
         trainer: Trains them; see `trainer_for`.
         listener: Callbacks.
+        seconds: Time limit; None for none.
     """
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    listener = listener or Listener()
+
+    def on_epoch(report: Any) -> None:
+        listener.on_epoch(report)
+        if time.monotonic() >= end:
+            raise _TimeIsUp
+
     fingerprints = {name: training.data_identity(dataset) for name, dataset in datasets.items()}
-    worker = _Worker(datasets, fingerprints, ledger, out, trainer, listener or Listener())
+    worker = _Worker(datasets, fingerprints, ledger, out, trainer, replace(listener, on_epoch=on_epoch))
     left = worker.without_finished(runs)
     waiting = False
-    while left:
+    while left and time.monotonic() < end:
         before = len(left)
-        left = [run for group in trainer.groups(left) for run in worker.try_group(group)]
+        try:
+            left = [run for group in trainer.groups(left) for run in worker.try_group(group, end)]
+        except _TimeIsUp:
+            break
         if left and len(left) == before:
             if not waiting:
-                worker.listener.on_wait(len(left))
+                listener.on_wait(len(left))
                 waiting = True
             time.sleep(_POLL_SECONDS)
+    if left:
+        done = finished_results(runs, fingerprints, ledger)
+        listener.on_stop(sum(run.key not in done for run in runs))
 
 
 def finished_results(runs: Sequence[Run], fingerprints: Mapping[str, str], ledger: Ledger) -> dict[str, RunResult]:
@@ -182,8 +207,10 @@ class _Worker:
             self.listener.on_run(result)
         return [run for run in runs if run.key not in done]
 
-    def try_group(self, group: list[Run]) -> list[Run]:
-        """Trains the unclaimed runs of a group; returns those that other processes have claimed."""
+    def try_group(self, group: list[Run], end: float) -> list[Run]:
+        """Trains the unclaimed runs of a group; returns those that other processes have claimed; after ``end`` all."""
+        if time.monotonic() >= end:
+            return group
         with claim_all(self.out / "locks", [run.key for run in group]) as keys:
             # Checked under the claim: its previous holder may have finished the run.
             mine = self.without_finished([run for run in group if run.key in keys])
@@ -259,13 +286,14 @@ class Reproduction:
         return estimate(self.runs, self.datasets, self.ledger.read(), self.trainer.engine)
 
     def run(self, listener: Listener | None = None, trainer: Trainer | None = None) -> TableResult:
-        """Trains the runs that the ledger lacks and writes ``tables/NAME.json``; resumes after a kill.
+        """Trains the runs that the ledger lacks and writes ``tables/NAME.json``; resumes after a kill or a time limit.
 
         Args:
             listener: Callbacks.
             trainer: Replaces the trainer of the settings.
         """
-        run_missing(self.runs, self.datasets, self.ledger, self.out, trainer or self.trainer, listener)
+        limit = self.settings.seconds
+        run_missing(self.runs, self.datasets, self.ledger, self.out, trainer or self.trainer, listener, limit)
         table = self.table()
         write_table(table, self.out)
         return table

@@ -202,6 +202,7 @@ class Settings:
         grid: ``"best"`` for the published hyper-parameters, ``"full"`` for the whole published grid.
         epochs: Replaces the published number; the result then has status ``OTHER_PROTOCOL``.
         engine: ``"eager"``, ``"lockstep"`` or ``"auto"``.
+        seconds: Time limit of one call; None for none.
     """
 
     rows: tuple[str, ...] = ()
@@ -210,6 +211,7 @@ class Settings:
     grid: str = "best"
     epochs: int | None = None
     engine: str = "auto"
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("grid", GRIDS), ("engine", ENGINES)):
@@ -219,6 +221,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {value}")
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"`seconds` must be above 0, got {self.seconds}")
 
     def wants(self, row: str, column: str) -> bool:
         """Whether a cell is to be run."""

@@ -230,7 +230,7 @@ class FullGraphStep:
         self.best_count.copy_(torch.where(better, count, self.best_count))
         self.since_best.copy_(torch.where(better, 0, self.since_best + 1))
         for name, value in self.model.state_dict().items():
-            self.best[name].copy_(torch.where(better, value, self.best[name]))
+            torch.where(better, value, self.best[name], out=self.best[name])
 
     def _outputs(self) -> Tensor:
         device = self.data.x.device.type

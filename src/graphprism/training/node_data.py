@@ -49,7 +49,7 @@ class NodeData:
     def key(run: Run) -> tuple[object, ...]:
         """Equal for runs on one data set that can share their data."""
         conv = MODELS[run.model]
-        own = (run.model, run.options) if run.model in BASELINES else ()
+        own = (run.model, run.options, run.layers) if run.model in BASELINES else ()
         return conv.takes_graph, conv.relational, conv.takes_sparse, *own, *(getattr(run, name) for name in _FIELDS)
 
     @staticmethod
@@ -98,6 +98,8 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
         if run.fold >= folds:
             raise ValueError(f"`fold` must be in [0, {folds}), the official folds of {dataset.name}, got {run.fold}")
     Task.of(dataset, run).check(run)
+    if run.input_dropout and run.model in BASELINES and not BASELINES[run.model].drops_features:
+        raise ValueError(f"`input_dropout` must be False for {run.model}, which propagates features once, got True")
     if run.neighbors is not None and run.remedy is not None:
         raise ValueError(f"`neighbors` must be None with the remedy {run.remedy}, got {run.neighbors}")
     if run.neighbors is not None and not runs_in_parts(run):
@@ -116,8 +118,8 @@ def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:
     if run.model not in BASELINES:
         return one_or_all([each.to(x.device).prepare() for each in adjs])
     adj = adjs[0].to(x.device)
-    split: dict[str, Any] = {"edge_type": adj.edge_type, "num_relations": adj.num_relations}
-    return BASELINES[run.model].prepare(x, adj.edge_index.long(), x.dtype, **split, **run.model_options)
+    fixed: dict[str, Any] = {"num_layers": run.layers, "edge_type": adj.edge_type, "num_relations": adj.num_relations}
+    return BASELINES[run.model].prepare(x, adj.edge_index.long(), x.dtype, **fixed, **run.model_options)
 
 
 def edges_of_run(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:

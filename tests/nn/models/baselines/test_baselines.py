@@ -2,15 +2,17 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphprism.nn import BASELINES, CONVOLUTIONS, MODELS
 from graphprism.nn.models.baselines.matrices import dense_if_that_pays, norm_matrix, spread, two_hops
+from graphprism.ops import RelationalAdj
 
 NODES, FEATURES = 12, 6
 FABER = {"alpha": 0.5, "jk": "max", "normalize": True, "start": "shared", "decay": 0.0}
 
 
-def made(name, dropout=0.0):
+def made(name, dropout=0.0, sparse=False):
     torch.manual_seed(0)
     baseline = BASELINES[name]
     edges = torch.randint(NODES, (2, 40))
@@ -21,7 +23,8 @@ def made(name, dropout=0.0):
     sizes = {"num_nodes": NODES, "num_relations": relations, "dropout": dropout}
     network = baseline.make(FEATURES, 8, 3, 2, fields=fields, **sizes).double()
     x = torch.rand(NODES, FEATURES, dtype=torch.float64)
-    return network, x, baseline.prepare(x, edges, x.dtype, edge_type=types, num_relations=relations)
+    x = x * (x > 0.8) if sparse else x
+    return network, x, baseline.prepare(x, edges, x.dtype, num_layers=2, edge_type=types, num_relations=relations)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -33,8 +36,7 @@ def test_every_parameter_gets_a_gradient(name):
 
 @pytest.mark.parametrize("name", [name for name, entry in BASELINES.items() if entry.takes_sparse])
 def test_sparse_features_give_the_same(name):
-    network, x, graph = made(name)
-    x = x * (x > 0.8)
+    network, x, graph = made(name, sparse=True)
     expected = network.eval()(x, graph)
     expected.sum().backward()
     grads = [parameter.grad.clone() for parameter in network.parameters()]
@@ -94,3 +96,38 @@ def test_dense_and_sparse_matrices_give_the_same_product():
     torch.testing.assert_close(spread(dense, h), spread(sparse, h))
     assert dense_if_that_pays(norm_matrix(edges, 60, "sym", torch.float64)) is not None
     assert not isinstance(dense_if_that_pays(norm_matrix(edges[:, :4], 60, "sym", torch.float64)), torch.Tensor)
+
+
+class LargestOutput(TorchDispatchMode):
+    """Notes the largest number of elements that an operation gives."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self.elements = max(self.elements, out.numel())
+        return out
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_forward_never_propagates_all_features(name, monkeypatch):
+    nodes, features, hidden = 12, 300, 4
+    baseline, edges = BASELINES[name], torch.ones(nodes, nodes).nonzero().t()
+    edges = edges[:, edges[0] != edges[1]]
+    types = torch.zeros_like(edges[0]) if baseline.relational else None
+    fields = {field: FABER[field] for field in baseline.fields}
+    options = {"order": 3, "complex": True} if "complex" in baseline.options else {}
+    network = baseline.make(features, hidden, 3, 2, num_nodes=nodes, fields=fields, **options)
+    x = torch.rand(nodes, features)
+    graph = baseline.prepare(x, edges, x.dtype, num_layers=2, edge_type=types)
+    widths, aggregate = [0], RelationalAdj.relational_aggregate
+    monkeypatch.setattr(
+        RelationalAdj,
+        "relational_aggregate",
+        lambda adj, h, impl=None: (widths.append(h.size(-1)), aggregate(adj, h, impl))[1],
+    )
+    with LargestOutput() as largest:
+        network(x, graph)
+    assert max(widths) < features
+    assert largest.elements < edges.size(1) * features

@@ -7,6 +7,8 @@ import torch
 from torch.nn.functional import normalize
 
 from graphprism.nn import BASELINES, GNN
+from graphprism.nn.models.baselines.adjacency_features import small_inverse
+from graphprism.nn.models.baselines.fixed_propagation import propagated
 from graphprism.splitting import Graph, by_order
 
 NODES, FEATURES, HIDDEN, CLASSES = 9, 5, 4, 3
@@ -47,7 +49,7 @@ def made(name, layers, edge_index, edge_type=None, relations=1, fields=None, **o
         torch.nn.init.normal_(parameter, std=0.7)
     x = torch.randn(NODES, FEATURES, dtype=DOUBLE)
     split = {"edge_type": edge_type, "num_relations": relations}
-    return network, x, baseline.prepare(x, edge_index, DOUBLE, **split, **options)
+    return network, x, baseline.prepare(x, edge_index, DOUBLE, num_layers=layers, **split, **options)
 
 
 def linear(layer, x):
@@ -88,7 +90,9 @@ def test_fsgnn():
         features += [plain, looped]
     soft = network.soft.softmax(0)
     rows = [soft[n] * normalize(each @ network.weight[n] + network.bias[n], dim=1) for n, each in enumerate(features)]
-    torch.testing.assert_close(network(x, graph), linear(network.head, torch.cat(rows, dim=1).relu()))
+    expected = linear(network.head, torch.cat(rows, dim=1).relu())
+    torch.testing.assert_close(network(x, graph), expected)
+    torch.testing.assert_close(network(x, propagated(x, graph, 3)), expected)
 
 
 @pytest.mark.parametrize("structure", [False, True])
@@ -125,6 +129,14 @@ def test_glognn_solves_for_all_pairs_of_nodes(delta):
         best = wanted @ torch.linalg.inv(0.49 * h @ h.t() + 1.3 * eye())
         h = 0.7 * best @ h + 0.3 * first
     torch.testing.assert_close(network(x, graph), h)
+
+
+def test_small_inverse():
+    torch.manual_seed(0)
+    half = torch.randn(5, 5, dtype=DOUBLE)
+    matrix = (half @ half.t() + torch.eye(5, dtype=DOUBLE)).requires_grad_()
+    torch.testing.assert_close(small_inverse(matrix), torch.linalg.inv(matrix))
+    assert torch.autograd.gradcheck(small_inverse, matrix)
 
 
 def test_gradient_gating():

@@ -17,7 +17,7 @@ from graphprism.nn.models.baselines.gates import ACMGCN, GradientGating
 
 # Arguments common to all networks and graphs; the others are options of a network.
 _SHARED = ("in_channels", "hidden_channels", "out_channels", "num_layers", "num_nodes", "dropout", "num_relations")
-_GIVEN = ("x", "edge_index", "dtype", "edge_type", "num_relations")
+_GIVEN = ("x", "edge_index", "dtype", "num_layers", "edge_type", "num_relations")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Baseline:
         fields: arguments of the network that are fields of every run, such as ``alpha``.
         relational: has one weight per relation, so it takes a graph that was split.
         takes_sparse: takes node features in sparse CSR layout.
+        drops_features: whether features may be dropped in training; not if they are propagated before it.
 
     >>> BASELINES["gpr-gnn"].options
     ('steps', 'alpha', 'late_dropout')
@@ -40,6 +41,7 @@ class Baseline:
     fields: tuple[str, ...] = ()
     relational: bool = False
     takes_sparse: bool = True
+    drops_features: bool = True
 
     # Properties of a `Convolution`; these networks prepare their own graph, never a fused or padded one.
     directed: ClassVar[bool] = False
@@ -112,6 +114,7 @@ class Baseline:
         edge_index: Tensor,
         dtype: torch.dtype,
         *,
+        num_layers: int,
         edge_type: Tensor | None = None,
         num_relations: int = 1,
         **options: Any,
@@ -119,6 +122,8 @@ class Baseline:
         """The graph that the network takes; options of the network itself are ignored."""
         self.check(options)
         own = {name: options[name] for name in _names(self.network.prepare, _GIVEN) if name in options}
+        if "num_layers" in _names(self.network.prepare, ()):
+            own["num_layers"] = num_layers
         split = {"edge_type": edge_type, "num_relations": num_relations} if self.relational else {}
         return self.network.prepare(x, edge_index, dtype, **split, **own)
 
@@ -132,12 +137,12 @@ _ENTRIES = (
     Baseline("h2gcn", H2GCN),
     Baseline("gpr-gnn", GPRGNN),
     Baseline("linkx", LINKX),
-    Baseline("fsgnn", FSGNN),
+    Baseline("fsgnn", FSGNN, drops_features=False),
     Baseline("acm-gcn", ACMGCN),
     Baseline("glognn", GloGNN),
     Baseline("g2", GradientGating),
-    Baseline("digcn", DiGCN, takes_sparse=False),
-    Baseline("magnet", MagNet, takes_sparse=False),
+    Baseline("digcn", DiGCN),
+    Baseline("magnet", MagNet),
     Baseline("fabernet", FaberNet, fields=_FABER),
     Baseline("mrs-fabernet", FaberNet, fields=_FABER, relational=True),
 )

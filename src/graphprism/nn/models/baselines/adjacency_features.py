@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.nn import LINKX as PyGLINKX
@@ -158,8 +160,7 @@ class GloGNN(torch.nn.Module):
         share, size = 1 - self.gamma, 1 / (self.alpha + self.beta)
         gram = h.t() @ h
         eye = torch.eye(h.size(1), dtype=h.dtype, device=h.device)
-        # `inv_ex` avoids a host-device sync; the matrix has eigenvalues of at least one
-        inverse = torch.linalg.inv_ex(eye / share**2 + size * gram)[0]
+        inverse = small_inverse(eye / share**2 + size * gram)
         solved = share * size * (h - size * h @ (inverse @ gram))  # the inverse times H, scaled
         inner = h.t() @ solved
         hops = solved
@@ -167,4 +168,36 @@ class GloGNN(torch.nn.Module):
         for weight in self.orders:
             hops = spread(graph, hops)
             out = out + self.beta * weight * hops
+        return out
+
+
+def small_inverse(matrix: Tensor) -> Tensor:
+    """The inverse of a small symmetric matrix with positive eigenvalues, in operations that a CUDA graph captures.
+
+    Solvers of `torch.linalg` allocate memory of their own or wait for the device.
+
+    Shapes: ``matrix`` (F, F) -> (F, F)
+
+    >>> small_inverse(torch.tensor([[2.0, 1.0], [1.0, 1.0]])).tolist()
+    [[1.0, -1.0], [-1.0, 2.0]]
+    """
+    out: Tensor = _SmallInverse.apply(matrix)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _SmallInverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor) -> Tensor:
+        # in double: a sweep subtracts numbers of the size of a pivot to get its inverse
+        swept, units = matrix.double(), torch.eye(matrix.size(0), dtype=torch.float64, device=matrix.device)
+        for k, unit in enumerate(units):  # Gauss and Jordan in place; such a matrix needs no pivots
+            swept = torch.addr(swept, swept[:, k] - unit, (swept[k] + unit) / swept[k, k], alpha=-1)
+        inverse = swept.to(matrix.dtype)
+        ctx.save_for_backward(inverse)
+        return inverse
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (inverse,) = ctx.saved_tensors
+        out: Tensor = -inverse.t() @ grad @ inverse.t()
         return out

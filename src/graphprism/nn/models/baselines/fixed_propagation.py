@@ -174,12 +174,16 @@ class FSGNN(torch.nn.Module):
         self.head = Linear(hidden_channels * count, out_channels)
 
     @staticmethod
-    def prepare(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> tuple[Matrix, Matrix]:
-        """Both matrices of a directed graph."""
+    def prepare(x: Tensor, edge_index: Tensor, dtype: torch.dtype, num_layers: int) -> Tensor | tuple[Matrix, Matrix]:
+        """Both matrices of a directed graph; on a GPU all features after their steps, which are taken once.
+
+        An epoch on Chameleon, 17 dense products or one sparse one and steps of 64 channels: 0.55 and 0.15 s on one
+        core, 104 and 211 operations.
+        """
         num_nodes = x.size(0)
         edges = simple_edges(edge_index, num_nodes)
         plain, looped = (_out_matrix(each, num_nodes, dtype) for each in (edges, with_loops(edges, num_nodes)))
-        return plain, looped
+        return (plain, looped) if x.device.type == "cpu" else propagated(x, (plain, looped), num_layers)
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Groups for the optimiser; ``lr_factor`` multiplies the learning rate of the run."""
@@ -189,11 +193,19 @@ class FSGNN(torch.nn.Module):
             {"params": [*self.head.parameters()], "weight_decay": self.head_decay},
         ]
 
-    def forward(self, x: Tensor, graph: tuple[Matrix, Matrix], generator: torch.Generator | None = None) -> Tensor:
-        """One output row for every node.
+    def forward(
+        self, x: Tensor, graph: Tensor | tuple[Matrix, Matrix], generator: torch.Generator | None = None
+    ) -> Tensor:
+        """One output row for every node; propagated features take the place of ``x``."""
+        maps = graph @ self.weight if isinstance(graph, Tensor) else self._propagate(x, graph)  # (L, N, F)
+        states = torch.nn.functional.normalize(maps + self.bias[:, None], dim=-1)
+        weights = self.soft.softmax(dim=0)
+        h = (weights[:, None, None] * states).relu().transpose(0, 1).flatten(1)
+        out: Tensor = self.head(dropout(h, self.dropout * self.training, generator))
+        return out
 
-        Maps are applied before the steps, so that 64 channels are propagated instead of all features.
-        """
+    def _propagate(self, x: Tensor, graph: tuple[Matrix, Matrix]) -> Tensor:
+        """Maps before steps, so that 64 channels are propagated instead of all features."""
         first, *maps = transform(x, self.weight).unbind(1)
         parts: list[Tensor] = [first]
         for step in range(len(maps) // 2):
@@ -201,15 +213,20 @@ class FSGNN(torch.nn.Module):
             for number, matrix in enumerate(graph):
                 # all states that still have steps to go, concatenated, take one step
                 going = torch.cat(maps[2 * step + number :: 2], dim=-1)
-                moved = spread(matrix, going).split(parts[0].size(-1), dim=-1)
+                moved = spread(matrix, going).split(first.size(-1), dim=-1)
                 maps[2 * step + number :: 2] = moved
                 pair.append(moved[0])
             parts += pair
-        weights = self.soft.softmax(dim=0)
-        states = torch.nn.functional.normalize(torch.stack(parts, dim=1) + self.bias, dim=-1)  # (N, L, F)
-        h = (weights[:, None] * states).flatten(1).relu()
-        out: Tensor = self.head(dropout(h, self.dropout * self.training, generator))
-        return out
+        return torch.stack(parts)
+
+
+def propagated(x: Tensor, matrices: tuple[Matrix, Matrix], num_steps: int) -> Tensor:
+    """Features after 0, 1, ... steps with each of two matrices in turn: (N, F) -> (2 K + 1, N, F)."""
+    found, pair = [x], [x, x]
+    for _ in range(num_steps):
+        pair = [spread(matrix, each) for matrix, each in zip(matrices, pair, strict=True)]
+        found += pair
+    return torch.stack(found)
 
 
 def _out_matrix(edges: Tensor, num_nodes: int, dtype: torch.dtype) -> Matrix:
