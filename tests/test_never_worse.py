@@ -35,13 +35,16 @@ def task(bench, request):
     return made
 
 
-@pytest.mark.parametrize("deviation", ["full", "diagonal"])
+@pytest.mark.parametrize(
+    ("deviation", "runner"), [("full", "one_by_one"), ("diagonal", "one_by_one"), ("full", "at_once")]
+)
 @pytest.mark.parametrize("layers", [2, 8])
 @pytest.mark.parametrize(
     ("task", "name"), [(name, name) for name in ("gcn.py", "gat.py", "link_pred.py")], indirect=["task"]
 )
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-def test_pair_has_equal_losses_at_first_step(bench, task, name, layers, deviation):
+def test_pair_has_equal_losses_at_first_step(bench, monkeypatch, task, name, layers, deviation, runner):
+    monkeypatch.setattr(bench, "one_by_one", getattr(bench, runner))
     split = {"num_relations": 3, "start": "shared", "decay": 1000.0, "deviation": deviation}
     losses = []
     for options in ({"num_relations": 1}, split):
