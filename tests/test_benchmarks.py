@@ -1,4 +1,4 @@
-"""Benchmarks and examples import names that exist; no other test runs the benchmarks."""
+"""Benchmarks and examples import names that exist; of benchmarks, other tests run the parts that they name."""
 
 import ast
 import importlib

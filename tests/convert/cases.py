@@ -124,6 +124,9 @@ REASONS = {
     "XConv": "is no message passing: it builds neighbourhoods of points itself",
 }
 
+# An argument `edge_type` of the layer itself leaves no place to give relations, and a split cannot be traced.
+NOT_WHOLE = ("FastRGCNConv", "RGATConv", "FiLMConv", "HEATConv")
+
 
 def outcome(name: str) -> tuple[str, str]:
     """What becomes of a convolution: ``own``, ``generic``, ``parts`` or ``refused``, and a word about it."""
@@ -167,6 +170,11 @@ def table() -> str:
         "takes over weights and options. *Generic*: each relation gets a copy of the parameters of messages.",
         "*Its parts*: a container, whose convolutions are converted. *Refused*: messages depend on no parameters, so",
         f"there is nothing to make relational, or they do not follow the given edges. {work} of {len(found)} work.",
+        "",
+        f"With `edge_type` given, {work - len(NOT_WHOLE)} of them compile with `torch.compile(fullgraph=True)`, from",
+        f"torch 2.13 on. The others, {', '.join(f'`{name}`' for name in NOT_WHOLE)}, have an argument",
+        "`edge_type` of their own, so that edges are split in the call, which cannot be traced: they compile without",
+        "`fullgraph`. `HEATConv` does not compile whole in PyG either; all others do.",
         "",
         "| convolution | becomes |",
         "|---|---|",

@@ -256,7 +256,7 @@ class _Directions(torch.nn.Module):
         """Draws new weights."""
         self.conv.reset_parameters()
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_type: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor, *, edge_type: Tensor | None = None) -> Tensor:
         """Both directions, each edge with its relation."""
         types = self.current.lookup(edge_index).edge_type if edge_type is None else edge_type
         ahead = self.conv.conv_in(x, edge_index, edge_type=types)

@@ -14,6 +14,11 @@ from torch_geometric.utils import to_edge_index
 from graphprism.ops import RelationalAdj
 from graphprism.splitting import Split
 
+NOT_OF_THE_GRAPH = (
+    "a converted {} must pass messages along the edges that it gets, and if it reorders them, each pair of nodes must "
+    "have one relation, got others"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class SplitEdgeIndex:
@@ -185,31 +190,36 @@ def types_at(seen: Tensor, entry: SplitEdgeIndex, num_relations: int) -> Tensor 
     """Relations (E',) of edges that a convolution derived from those of the graph; None if some are not of the graph.
 
     ``seen`` may be the edges themselves, reversed, or with self-loops replaced or added (in the last relation), or any
-    subset in any order: each pair of nodes gets its relation in the graph, unless it has several.
+    subset in any order: each pair of nodes gets its relation in the graph, unless it has several. Compiled code raises
+    in place of None.
     """
     edges, types = entry.edge_index, entry.edge_type
     if seen is edges:
         return types
-    if seen.shape == edges.shape and (torch.equal(seen, edges) or torch.equal(seen, edges.flip(0))):
-        return types
-    loop = num_relations - 1
-    loops = torch.full((1,), loop, dtype=types.dtype, device=types.device)
+    rows = (_traced_rows if torch.compiler.is_compiling() else _rows)(seen, edges, types.detach())
+    loop = torch.full((1,), num_relations - 1, dtype=types.dtype, device=types.device)
     if types.dim() == 2:
-        loops = torch.eye(num_relations, device=types.device, dtype=types.dtype)[loop:]
+        loop = torch.eye(num_relations, device=types.device, dtype=types.dtype)[-1:]
+    return None if rows is None else torch.cat([types, loop])[rows]
+
+
+def _rows(seen: Tensor, edges: Tensor, types: Tensor) -> Tensor | None:
+    """Positions (E',) in ``edges`` of edges with the relation of each edge in ``seen``, E for added self-loops."""
+    number = torch.arange(edges.size(1), device=edges.device)
+    if seen.shape == edges.shape and (torch.equal(seen, edges) or torch.equal(seen, edges.flip(0))):
+        return number
     kept = edges[0] != edges[1]
-    for start, known in ((edges[:, kept], types[kept]), (edges, types)):  # self-loops replaced, or added
+    for start, known in ((edges[:, kept], number[kept]), (edges, number)):  # self-loops replaced, or added
         added = seen[:, start.size(1) :]
         if torch.equal(seen[:, : start.size(1)], start) and torch.equal(added[0], added[1]):
-            return torch.cat([known, loops.expand(added.size(1), *loops.shape[1:])])
-    if types.dim() == 1:
-        return _at_pairs(seen, edges, types, loop)
-    rows, number = torch.unique(torch.cat([types, loops]), dim=0, return_inverse=True)
-    found = _at_pairs(seen, edges, number[:-1], int(number[-1]))
-    return None if found is None else rows[found]
+            return torch.cat([known, known.new_full((added.size(1),), edges.size(1))])
+    return _rows_of_pairs(
+        seen, edges, types if types.dim() == 1 else torch.unique(types, dim=0, return_inverse=True)[1]
+    )
 
 
-def _at_pairs(seen: Tensor, edges: Tensor, number: Tensor, loop: int) -> Tensor | None:
-    """The unique ``number`` of the edges of each pair in ``seen``, ``loop`` for self-loops; None if not unique."""
+def _rows_of_pairs(seen: Tensor, edges: Tensor, number: Tensor) -> Tensor | None:
+    """`_rows` of pairs of nodes; None if a pair has no edge, or several with different ``number``."""
     nodes = int(torch.cat([seen, edges], dim=1).max()) + 1 if seen.numel() else 1
     key = edges[0] * nodes + edges[1]
     by_number = number.argsort(stable=True)
@@ -217,10 +227,24 @@ def _at_pairs(seen: Tensor, edges: Tensor, number: Tensor, loop: int) -> Tensor 
     key, number = key[order], number[order]  # sorted by pair, then by number: unique iff the first equals the last
     wanted, loops = seen[0] * nodes + seen[1], seen[0] == seen[1]
     if key.numel() == 0:
-        return torch.full_like(wanted, loop) if bool(loops.all()) else None
+        return torch.zeros_like(wanted) if bool(loops.all()) else None
     first = torch.searchsorted(key, wanted).clamp(max=key.numel() - 1)
     last = (torch.searchsorted(key, wanted, right=True) - 1).clamp(min=0)
     known = (key[first] == wanted) & (number[first] == number[last])
     if not bool((known | loops).all()):
         return None
-    return torch.where(loops, loop, number[first])
+    return torch.where(loops, key.numel(), order[first])
+
+
+# an op of its own, since compiled code cannot branch on the values that tell which edges a convolution made
+@torch.library.custom_op("graphprism::rows_of_edges", mutates_args=())
+def _traced_rows(seen: Tensor, edges: Tensor, types: Tensor) -> Tensor:
+    rows = _rows(seen, edges, types)
+    if rows is None:
+        raise ValueError(NOT_OF_THE_GRAPH.format("convolution"))
+    return rows
+
+
+@_traced_rows.register_fake
+def _shape_of_rows(seen: Tensor, edges: Tensor, types: Tensor) -> Tensor:
+    return seen.new_empty(seen.size(1), dtype=torch.long)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn import MessagePassing
 
-from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex, types_at
+from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex, types_at
 from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
 from graphprism.convert.own_layers import check_edges
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
@@ -38,10 +38,10 @@ class GenericLayer(torch.nn.Module):
     Time grows with R: every copy computes all messages. With ``return_attention_weights`` a layer returns the attention
     of each edge's own copy. Submodules with running statistics, such as batch norms, are updated by all copies.
 
-    `torch.compile` runs the layer eagerly, and raises with ``fullgraph=True``. During a call ``message``, ``propagate``
-    and ``edge_updater`` of the layer are replaced, and an exception ends a copy after its message; neither can be
-    traced. The relations of self-loops that the layer adds are found by comparing values. `torch.export` works if the
-    layer adds no self-loops.
+    `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
+    and relations are given, and `torch.export` does. Older versions run it eagerly: during a call ``message``,
+    ``propagate`` and ``edge_updater`` of the layer are replaced, which they cannot trace. Compiled code runs each copy
+    to the end, and leaves out what no output needs.
 
     Args:
         conv: the layer; owned by this module from now on.
@@ -103,8 +103,6 @@ class GenericLayer(torch.nn.Module):
         for deviation in self.deviations:
             torch.nn.init.zeros_(deviation)
 
-    # torch.compile cannot trace methods that are replaced during a call
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
         """The layer with its own arguments; ``edge_type`` gives the relations of edges other than the model's."""
         named = {**named_arguments(self.arguments, args), **kwargs}
@@ -127,10 +125,7 @@ class GenericLayer(torch.nn.Module):
                 each.append(sent)
             types = found_types(seen, entry, self.current.num_relations)
             if types is None:
-                raise ValueError(
-                    f"a converted {type(self.conv).__name__} must pass messages along the edges that it gets, and if "
-                    "it reorders them, each pair of nodes must have one relation, got others"
-                )
+                raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
             message = _select([sent.message for sent in each], types, self.conv.node_dim)
             mixed.append(
                 _Sent(
@@ -165,6 +160,11 @@ class GenericLayer(torch.nn.Module):
                 )
             kwargs["edge_weight"] = weight
         return (), kwargs, [SplitEdgeIndex(edges, entry.edge_type)]
+
+
+# before, compiled code failed to undo that methods are replaced during a call
+if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
+    GenericLayer.forward = torch.compiler.disable(GenericLayer.forward)  # type: ignore[method-assign]
 
 
 def edges_of_call(named: Mapping[str, Any]) -> list[Tensor]:
@@ -229,6 +229,7 @@ class _Tap:
         number, self.count = self.count, self.count + 1
         if number < len(self.sent):
             sent = self.sent[number]
+            check_sizes(sent.message.size(self.conv.node_dim), self.seen[-1].size(1))
             if sent.alpha is not None:
                 self.conv._alpha = sent.alpha
             return sent.message
@@ -243,16 +244,16 @@ class _Tap:
 def _run(
     conv: MessagePassing, tap: _Tap, parameters: dict[str, Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    before = dict(vars(conv))
-    conv.propagate, conv.message, conv.edge_updater = tap.propagate, tap.message, tap.edge_updater
+    before, own = dict(vars(conv)), vars(conv)  # not `setattr`, which compiled code cannot undo
+    own.update(propagate=tap.propagate, message=tap.message, edge_updater=tap.edge_updater)
     try:
         return torch.func.functional_call(conv, parameters, args, kwargs) if parameters else conv(*args, **kwargs)
     finally:
         for name in ("propagate", "message", "edge_updater"):
             if name in before:
-                setattr(conv, name, before[name])
+                own[name] = before[name]
             else:
-                delattr(conv, name)
+                del own[name]
         if "_alpha" in before:  # an aborted call would leave it set, with its autograd graph
             conv._alpha = before["_alpha"]
 
@@ -265,7 +266,7 @@ def first_message(
     kwargs: dict[str, Any],
 ) -> tuple[_Sent, Tensor]:
     """The message after those ``sent``, with other parameters of the layer, and its edges."""
-    # `torch.export` cannot trace an exception: there the call runs to the end, and its output is ignored
+    # an exception cannot be traced: compiled code runs the call to the end, and ignores its output
     tap = _Tap(conv, sent, stops=not torch.compiler.is_compiling())
     with suppress(_Stop):
         _run(conv, tap, parameters, args, kwargs)
@@ -291,8 +292,8 @@ def _mixed(each: list[Tensor | None], types: Tensor) -> Tensor | None:
 def _select(each: list[Tensor], types: Tensor, node_dim: int) -> Tensor:
     """The message of every edge from the copy of its relation."""
     dim = node_dim if node_dim >= 0 else each[0].dim() + node_dim
-    if each[0].size(dim) != types.size(0):
-        raise ValueError(f"a converted layer must have one message per edge, {types.size(0)}, got {each[0].size(dim)}")
+    for message in each:
+        check_sizes(message.size(dim), types.size(0))
     shape = [-1 if axis == dim else 1 for axis in range(each[0].dim())]
     if types.dim() == 2:
         scores = types.to(each[0].dtype)
@@ -301,6 +302,14 @@ def _select(each: list[Tensor], types: Tensor, node_dim: int) -> Tensor:
     for r in range(1, len(each)):
         out = torch.where((types == r).view(shape), each[r], out)
     return out
+
+
+def check_sizes(messages: int, edges: int) -> None:
+    """Raises unless there is one message per edge; compiled code, which may not know either number, assumes it."""
+    if torch.compiler.is_compiling():
+        torch._check(messages == edges)
+    elif messages != edges:
+        raise ValueError(f"a converted layer must have one message per edge, {edges}, got {messages}")
 
 
 def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int]:

@@ -118,7 +118,7 @@ class MRSModel(torch.nn.Module):
                         "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
                         "sampling, with `SplitEdges`"
                     )
-                yield self.current.entry_of(key, CalledGraph(edge_index, size, arguments))
+                yield self.current.entry_of(key, CalledGraph(edge_index, size(), arguments))
             else:
                 self._check_types(types, edge_index.size(1) if is_edge_index(edge_index) else edge_index._nnz())
                 yield SplitEdgeIndex(edge_index, types)
@@ -145,35 +145,43 @@ class MRSModel(torch.nn.Module):
 
 # What loaders write into batches, into nodes or edges of a `HeteroData`.
 _SAMPLED = ("n_id", "e_id", "input_id", "num_sampled_edges", "num_sampled_edges_per_hop")
-_Found = tuple[Any, Tensor, int | tuple[int, int], Mapping[str, Any], Tensor | None]
+_Size = int | tuple[int, int]
+_Found = tuple[Any, Tensor, Callable[[], _Size], Mapping[str, Any], Tensor | None]
 
 
 def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
-    """Every set of edges in a call: key, edges, number of nodes, arguments for the split, relations if given."""
+    """Every set of edges in a call: key, edges, number of nodes, arguments for the split, relations if given.
+
+    The number may depend on values, so that it is computed only for a split.
+    """
     tensors = {name: value for name, value in named.items() if is_edge_index(value)}
     by_name = {name: value for name, value in tensors.items() if name.endswith("edge_index")} or tensors
     for name, value in by_name.items():
-        yield name, value, _size(name, value, named), named, None
+        yield name, value, partial(_size, name, value, named), named, None
     for name, value in named.items():
         if name.endswith(("edge_index", "adj_t")) and is_sparse_adj(value):
-            yield name, value, _size_of_sparse(value), named, None
+            yield name, value, partial(_size_of_sparse, value), named, None
     for value in named.values():
         if isinstance(value, HeteroData):
             for kind in value.edge_types:
-                size = value[kind[0]].num_nodes, value[kind[2]].num_nodes
-                size = size[0] if kind[0] == kind[2] else size
                 store = value[kind]
-                yield kind, store.edge_index, size, store.to_dict(), store.get("edge_type")
+                yield (
+                    kind,
+                    store.edge_index,
+                    partial(_size_of_store, value, kind),
+                    store.to_dict(),
+                    store.get("edge_type"),
+                )
         elif isinstance(value, Data) and is_sparse_adj(value.get("adj_t")):
-            yield "adj_t", value.adj_t, _size_of_sparse(value.adj_t), value.to_dict(), value.get("edge_type")
+            yield "adj_t", value.adj_t, partial(_size_of_sparse, value.adj_t), value.to_dict(), value.get("edge_type")
         elif isinstance(value, Data) and value.edge_index is not None:
             if value.get("edge_type") is not None:
                 check_split(value)
-            yield "edge_index", value.edge_index, int(value.num_nodes or 0), value.to_dict(), value.get("edge_type")
+            yield "edge_index", value.edge_index, partial(_size_of_data, value), value.to_dict(), value.get("edge_type")
         elif isinstance(value, Mapping):
             for kind, edges in value.items():
                 if isinstance(kind, tuple) and len(kind) == 3 and is_edge_index(edges):
-                    yield kind, edges, _size_of_kind(kind, edges, named), {}, None
+                    yield kind, edges, partial(_size_of_kind, kind, edges, named), {}, None
 
 
 def is_edge_index(value: object) -> bool:
@@ -195,12 +203,21 @@ def is_sparse_adj(value: object) -> bool:
 _SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
-def _size_of_sparse(adj_t: Tensor) -> int | tuple[int, int]:
+def _size_of_data(data: Data) -> int:
+    return int(data.num_nodes or 0)
+
+
+def _size_of_store(data: HeteroData, kind: tuple[str, str, str]) -> _Size:
+    senders, receivers = int(data[kind[0]].num_nodes), int(data[kind[2]].num_nodes)
+    return senders if kind[0] == kind[2] else (senders, receivers)
+
+
+def _size_of_sparse(adj_t: Tensor) -> _Size:
     receivers, senders = adj_t.shape
     return senders if senders == receivers else (senders, receivers)
 
 
-def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> int | tuple[int, int]:
+def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> _Size:
     x = named.get("x")
     if isinstance(named.get("num_nodes"), int):
         return int(named["num_nodes"])
@@ -216,7 +233,7 @@ def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> int | tuple[int
     return (_rows(x), _count(edges[1])) if name == "hyperedge_index" else _rows(x)
 
 
-def _size_of_kind(kind: tuple[str, str, str], edges: Tensor, named: Mapping[str, Any]) -> int | tuple[int, int]:
+def _size_of_kind(kind: tuple[str, str, str], edges: Tensor, named: Mapping[str, Any]) -> _Size:
     for value in named.values():
         if isinstance(value, Mapping) and isinstance(value.get(kind[0]), Tensor):
             rows = _rows(value[kind[0]])

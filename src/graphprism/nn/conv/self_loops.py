@@ -67,6 +67,8 @@ def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tenso
     if edge_attr is not None:
         edges, edge_attr = remove_self_loops(adj.edge_index, edge_attr)
         _, edge_attr = add_self_loops(edges, edge_attr, fill_value=fill_value, num_nodes=min(adj.size))
+        assert edge_attr is not None
+        torch._check(edge_attr.size(0) == looped.num_edges)  # compiled code counts the loops that are left out twice
     return looped, edge_attr  # type: ignore[return-value]
 
 
