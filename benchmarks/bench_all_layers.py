@@ -4,10 +4,12 @@
     PYTHONPATH=src python benchmarks/bench_all_layers.py --device cuda --out RESULTS.json   # a GPU
     PYTHONPATH=src python benchmarks/bench_all_layers.py --readme RESULTS.json ...          # the table of the README
 
-*raw*: layers get `edge_index` and types, and compute norm and structures in every pass, as PyG's computes its norm;
-*prepared*: ours gets a `RelationalAdj` and PyG's GCN its norm as `edge_weight` (the others have nothing to prepare);
-*captured*: the prepared pass as one CUDA graph. Before a time is taken, all forms must give the outputs and gradients
-of PyG's layer in float64, with equal weights in all relations, and those that are timed must give them in float32.
+*first*: layers get `edge_index` and types of a graph that they have not seen, and prepare it, as PyG's computes its
+norm in every pass; *raw*: the same tensors as in the pass before, as in the further layers of a network and in training
+on one graph, for which ours finds the graph that it prepared; *prepared*: ours gets a `RelationalAdj` and PyG's GCN its norm
+as `edge_weight` (the others have nothing to prepare); *captured*: the prepared pass as one CUDA graph. Before a time is
+taken, all forms must give the outputs and gradients of PyG's layer in float64, with equal weights in all relations, and
+those that are timed must give them in float32.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ SIZES: dict[str, tuple[Size | None, int]] = {
     "small": (None, 64),
 }
 LARGEST = ("MRSGCNConv", "MRSGATConv", "MRSGatedGCNConv")
-FORMS = ("raw", "prepared", "captured")
+FORMS = ("first", "raw", "prepared", "captured")
 Row = dict[str, Any]
 Runs = dict[str, Callable[[], Grads]]
 
@@ -183,11 +185,13 @@ def row(
     """Times in milliseconds, memory in megabytes, and both as a multiple of PyG's."""
     ours, theirs = f"ours, {form}", f"PyG, {form}"
     said = [f"{name.split(',')[0]}: {notes[name]}" for name in (ours, theirs) if name in notes]
-    if theirs not in times:  # nothing to prepare, or nothing that can be captured
+    if form == "first":  # PyG's does the same in every pass
+        theirs = "PyG, raw"
+    elif theirs not in times:  # nothing to prepare, or nothing that can be captured
         theirs = "PyG, prepared" if "PyG, prepared" in times else "PyG, raw"
     found = first_row(pair, size, form)
     for who, name in (("", ours), ("pyg_", theirs), ("product_", "product alone")):
-        if name not in times or (who == "product_" and form == "raw"):
+        if name not in times or (who == "product_" and form in ("first", "raw")):
             continue
         sample = times[name]
         found[f"{who}ms"] = digits(1e3 * statistics.median(sample))

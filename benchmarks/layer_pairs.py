@@ -133,7 +133,12 @@ class Pair:
         def raw(layer: torch.nn.Module, *given: Tensor | RelationalAdj) -> Call:
             return lambda x, rows: layer(x, *given) if rows is None else layer(x, *given, edge_attr=rows)
 
+        def first(layer: torch.nn.Module) -> Call:
+            # new tensors of the same memory: a graph that the layer has not seen
+            return lambda x, rows: raw(layer, edges.view_as(edges), types.view_as(types))(x, rows)
+
         found = {
+            "ours, first": first(ours),
             "ours, raw": raw(ours, edges, types),
             "PyG, raw": raw(theirs, edges, types) if self.takes_types else raw(theirs, edges),
             "ours, prepared": raw(ours, adj),
