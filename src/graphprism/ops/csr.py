@@ -113,8 +113,9 @@ def span_sum(
 
 
 def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
-    # for smaller products launch time dominates: about 50 us for a Triton kernel, 15 us for one of PyTorch's
-    return col.numel() * dense.size(1) >= 1 << 22
+    # For smaller products launch time dominates: about 50 us for a Triton kernel, 15 us for one of PyTorch's. That one
+    # sums a row sequentially, however few its channels are, so that hubs of a large graph must not get it.
+    return col.numel() * dense.size(1) >= 1 << 22 or col.numel() >= 1 << 18
 
 
 @dataclass(frozen=True)
