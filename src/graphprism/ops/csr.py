@@ -115,8 +115,8 @@ def span_sum(
 
 
 def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
-    # for smaller products launch time dominates: about 50 us for a Triton kernel, 15 us for one of PyTorch's, where
-    # however one thread adds up each channel of a hub: 5 ms for the sums of a softmax on 1.2M entries, a hub of 12,600
+    # For smaller products launch time dominates: about 50 us for a Triton kernel, 15 us for one of PyTorch's. That one
+    # sums a row sequentially, however few its channels are: 5 ms for a softmax on 1.2M entries with a hub of 12,600.
     return col.numel() * max(32, dense.size(1)) >= 1 << 22
 
 
