@@ -13,7 +13,8 @@ from graphprism.splitting.orderings import FixedOrder
 from graphprism.splitting.ranks import factors_of
 from graphprism.splitting.split import Split
 from graphprism.splitting.splits import DOWN, TIE, UP, ByAttribute, ByDirection, ByOrder, prepare
-from graphprism.streaming.split_file import RESTART, STEPS, check_streamed
+from graphprism.streaming.page_rank import RESTART, STEPS
+from graphprism.streaming.split_file import check_streamed
 
 DIALECTS = ("duckdb", "spark")
 
