@@ -88,7 +88,9 @@ def run_slice(folder: Path, lowest: bool) -> tuple[int, str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     lines = done.stdout.strip().splitlines()
-    print(*(line for line in lines if line.startswith(("FAILED", "ERROR"))), sep="\n", end="")
+    for line in lines:
+        if line.startswith(("FAILED", "ERROR")):
+            print(line)
     return done.returncode, lines[-1]
 
 
