@@ -109,7 +109,8 @@ BASELINE_SETTINGS: Mapping[str, BaselineSettings] = {
             "row_normalise": False,
             "options": "exponent=2.5,late_dropout=0.1",
         },
-        note="defaults of its code, which trains 200 epochs whatever its patience; none are published for these sets",
+        note="defaults of its code, which trains 200 epochs whatever its patience; none are published for these sets, "
+        "and with these it stays 20 to 30 points below the quoted scores",
     ),
     "DiGCN": BaselineSettings(
         {"model": "digcn", "dropout": 0.5, "lr": 0.05, "weight_decay": 1e-4, "epochs": 1000},
