@@ -109,9 +109,7 @@ def _wide(table: TableResult) -> list[tuple[str, ...]]:
     return lines
 
 
-_BESIDE = (
-    "Quoted, re-run, and a look-up without parameters on the directed graph, which copies classes, side by side:\n"
-)
+_BESIDE = "Quoted, re-run, and by how much that is above a look-up, which has no parameters:\n"
 _LOOK_UP = "Look-up"
 
 
