@@ -118,8 +118,9 @@ def measure_pair(pair: Pair, size: str, graph: SplitGraph, device: torch.device,
 
 def contenders(pair: Pair, graph: SplitGraph, channels: int, device: torch.device, equal: str) -> Runs:
     """All forms of both layers in float32; of GCN also the product with three matrices alone."""
-    # equal parameters: 3 d^2 = D^2
-    widths = {"ours": channels, "PyG": channels if equal == "width" else round(math.sqrt(3) * channels)}
+    # equal parameters: 3 d^2 = D^2; RGCN has as many as ours
+    is_wider = equal == "parameters" and not pair.takes_types
+    widths = {"ours": channels, "PyG": round(math.sqrt(3) * channels) if is_wider else channels}
     runs: Runs = {}
     for who, width in widths.items():
         layers = pair.layers(width, device, torch.float32)
@@ -284,10 +285,15 @@ def cell(row: Row) -> str:
     if "ms" not in row:
         return row.get("note", "")
     if "ratio" not in row:
-        return f"{row['ms']:.3g} ms, {row.get('note', '')}"
+        return f"{milliseconds(row)}, {row.get('note', '')}"
     eager = "*" if row["form"] == "captured" != row["pyg_form"] else ""
     memory = f" · {row['memory_ratio']:.2f}" if "memory_ratio" in row else ""
-    return f"{row['ms']:.3g} ms, **{row['ratio']:.2f}**{eager}{memory}"
+    return f"{milliseconds(row)}, **{row['ratio']:.2f}**{eager}{memory}"
+
+
+def milliseconds(row: Row) -> str:
+    """Our time with three digits."""
+    return f"{row['ms']:,.0f} ms" if row["ms"] >= 100 else f"{row['ms']:.3g} ms"
 
 
 if __name__ == "__main__":

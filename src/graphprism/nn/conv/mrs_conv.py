@@ -142,7 +142,7 @@ class MRSConv(RelationalConv):
         # sorted once, then split: a mask or a gather per relation would cost R passes over the edges, also in backward
         order = types.argsort(stable=True)
         counts = torch.bincount(types, minlength=self.num_relations).tolist()
-        # rows are read in that order at once; `index_select` and its gradient take half the time of `rows[index]`
+        # rows are read in that order at once: sorted afterwards, they would be copied twice, also in backward
         sorted_parts = [rows.index_select(0, order if index is None else index[order]) for rows, index in read]
         cut = zip(*(part.split(counts) for part in sorted_parts), strict=True)
         found = [psi(*rows) for psi, rows in zip(functions, cut, strict=True)]
