@@ -90,10 +90,19 @@ BASELINE_SETTINGS: Mapping[str, BaselineSettings] = {
         note=f"ACM-GCN+, for which alone settings are published; {_BY_LOSS}",
     ),
     "GloGNN": BaselineSettings(
-        {"model": "glognn", "weight_decay": 5e-5, "undirected": True, "precision": "float64"},
-        {"options": "alpha=0.0,beta=1.0,delta=0.0,gamma=0.0,orders=1"},
-        {"dropout": 0.8, "options": "alpha=0.0,beta=1.0,delta=1.0,gamma=0.0,orders=1"},
-        note=_BY_LOSS,
+        {"model": "glognn", "layers": 3, "undirected": True, "precision": "float64"},
+        {
+            "dropout": 0.4,
+            "weight_decay": 1e-4,
+            "patience": 300,
+            "options": "alpha=1.0,beta=1.0,channel_factors=true,delta=0.0,gamma=0.4,orders=2",
+        },
+        {
+            "dropout": 0.8,
+            "options": "alpha=0.0,beta=1.0,channel_factors=true,delta=0.0,gamma=0.0,orders=2",
+        },
+        note="GloGNN++, whose scores the table quotes; the script of plain GloGNN reads only features on Squirrel, for "
+        f"30.6 percent, where 57.5 is published; {_BY_LOSS}",
     ),
     "Gradient Gating": BaselineSettings(
         {
