@@ -368,9 +368,11 @@ class GNN(torch.nn.Module):
         states: list[Tensor] = []
         largest: Tensor | None = None
         graphs, left = graph if isinstance(graph, list) else [graph], len(self.convs)
-        ffns = cycle([None]) if self.ffns is None else self.ffns
+        # lists: torch 2.6 cannot compile `cycle`
+        ffns = [None] * left if self.ffns is None else self.ffns
+        owns = [graphs[number % len(graphs)] for number in range(left)]
         # without a head the last layer has no norm
-        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, cycle(graphs), strict=False):
+        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, owns, strict=False):
             if hops is not None:
                 h, e, own = hops.within(left, h, e, own)
                 largest = None if largest is None else largest[: h.size(0)]
@@ -396,7 +398,8 @@ class GNN(torch.nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """The state after a layer, its edge features, and the maximum of the state and ``largest``, if that is used."""
         second = bias = None
-        is_linear = self.normalize and isinstance(norm, torch.nn.Identity) and isinstance(conv, DirConv | MRSGCNConv)
+        # a tuple: torch 2.6 cannot compile `isinstance` with a union
+        is_linear = self.normalize and isinstance(norm, torch.nn.Identity) and isinstance(conv, (DirConv, MRSGCNConv))
         in_parts = is_linear and not has_hooks(conv)
         if in_parts:
             new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
