@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--models", default="mrs-gcn,gcn", help="of the runs in lockstep")
     parser.add_argument("--starts", default="independent,shared", help="of relations of the runs in lockstep")
     parser.add_argument("--precisions", default="float32,bf16", help="of the runs in lockstep")
-    parser.add_argument("--compiled", action="store_true", help='with torch.compile(mode="reduce-overhead"), minutes')
+    parser.add_argument("--compiled", action="store_true", help='alone with torch.compile(mode="reduce-overhead")')
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path)
@@ -91,13 +91,15 @@ def bars(ms: dict[str, float], device: torch.device) -> list[str]:
     prepared = "PyG GCNConv, norm prepared"
     wanted = [(OURS, prepared, 0.7)]
     if device.type == "cuda":
-        wanted = [(OURS, "PyG GCNConv", 1.0), (f"{OURS}, data set prepared", prepared, 1.0)]
+        wanted = [(OURS, "PyG GCNConv", 1.0), (f"{OURS}, batches prepared", prepared, 1.0)]
     ratios = [(f"{ours} over {theirs}", ms[ours] / ms[theirs], limit) for ours, theirs, limit in wanted]
     return [f"{'kept  ' if r <= limit else 'MISSED'} {name}: {r:.2f} (at most {limit})" for name, r, limit in ratios]
 
 
 OURS = "graphprism"
 CAPTURED, SHARED = f"{OURS}, CapturedStep", f"{OURS}, shared start"
+# Contenders beside a compiled network.
+KEEP = (f"{OURS}, batches prepared", "published", "PyG GCNConv", "PyG GCNConv, norm prepared")
 
 
 class OnBatches(torch.nn.Module):
@@ -165,6 +167,7 @@ def networks(
         f"{OURS}, data set prepared": OnBatches(
             another(), lambda batch: (select_graphs(prepared, whole.ptr, batch.number),)
         ),
+        f"{OURS}, batches prepared": OnBatches(another(), kept_graph, sized=True),
         SHARED: OnBatches(another("shared"), lambda batch: (batch.edge_index, batch.edge_type)),
         CAPTURED: OnBatches(another(), lambda batch: (batch.edge_index, batch.edge_type), sized=True),
         "published": PublishedGCN(*sizes["mrs-gcn"]),
@@ -173,8 +176,9 @@ def networks(
         "PyG GCNConv, norm prepared": PygGCN(*sizes["gcn"], prepared=True),
     }
     if compiled:
-        found[f"{OURS}, graphs kept"] = OnBatches(another(), kept_graph, sized=True)
-        found[f"{OURS}, graphs kept, compiled"] = OnBatches(
+        # with few others: beside the graph of a CapturedStep torch 2.11 ended in an illegal memory access
+        found = {name: each for name, each in found.items() if name in (OURS, f"{OURS} GCN", *KEEP)}
+        found[f"{OURS}, batches prepared, compiled"] = OnBatches(
             torch.compile(another().to(device, dtype), mode="reduce-overhead"), kept_graph, sized=True
         )
     copy_weights(mrs, found["published"])
