@@ -253,6 +253,16 @@ class Csr:
         """Sums ``dense[col]`` for every node, over all relations: (N, F)."""
         return span_sum(self.cache, self.node_rowptr, (0, col.numel()), col, value, dense, "nodes")
 
+    def node_segments(self, begin: int = 0, end: int | None = None) -> Segments:
+        """The entries of every node cut into `Segments`, of all nodes or of those from ``begin`` to ``end``."""
+        is_whole = begin == 0 and end in (None, self.num_rows)
+        key = ("segments", "nodes" if is_whole else ("nodes", begin, end))  # of all nodes: shared with `sum_nodes`
+        if key not in self.cache:
+            rowptr = self.node_rowptr if is_whole or end is None else self.node_rowptr[begin : end + 1]
+            self.cache[key] = Segments.cut(rowptr, self.col.numel())
+        segments: Segments = self.cache[key]
+        return segments
+
     def sums_by_block(self, value: Tensor | None, dense: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Yields blocks of nodes with the sums of ``dense[self.col]``, concatenated over relations: (n, R * F)."""
         step, width = self.nodes_per_block(dense), self.num_relations * dense.size(1)
