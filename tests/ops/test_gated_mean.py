@@ -34,6 +34,11 @@ def draw(*size, seed=0, dtype=torch.double, device="cpu"):
     return numbers.to(device, dtype).requires_grad_()
 
 
+@pytest.fixture(autouse=True)
+def cut_every_graph(monkeypatch):
+    monkeypatch.setattr("graphprism.ops.csr._FEWEST_CUT", 0)
+
+
 def hub_adj(num_relations, weighted=True, num_nodes=(150, 131)):
     """A bipartite graph with multi-edges, nodes without entries and two hubs."""
     generator = torch.Generator().manual_seed(0)
@@ -138,6 +143,16 @@ def test_kernels_give_the_gradient_of_edge_weights(backend, block, channels, dev
     adj = adj.to(device).with_weight(adj.edge_weight.to(device).requires_grad_())
     monkeypatch.setattr("graphprism.ops.kernels.gated_mean._BLOCK_BYTES", block)  # one block, or one of each sender
     assert_as_defined(adj, 1, channels, device)
+
+
+@pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
+def test_kernels_do_not_cut_small_graphs(backend, device, monkeypatch):
+    monkeypatch.undo()
+    if INTERPRETED:
+        monkeypatch.setattr("graphprism.ops.backends._INTERPRETED", True)
+    adj = hub_adj(3)
+    assert adj.incoming.node_segments().hub.numel() == 0
+    assert_as_defined(adj, 1, 5, device)
 
 
 @pytest.mark.parametrize("size", [(0, 0, 0), (4, 3, 0), (0, 3, 0), (4, 0, 0)], ids=str)

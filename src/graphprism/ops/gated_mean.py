@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -56,6 +57,11 @@ def is_fused(adj: RelationalAdj) -> bool:
     return not adj.is_soft and not is_transformed() and BACKENDS.kernel_fits(adj.device)
 
 
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Turns autocast off; no-op where it is off, since entering it takes as long as a small kernel."""
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+
+
 def gated_mean(
     x: tuple[Tensor, Tensor],
     adj: RelationalAdj,
@@ -85,7 +91,7 @@ def gated_mean(
         x = x[0].to(dtype), x[1].to(dtype)
         receivers, senders = (Maps(each.weight.to(dtype), each.bias.to(dtype)) for each in (receivers, senders))
     mean = BACKENDS.choose(impl, device, lambda _: is_fused(adj))
-    with torch.autocast(device.type, enabled=False):
+    with without_autocast(device):
         out: Tensor = mean(*x, adj, adj.weight, receivers, senders, num_gates, eps)
     return out
 

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.gated_mean import Maps, reference
+from graphprism.ops.gated_mean import Maps, reference, without_autocast
 from graphprism.ops.kernels import device_of
 from graphprism.ops.kernels.csr_sum import add_further
 
@@ -30,7 +30,7 @@ _BLOCK = 64
 # Entries of a node that are read at once: 64 registers a thread in float32 on an H200, none spilled.
 _UNROLL = 2
 # Bytes of the senders' rows of one block in backward: blocks only bound the memory of large graphs.
-_BLOCK_BYTES = 512 << 20
+_BLOCK_BYTES = 256 << 20
 
 
 @triton.jit
@@ -206,7 +206,7 @@ class _GatedMean(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, mean, scale, slope = ctx.saved_tensors
         adj, num_gates, eps = ctx.rest
-        with torch.autocast(grad.device.type, enabled=False):
+        with without_autocast(grad.device):
             if torch.is_grad_enabled():  # a gradient of this gradient is wanted
                 found = _differentiable_backward(grad, inputs, adj, num_gates, eps, ctx.needs_input_grad)
             else:
