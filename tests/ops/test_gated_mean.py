@@ -220,6 +220,16 @@ def test_layer_is_the_same_with_and_without_kernels(backend, device, monkeypatch
 
 
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
+def test_layer_calls_a_map_that_was_replaced(backend, device):
+    adj = hub_adj(3, num_nodes=(150, 150)).to(device)
+    layer = MRSGatedGCNConv(6, 8).double().to(device)
+    x = draw(150, 6, device=device)
+    expected = layer(x, adj)
+    layer.lin_gate_dst = torch.nn.Sequential(layer.lin_gate_dst)
+    torch.testing.assert_close(layer(x, adj), expected, **tolerance(torch.double))
+
+
+@pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
 def test_kernels_under_autocast(backend, device):
     adj = hub_adj(3, num_nodes=(150, 150)).to(device)
     layer = MRSGatedGCNConv(6, 8, batch_norm=False).to(device)

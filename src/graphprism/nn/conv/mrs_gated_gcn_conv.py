@@ -178,7 +178,9 @@ class MRSGatedGCNConv(RelationalConv):
 
     def _fuses(self, adj: RelationalAdj) -> bool:
         """Whether `_fused` makes no rows of edges, and rows of all pairs (node, relation) are few."""
-        return is_fused(adj) and not active_pairs_pay(adj) and self._is_plain()
+        if not is_fused(adj) or active_pairs_pay(adj) or type(self.lin_gate_dst) is not Linear:
+            return False
+        return self._is_plain()
 
     def _is_plain(self) -> bool:
         """Whether the maps may be taken apart: all sizes are known and no one looks at a part of the layer."""
