@@ -6,10 +6,10 @@
 
 *first*: layers get `edge_index` and types of a graph that they have not seen, and prepare it, as PyG's computes its
 norm in every pass; *raw*: the same tensors as in the pass before, as in the further layers of a network and in training
-on one graph, for which ours finds the graph that it prepared; *prepared*: ours gets a `RelationalAdj` and PyG's GCN its norm
-as `edge_weight` (the others have nothing to prepare); *captured*: the prepared pass as one CUDA graph. Before a time is
-taken, all forms must give the outputs and gradients of PyG's layer in float64, with equal weights in all relations, and
-those that are timed must give them in float32.
+on one graph, for which ours finds the graph that it prepared; *prepared*: ours gets a `RelationalAdj` and PyG's GCN its
+norm as `edge_weight` (the others have nothing to prepare); *captured*: the prepared pass as one CUDA graph. Before a
+time is taken, all forms must give the outputs and gradients of PyG's layer in float64, with equal weights in all
+relations, and those that are timed must give them in float32.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     device = torch.device(args.device)
     if args.threads or device.type == "cpu":
         torch.set_num_threads(args.threads or 1)
-    results: Row = {"about": measure.about(device), "equal": args.equal, "rows": [], "bars": []}
+    results: Row = {"about": measure.about(device), "on": device.type, "equal": args.equal, "rows": [], "bars": []}
     names = [name for name in args.layers.split(",") if name]
     chosen = [pair for pair in PAIRS if not names or any(name in pair.name for name in names)]
     begin = time.perf_counter()
@@ -118,8 +118,9 @@ def measure_pair(pair: Pair, size: str, graph: SplitGraph, device: torch.device,
 
 def contenders(pair: Pair, graph: SplitGraph, channels: int, device: torch.device, equal: str) -> Runs:
     """All forms of both layers in float32; of GCN also the product with three matrices alone."""
-    # equal parameters: 3 d^2 = D^2
-    widths = {"ours": channels, "PyG": channels if equal == "width" else round(math.sqrt(3) * channels)}
+    # equal parameters: 3 d^2 = D^2; RGCN has as many as ours
+    is_wider = equal == "parameters" and not pair.takes_types
+    widths = {"ours": channels, "PyG": round(math.sqrt(3) * channels) if is_wider else channels}
     runs: Runs = {}
     for who, width in widths.items():
         layers = pair.layers(width, device, torch.float32)
@@ -222,7 +223,7 @@ def line(row: Row) -> str:
 
 
 def bars(results: Row) -> list[Row]:
-    """What is to be reached, as far as it was measured."""
+    """What is to be reached on a GPU, as far as it was measured; a CPU's bar is that of `bench_step.py`."""
     rows = {(row["layer"], row["size"], row["form"]): row for row in results["rows"]}
     found: list[Row] = []
 
@@ -230,13 +231,14 @@ def bars(results: Row) -> list[Row]:
         if value is not None:
             found.append({"bar": name, "value": round(value, 3), "limit": limit, "kept": value <= limit})
 
+    if results["on"] == "cpu":
+        return found
     for (layer, size, form), row in rows.items():
         if form != "captured":
             bar(f"{layer}, {size}, {form}: time over {row['partner']}", row.get("ratio"), 1.0)
         if size == "largest" and form == "prepared" and layer != "MRSGCNConv":
             bar(f"{layer}, {size}, {form}: memory over {row['partner']}", row.get("memory_ratio"), 0.5)
-    if any(size == "largest" for _, size, _ in rows):
-        bar("MRSGCNConv, large, prepared: ms", rows.get(("MRSGCNConv", "large", "prepared"), {}).get("ms"), 0.9)
+    bar("MRSGCNConv, large, prepared: ms", rows.get(("MRSGCNConv", "large", "prepared"), {}).get("ms"), 0.9)
     gcn = rows.get(("MRSGCNConv", "largest", "prepared"), {})
     if "product_ms" in gcn and "ms" in gcn:
         bar("MRSGCNConv, largest, prepared: time over the product alone", gcn["ms"] / gcn["product_ms"], 1.3)
@@ -251,7 +253,7 @@ def write_readme(results: list[Row]) -> None:
     path = Path(__file__).with_name("README.md")
     before, _, rest = path.read_text("utf-8").partition(START)
     _, _, after = rest.partition(END)
-    tables = "\n".join(table(each) for each in results)
+    tables = "".join(table(each) for each in results)
     path.write_text(f"{before}{START}\n{tables}{END}{after}", "utf-8")
 
 
@@ -260,7 +262,7 @@ def table(results: Row) -> str:
     about, rows = results["about"], results["rows"]
     columns = [(size, form) for size in ("small", "large", "largest") for form in FORMS]
     columns = [column for column in columns if any((row["size"], row["form"]) == column for row in rows)]
-    threads = "" if "H200" in about["device"] else f", {about['threads']} thread{'s' * (about['threads'] > 1)}"
+    threads = "" if results["on"] != "cpu" else f", {about['threads']} thread{'s' * (about['threads'] > 1)}"
     words = f"**{about['device']}{threads}**, torch {about['torch']}, PyG {about['torch_geometric']}, {about['commit']}"
     lines = [f"{words}, equal {results['equal']}:", ""]
     lines += [f"| layer over PyG's | {' | '.join(f'{size}, {form}' for size, form in columns)} |"]
@@ -270,9 +272,11 @@ def table(results: Row) -> str:
         partner = next(iter(of.values()))["partner"]
         cells = " | ".join(cell(of[column]) if column in of else "" for column in columns)
         lines += [f"| `{layer}` / `{partner}` | {cells} |"]
-    missed = [f"{bar['bar']} {bar['value']} (at most {bar['limit']})" for bar in results["bars"] if not bar["kept"]]
-    kept = len(results["bars"]) - len(missed)
-    lines += ["", f"Bars: {kept} of {len(results['bars'])} kept; missed: {'; '.join(missed) or 'none'}.", ""]
+    if results["bars"]:
+        missed = [f"{bar['bar']} {bar['value']} (at most {bar['limit']})" for bar in results["bars"] if not bar["kept"]]
+        kept = len(results["bars"]) - len(missed)
+        lines += ["", f"Bars: {kept} of {len(results['bars'])} kept; missed: {'; '.join(missed) or 'none'}."]
+    lines += ["", ""]
     return "\n".join(lines)
 
 
@@ -281,10 +285,15 @@ def cell(row: Row) -> str:
     if "ms" not in row:
         return row.get("note", "")
     if "ratio" not in row:
-        return f"{row['ms']:.3g} ms, {row.get('note', '')}"
+        return f"{milliseconds(row)}, {row.get('note', '')}"
     eager = "*" if row["form"] == "captured" != row["pyg_form"] else ""
     memory = f" · {row['memory_ratio']:.2f}" if "memory_ratio" in row else ""
-    return f"{row['ms']:.3g} ms, **{row['ratio']:.2f}**{eager}{memory}"
+    return f"{milliseconds(row)}, **{row['ratio']:.2f}**{eager}{memory}"
+
+
+def milliseconds(row: Row) -> str:
+    """Our time with three digits."""
+    return f"{row['ms']:,.0f} ms" if row["ms"] >= 100 else f"{row['ms']:.3g} ms"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -170,6 +171,21 @@ def test_every_page_is_in_the_contents():
     contents = "\n".join(re.findall(r"```\{toctree\}(.*?)```", "\n".join(TEXTS.values()), re.DOTALL))
     named = set(re.findall(r"^(?:.*<)?([\w/-]+)>?$", contents, re.MULTILINE))
     assert {path.removesuffix(".md") for path in PAGES} - named == {"index"}
+
+
+@pytest.mark.skipif(not HAS_SOURCES, reason="needs benchmarks, which a sdist lacks")
+def test_picture_of_the_readme_is_the_one_that_the_pages_draw(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    for name in ("docutils", "docutils.parsers", "docutils.parsers.rst", "sphinx", "sphinx.application"):
+        if MISSING:  # only the directive needs them
+            monkeypatch.setitem(sys.modules, name, MagicMock(Directive=object))
+    spec = importlib.util.spec_from_file_location("pictures", DOCS / "_ext" / "pictures.py")
+    pictures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pictures)
+    shown, drawn = (DOCS / "_static" / "hero.svg").read_text("utf-8"), str(pictures.hero())
+    # the file has a style of its own: the colours that a page has from its style sheet
+    shapes = (text.partition("</title>")[2] for text in (re.sub(r"<style>.*?</style>", "", shown), drawn))
+    assert next(shapes).strip() == next(shapes).strip(), "draw docs/_static/hero.svg again, see docs/_ext/pictures.py"
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from graphprism.cli.app import app
 from graphprism.experiments import Figure2Result
+from graphprism.results import TableResult
 from tests.real_data import needs_data
 
 FILES = ("figure-2.json", "figure-2.png", "figure-2.svg")
@@ -28,6 +29,15 @@ def test_writes_all_files_and_the_table(two_runs):
     assert sorted(file.name for file in (outs[0] / "figure-2").iterdir()) == sorted(FILES)
     assert all(word in run.stdout for word in ("GCN", "MRS-SAGE", "64", str(outs[0] / "figure-2" / "figure-2.svg")))
     assert "12 of 12 runs done" in run.stderr
+
+
+def test_table_has_the_medians(two_runs):
+    (out, _), _ = two_runs
+    result = Figure2Result.from_json((out / "figure-2" / "figure-2.json").read_text("utf-8"))
+    table = TableResult.from_json((out / "tables" / "figure-2-molecules.json").read_text("utf-8"))
+    assert table.columns == ("1", "2", "4", "8", "16", "32", "64")
+    cell = table.cell("MRS-SAGE", "32")
+    assert (cell.ours.mean, cell.ours.count) == (float(result.median("mrs-sage")[31]), 3)
 
 
 def test_same_bits_twice(two_runs):

@@ -125,6 +125,22 @@ REASONS = {
 }
 
 # An argument `edge_type` of the layer itself leaves no place to give relations, and a split cannot be traced.
+# They pass messages along tensors of edges that they make, mostly with self-loops: whole without gradients only.
+MAKES_EDGES = (
+    "GATv2Conv",
+    "AGNNConv",
+    "DNAConv",
+    "PointNetConv",
+    "PPFConv",
+    "FeaStConv",
+    "PointTransformerConv",
+    "HypergraphConv",
+    "SuperGATConv",
+    "FAConv",
+    "EGConv",
+    "PDNConv",
+    "HGTConv",
+)
 NOT_WHOLE = ("FastRGCNConv", "RGATConv", "FiLMConv", "HEATConv")
 
 
@@ -172,9 +188,12 @@ def table() -> str:
         f"there is nothing to make relational, or they do not follow the given edges. {work} of {len(found)} work.",
         "",
         f"With `edge_type` given, {work - len(NOT_WHOLE)} of them compile with `torch.compile(fullgraph=True)`, from",
-        f"torch 2.13 on. The others, {', '.join(f'`{name}`' for name in NOT_WHOLE)}, have an argument",
-        "`edge_type` of their own, so that edges are split in the call, which cannot be traced: they compile without",
-        "`fullgraph`. `HEATConv` does not compile whole in PyG either; all others do.",
+        f"torch 2.13 on, {len(MAKES_EDGES)} of these without gradients only, since they make edges, mostly self-loops,",
+        f"of which each copy has its own number: {', '.join(f'`{name}`' for name in MAKES_EDGES)}.",
+        "In training these run eagerly within compiled code, and need compilation without `fullgraph`.",
+        f"The others, {', '.join(f'`{name}`' for name in NOT_WHOLE)}, have an argument `edge_type` of their own, so",
+        "that edges are split in the call, which cannot be traced: they compile without `fullgraph`.",
+        "`HEATConv` does not compile whole in PyG either; all others do.",
         "",
         "| convolution | becomes |",
         "|---|---|",

@@ -1,12 +1,14 @@
 """`torch.compile(fullgraph=True)` of every converted convolution, where PyG's own layer compiles."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
 from graphprism.convert import to_mrs
 from graphprism.convert.generic_layer import GenericLayer
 from graphprism.convert.mrs_model import _edges, named_arguments
-from tests.convert.cases import CASES, NOT_WHOLE, TABLE
+from tests.convert.cases import CASES, MAKES_EDGES, NOT_WHOLE, TABLE
 from tests.convert.test_convolutions import out_and_gradients, relative_error, tensors
 
 # They take the least time: one that passes messages along the edges that it gets, and one that adds self-loops.
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def each(names: list[str]) -> list:
+def each(names: Sequence[str]) -> list:
     return [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in names]
 
 
@@ -44,7 +46,10 @@ def test_converted_convolution_compiles_whole_where_types_are_given(name):
     leaves = list(model.parameters())
 
     def run(function):
-        return out_and_gradients(lambda *inputs: tensors(function(*inputs, edge_type=given)), args, leaves)
+        if name not in MAKES_EDGES:
+            return out_and_gradients(lambda *inputs: tensors(function(*inputs, edge_type=given)), args, leaves)
+        with torch.no_grad():
+            return tensors(function(*args, edge_type=given))
 
     expected = run(model)
     torch.compiler.reset()
@@ -53,6 +58,24 @@ def test_converted_convolution_compiles_whole_where_types_are_given(name):
     for layer in model.modules():  # what a call replaces is back
         if isinstance(layer, GenericLayer):
             assert not {"message", "propagate", "edge_updater"} & vars(layer.conv).keys()
+
+
+@pytest.mark.parametrize("name", each(MAKES_EDGES))
+def test_converted_convolution_that_makes_edges_runs_eagerly_in_training(name):
+    make, args = CASES[name]
+    model = to_mrs(make().double().eval(), example=args)
+    leaves = list(model.parameters())
+    assert not compiles(model, *args)
+    torch.compiler.reset()
+    compiled = out_and_gradients(torch.compile(model, backend="aot_eager"), args, leaves)
+    assert max(map(relative_error, compiled, out_and_gradients(model, args, leaves))) < 1e-12
+
+
+@pytest.mark.parametrize("name", each(CONVERTED))
+def test_convolutions_that_make_edges_are_listed(name):
+    make, args = CASES[name]
+    parts = to_mrs(make().double(), example=args).modules()
+    assert any(isinstance(each, GenericLayer) and each.makes_edges for each in parts) == (name in MAKES_EDGES)
 
 
 @pytest.mark.parametrize("name", NOT_WHOLE)

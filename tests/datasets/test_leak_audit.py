@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import strategies
 
-from graphprism.datasets import PackedDataset, molecules
+from graphprism.datasets import PackedDataset, describe, molecules
 from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.training import Run, train
 from graphprism.training.node_data import NodeData
@@ -124,3 +124,10 @@ def test_duplicates_of_real_sets(name):
     dataset = load_real(name)
     audits = np.array([leak_audit(dataset, column) for column in range(10)])
     assert np.round(100 * audits.mean(0)[:2], 1).tolist() == list(REAL[name])
+
+
+def test_fold_without_test_nodes_has_no_scores_and_no_leak():
+    dataset = one_graph()
+    empty = replace(dataset, test_mask=torch.zeros_like(dataset.test_mask))
+    assert np.isnan(leak_audit(empty)).all()
+    assert not any("leak" in line for line in describe(empty))

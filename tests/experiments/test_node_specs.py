@@ -60,6 +60,8 @@ def test_published_scores(spec, row, column, score):
         (DIRECTED, "FSGNN", "Chameleon", ("fsgnn", 0.005, 8, 0.5, 64, 0.5, None, False, 100)),
         (DIRECTED, "FSGNN", "Squirrel (filtered)", ("fsgnn", 0.01, 8, 0.5, 64, 0.5, None, False, 100)),
         (DIRECTED, "FaberNet", "Chameleon", ("fabernet", 0.005, 5, 0.0, 128, 1.0, "cat", True, 400)),
+        (DIRECTED, "GloGNN", "Squirrel", ("glognn", 0.01, 3, 0.8, 64, 0.5, None, False, 200)),
+        (DIRECTED, "GloGNN", "Chameleon (filtered)", ("glognn", 0.01, 3, 0.4, 64, 0.5, None, False, 300)),
         (DIRECTED, "ACM-GCN", "Squirrel", ("acm-gcn", 0.002, 2, 0.6, 64, 0.5, None, False, 200)),
         (HOMOPHILIC, "GCN", "PubMed", ("gcn", 0.01, 4, 0.6, 64, 1.0, None, False, 200)),
     ],
@@ -68,6 +70,13 @@ def test_hyper_parameters(spec, row, column, expected):
     run = cell(spec, row, column).best
     names = ("model", "lr", "layers", "dropout", "width", "alpha", "jk", "normalize", "patience")
     assert tuple(getattr(run, name) for name in names) == expected
+
+
+def test_glognn_reads_the_adjacency_matrix_on_every_graph():
+    """Its authors' script for the plain network has delta = 1 on Squirrel: features alone, an MLP's score."""
+    for column in WIKI:
+        options = cell(DIRECTED, "GloGNN", column).best.options.split(",")
+        assert {"delta=0.0", "channel_factors=true", "orders=2"} <= set(options)
 
 
 def test_both_rows_on_homophilic_graphs_have_one_recipe():

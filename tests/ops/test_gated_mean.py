@@ -179,7 +179,8 @@ def test_kernels_leave_receivers_without_edges_out_of_the_gradients(backend, dev
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
 def test_kernels_give_second_derivatives(backend, device):
     adj = hub_adj(3, num_nodes=(40, 38)).to(device)
-    leaves = leaves_of(adj, 1, 3, device=device)
+    adj = adj.with_weight(adj.edge_weight.requires_grad_())
+    leaves = [*leaves_of(adj, 1, 3, device=device), adj.edge_weight]
     found = []
     for impl in ("triton", "reference"):
         out = mean_of(leaves, adj, 1, impl=impl)

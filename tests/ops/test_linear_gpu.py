@@ -10,6 +10,7 @@ import torch
 
 from graphprism.ops import RelationalAdj, linear_csr, relational_linear
 from graphprism.ops.linear_csr import kernel_pays
+from graphprism.ops.mixed_linear import biased_linear
 from graphprism.ops.row_orders import node_order
 from graphprism.testing import tolerance
 from tests.ops.cases import GRAPHS, make_adj, normal
@@ -83,6 +84,21 @@ def test_any_number_of_relations(num_relations, hubs, dtype, device):
     adj = random_adj(num_relations, hubs=hubs, dtype=dtype)
     assert (node_order(adj.incoming).hub.numel() > 0) == hubs
     assert_all_near(adj, (16, 24), dtype, device, num_relations)
+
+
+@pytest.mark.parametrize("hubs", [True, False])
+@pytest.mark.parametrize("channels", [(16, 24), (32, 32)], ids=str)
+def test_bias(channels, hubs, device):
+    adj = random_adj(3, hubs=hubs, dtype=torch.float32).to(device)
+    sizes = ((150, channels[0]), (3, *channels), (channels[1],))
+    leaves = [leaf(*size, dtype=torch.float32, device=device, seed=k) for k, size in enumerate(sizes)]
+    x, weight, bias = leaves
+    outs = [biased_linear(x, adj, weight, bias), relational_linear(x, adj, weight, impl="reference") + bias]
+    assert outs[0].grad_fn.name() == "_RelationalLinearBackward"
+    grads = [torch.autograd.grad(out.square().sum(), leaves) for out in outs]
+    for ours, theirs in zip((outs[0], *grads[0]), (outs[1], *grads[1]), strict=True):
+        scale = theirs.abs().max()
+        torch.testing.assert_close(ours / scale, theirs / scale, **tolerance(torch.float32))
 
 
 @pytest.mark.parametrize("name", GRAPHS)

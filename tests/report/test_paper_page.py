@@ -132,3 +132,40 @@ def test_wrong_input_is_one_sentence(arguments, words, tmp_path, monkeypatch):
 def test_folder_without_ledgers_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no ledger"):
         read_ledgers(tmp_path)
+
+
+def test_several_numbers_of_the_same_runs_share_a_line():
+    cells = (
+        Cell("none 2", "score", Score(0.5, 0.1, 2), runs=("a", "b"), seconds=7.0),
+        Cell("none 2", "rank", Score(1e-9, None, 1), runs=("a",)),
+        Cell("none 8", "score", note="projected: 1 h for 3 runs"),
+        Cell("none 8", "rank", note="projected: 1 h for 3 runs"),
+    )
+    table = TableResult("t", "T", "nowhere", ("none 2", "none 8"), ("score", "rank"), cells)
+    text = paper_page([table], "the command")
+    assert "|  | score | rank | runs | time | note |" in text
+    assert "| none 2 | 0.500 ± 0.100 | 1.0e−09 | 2 runs | 7 s |  |" in text
+    assert "| none 8 |  |  |  |  | **not run**; projected: 1 h for 3 runs |" in text
+    other = replace(table, cells=(cells[0], replace(cells[1], runs=("c",)), *cells[2:]))
+    assert "| none 2 | rank |" in paper_page([other], "the command")
+
+
+def test_quoted_and_re_run_scores_stand_beside_the_look_up():
+    cells = (
+        Cell("GCN", "Squirrel", Score(56.8, 1.4, 10), Score(53.4, 2.0, 10), runs=("a",)),
+        Cell("H2GCN", "Squirrel", None, Score(37.9, 2.0, 10)),
+        Cell("Look-up", "Squirrel", Score(69.3, 3.9, 10)),
+    )
+    rows = ("GCN", "H2GCN", "Look-up")
+    text = paper_page([TableResult("t", "T", "nowhere", rows, ("Squirrel",), cells, digits=1)], "the command")
+    assert "|  | Squirrel, quoted | Squirrel, re-run | Squirrel, over look-up |" in text
+    assert "| GCN | 53.4 ± 2.0 | 56.8 ± 1.4 | −12.5 |" in text
+    assert "| H2GCN | 37.9 ± 2.0 |  |  |" in text
+    assert "| Look-up |  | 69.3 ± 3.9 |  |" in text
+
+
+def test_remedies_have_their_stored_runs():
+    tables, absent = stored_tables(ROOT / RESULTS)
+    cora = next(table for table in tables if table.name == "remedies-cora")
+    assert cora.cell("none 8", "effective rank").ours is not None
+    assert "remedies" not in absent

@@ -140,8 +140,8 @@ def test_split_file_without_edges(tmp_path):
 CHILD = """
 import os, signal, sys
 from graphprism.streaming import edge_file, split_file
-edge_file.CHUNK, split_file_module = 128, sys.modules["graphprism.streaming.split_file"]
-split_file_module.SAVE_SECONDS = 0.0
+edge_file.CHUNK, passes = 128, sys.modules["graphprism.streaming.passes"]
+passes.SAVE_SECONDS = 0.0
 edges, output, name, at = sys.argv[1:]
 
 def kill(found, done, total):
@@ -170,7 +170,7 @@ def test_split_file_goes_on_after_sigkill_and_writes_the_same_bytes(warm_python,
 
 
 def test_split_file_goes_on_with_page_rank_where_it_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["graphprism.streaming.split_file"], "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(sys.modules["graphprism.streaming.passes"], "SAVE_SECONDS", 0.0)
     columns = random_edges()
     path, output = write(tmp_path / "in.parquet", columns), tmp_path / "out.parquet"
     for name in ("counting", "PageRank, step 1 ", "PageRank, step 9 ", "PageRank, step 15 "):
@@ -191,8 +191,8 @@ def test_split_file_goes_on_with_page_rank_where_it_stopped(tmp_path, monkeypatc
 @pytest.mark.parametrize("damage", ["lost", "short", "many nodes"])
 def test_split_file_does_without_spilled_edges(tmp_path, monkeypatch, damage):
     if damage == "many nodes":
-        monkeypatch.setattr(sys.modules["graphprism.streaming.split_file"], "MOST_SPILLED_NODES", 3)
-    monkeypatch.setattr(sys.modules["graphprism.streaming.split_file"], "SAVE_SECONDS", 0.0)
+        monkeypatch.setattr(sys.modules["graphprism.streaming.page_rank"], "MOST_SPILLED_NODES", 3)
+    monkeypatch.setattr(sys.modules["graphprism.streaming.passes"], "SAVE_SECONDS", 0.0)
     columns = random_edges()
     columns["target"][:100:2] = columns["source"][:100:2]  # loops, which are not spilled
     path, output = write(tmp_path / "in.parquet", columns), tmp_path / "out.parquet"

@@ -52,3 +52,20 @@ def test_run_that_does_not_fit_is_not_tried_and_told_what_to_change(monkeypatch)
     assert not found.fits
     assert "try --batch-size 1, or --width 1, or --layers 1" in found.advice
     assert found.peak_bytes == pytest.approx(64e6 + found.free_bytes - 1, rel=0.1)
+
+
+def test_estimate_times_the_engine_that_train_takes(monkeypatch):
+    import sys
+
+    estimates = sys.modules["graphprism.training.estimate"]
+    made = []
+    for name in ("EagerEngine", "LockstepEngine"):
+        original = getattr(estimates, name)
+        monkeypatch.setattr(estimates, name, lambda *args, make=original: made.append(make.__name__) or make(*args))
+    estimate(SMALL, molecules(60), accelerator="cpu")
+    # as on a GPU, where train captures the step
+    monkeypatch.setattr(estimates, "engine_of", lambda run, dataset, engine, device: "lockstep")
+    found = estimate(SMALL, molecules(60), accelerator="cpu")
+    assert made == ["EagerEngine", "LockstepEngine"]
+    assert found.fits
+    assert found.seconds > found.epoch_seconds > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -35,6 +36,14 @@ def exit_on_user_error() -> Iterator[None]:
         # The message of `read_graph` names its argument, which is an option here.
         typer.echo(f"error: {error}".replace("labels=True", "--labels"), err=True)
         raise typer.Exit(2) from error
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Prints warnings without the source line that issued them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
+        yield
 
 
 def complete_dataset(incomplete: str) -> list[str]:

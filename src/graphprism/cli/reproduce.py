@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from graphprism.cli.arguments import Data, exit_on_user_error
+from graphprism.cli.arguments import Data, exit_on_user_error, plain_warnings
 from graphprism.cli.listed_experiments import LISTED
 
 if TYPE_CHECKING:
@@ -67,14 +66,6 @@ def exit_on_interrupt() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("stopped; the same command resumes", err=True)
         raise typer.Exit(_INTERRUPTED) from None
-
-
-@contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Prints warnings without the source line that issued them."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
-        yield
 
 
 def command_of(experiment: Experiment | ListedExperiment) -> Callable[..., None]:

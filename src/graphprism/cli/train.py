@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from graphprism.cli import train_options as option
-from graphprism.cli.arguments import Data, exit_on_user_error
+from graphprism.cli.arguments import Data, exit_on_user_error, plain_warnings
 
 
 def train(
@@ -73,7 +73,7 @@ def train(
     try:
         from graphprism.cli.run_training import run_training
 
-        with exit_on_user_error():
+        with exit_on_user_error(), plain_warnings():
             run_training(options_of(context))
     except KeyboardInterrupt:
         typer.echo("stopped before an epoch was finished; the same command starts where this one did", err=True)

@@ -133,7 +133,7 @@ Dropout = Annotated[float | None, _network("dropout", "Dropout probability of ch
 Start = Annotated[str | None, _network("start", "Initial weights of relations in MRS models.", "shared|independent")]
 Decay = Annotated[
     float | None,
-    _network("decay", "How strongly a shared start damps deviations of relations from their common weight; 0: none."),
+    _network("decay", "How strongly a shared start ties the relations to their common weights; 0: not at all."),
 ]
 Deviation = Annotated[
     str | None,

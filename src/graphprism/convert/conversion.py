@@ -175,7 +175,7 @@ def _convert(
         return OwnLayer(own, conv, current).train(conv.training)
     args, kwargs = _guessed_call(conv) if call is None else call
     try:
-        names, number = probe(copy.deepcopy(conv), args, kwargs)
+        found = probe(copy.deepcopy(conv), args, kwargs)
     except NotConvertible:
         raise
     except Exception as error:
@@ -184,7 +184,7 @@ def _convert(
         raise NotConvertible(
             f"its input cannot be guessed: give `example` ({type(error).__name__}: {error})"
         ) from error
-    return GenericLayer(conv, names, number, current, start, decay, deviation).train(conv.training)
+    return GenericLayer(conv, *found, current, start, decay, deviation).train(conv.training)
 
 
 def _recorded_calls(

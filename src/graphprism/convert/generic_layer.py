@@ -17,6 +17,9 @@ from graphprism.convert.mrs_model import argument_names, is_edge_index, is_spars
 from graphprism.convert.own_layers import check_edges
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 
+# before, compiled code could not undo that methods are replaced during a call
+_UNTRACED = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
+
 
 class NotConvertible(ValueError):
     """A convolution cannot be converted; the message gives the reason."""
@@ -41,12 +44,15 @@ class GenericLayer(torch.nn.Module):
     `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
     and relations are given, and `torch.export` does. Older versions run it eagerly: during a call ``message``,
     ``propagate`` and ``edge_updater`` of the layer are replaced, which they cannot trace. Compiled code runs each copy
-    to the end, and leaves out what no output needs.
+    to the end, and leaves out what no output needs. A layer that passes messages along edges that it makes from those
+    that it gets, such as self-loops, is traced without gradients only: each copy has its own number of edges, which
+    inductor loses on the way to the backward pass.
 
     Args:
         conv: the layer; owned by this module from now on.
         names: the parameters that messages depend on.
         calls: how often it passes messages.
+        makes_edges: whether it passes them along other tensors of edges than those it gets.
         current: source of the relations of edges.
         start: ``"shared"``, or ``"independent"`` to draw new parameters for each relation.
         decay: :math:`\lambda`, how strongly relations are tied to the common parameters.
@@ -58,6 +64,7 @@ class GenericLayer(torch.nn.Module):
         conv: MessagePassing,
         names: list[str],
         calls: int,
+        makes_edges: bool,
         current: CurrentSplit,
         start: str,
         decay: float,
@@ -65,7 +72,7 @@ class GenericLayer(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_start(start, decay, deviation)
-        self.conv, self.names, self.calls, self.current = conv, names, calls, current
+        self.conv, self.names, self.calls, self.makes_edges, self.current = conv, names, calls, makes_edges, current
         self.arguments = argument_names(conv.forward)
         common = dict(conv.named_parameters())
         like = common[names[0]]
@@ -103,8 +110,18 @@ class GenericLayer(torch.nn.Module):
         for deviation in self.deviations:
             torch.nn.init.zeros_(deviation)
 
-    def forward(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The layer with its own arguments; ``edge_type`` gives the relations of edges other than the model's."""
+        is_traced = torch.compiler.is_dynamo_compiling()
+        if is_traced and (_UNTRACED or (self.makes_edges and torch.is_grad_enabled())):
+            return self._eagerly(*args, **kwargs)
+        return self._call(*args, **kwargs)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def _call(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
         named = {**named_arguments(self.arguments, args), **kwargs}
         if "edge_type" in self.arguments and edge_type is not None:  # an argument of the layer itself
             kwargs["edge_type"], edge_type = edge_type, None
@@ -160,11 +177,6 @@ class GenericLayer(torch.nn.Module):
                 )
             kwargs["edge_weight"] = weight
         return (), kwargs, [SplitEdgeIndex(edges, entry.edge_type)]
-
-
-# before, compiled code failed to undo that methods are replaced during a call
-if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
-    GenericLayer.forward = torch.compiler.disable(GenericLayer.forward)  # type: ignore[method-assign]
 
 
 def edges_of_call(named: Mapping[str, Any]) -> list[Tensor]:
@@ -312,8 +324,10 @@ def check_sizes(messages: int, edges: int) -> None:
         raise ValueError(f"a converted layer must have one message per edge, {edges}, got {messages}")
 
 
-def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int]:
-    """Finds, by autograd, the parameters that messages depend on (raises if none) and counts the message passes.
+def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int, bool]:
+    """Finds the parameters that messages depend on, the number of message passes, and whether the layer makes edges.
+
+    Parameters are found by autograd; raises if there are none.
 
     Args:
         conv: a copy of the layer, which is changed.
@@ -348,4 +362,5 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     for seen in tap.seen:
         if not entries or found_types(seen, entries, 1) is None:
             raise NotConvertible(f"{name} passes messages along edges that it makes itself")
-    return [key for key in parameters if key in found], len(tap.made)
+    makes_edges = not all(any(seen is each for each in edges) for seen in tap.seen)
+    return [key for key in parameters if key in found], len(tap.made), makes_edges

@@ -223,7 +223,8 @@ def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> _Size:
         return int(named["num_nodes"])
     if x is None:
         x = next((value for value in named.values() if isinstance(value, Tensor) and value.is_floating_point()), None)
-    if isinstance(x, tuple | list) and len(x) == 2 and isinstance(x[0], Tensor):
+    # a tuple: torch 2.6 cannot compile `isinstance` with a union
+    if isinstance(x, (tuple, list)) and len(x) == 2 and isinstance(x[0], Tensor):
         receivers = _rows(x[1]) if isinstance(x[1], Tensor) else _count(edges[1])
         return _rows(x[0]), receivers
     if not isinstance(x, Tensor):

@@ -78,7 +78,8 @@ class OwnLayer(torch.nn.Module):
                 options["edge_weight"] = weight
         if self.is_reversed:
             edge_index = edge_index.flip(0)
-        if isinstance(x, tuple | list):
+        # a tuple: torch 2.6 cannot compile `isinstance` with a union
+        if isinstance(x, (tuple, list)):
             x = self._pair(tuple(x))
         if (self.averages or (is_sparse and self.is_mean)) and "edge_weight" in options:
             rows = x.size(-2) if isinstance(x, Tensor) else x[1].size(-2)

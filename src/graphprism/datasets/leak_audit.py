@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 class LeakAudit(NamedTuple):
-    """Accuracies of two baselines, and the share of duplicates, on the test nodes, between 0 and 1.
+    """Accuracies of two baselines, and the share of duplicates, on the test nodes, between 0 and 1; NaN without any.
 
     Attributes:
         lookup: Accuracy of the most common class among the training nodes with the same out-neighbours, or of the
@@ -49,6 +49,8 @@ def leak_audit(
         ValueError: The data set has another form, or no such fold.
     """
     train, test = _masks(dataset, split_column)
+    if not test.any():
+        return LeakAudit(np.nan, np.nan, np.nan)
     y = dataset.y.cpu().numpy().astype(np.int64)
     group = _same_out_neighbours(_seen_edges(dataset, undirected, self_loops), len(y))
     majority = int(np.bincount(y[train]).argmax())

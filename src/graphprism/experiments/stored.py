@@ -14,6 +14,7 @@ from graphprism.experiments.plan import PlannedCell, plan
 from graphprism.experiments.spec import Settings, TableSpec
 from graphprism.experiments.table import make_table
 from graphprism.experiments.tables import TABLES
+from graphprism.experiments.tables.remedies import RemediesTable
 from graphprism.ledger import Ledger
 from graphprism.results import Cell, CellStatus, RunResult, TableResult, latest
 from graphprism.training import Run
@@ -77,8 +78,10 @@ def stored_tables(folder: Path) -> tuple[list[TableResult], list[str]]:
     for experiment in TABLES:
         if isinstance(experiment, TrainedTable):
             found.append(_stored_table(experiment.spec, results, pace))
-        elif experiment.name in measured:
-            found.append(measured[experiment.name])
+        elif isinstance(experiment, RemediesTable):
+            found += [_stored_table(spec, results, pace) for spec in experiment.stored]
+        elif own := [name for name in measured if name == experiment.name or name.startswith(f"{experiment.name}-")]:
+            found += [measured[name] for name in own]
         else:
             absent.append(experiment.name)
     return found, absent

@@ -184,13 +184,15 @@ def read_named_edges(path: Path) -> FileGraph:
             weights.append(_weight(path, line, cells[2]))
     if not ends:
         raise GraphFileError(path, "holds no edges")
+    if header is not None and not note and numbers.keys() >= set(header[:2]):
+        note = f"first line {' '.join(header)[:40]!r}: names of columns, not an edge between these nodes"
     return FileGraph(
         edge_index=torch.tensor(ends).view(-1, 2).t().contiguous(),
         num_nodes=len(numbers),
         edge_weight=torch.tensor(weights, dtype=torch.float64) if weights else None,
         labels=tuple(numbers),
         name=path.name,
-        note=note or ("" if header is None else f"first line {' '.join(header)[:40]!r}: names of columns, not an edge"),
+        note=note,
     )
 
 

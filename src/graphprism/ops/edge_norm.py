@@ -50,7 +50,7 @@ def edge_norm(
 
 def check_norm(kind: object, dtype: object = None) -> None:
     """Raises unless ``kind`` is one of `EDGE_NORMS` and ``dtype`` is None or a floating-point dtype."""
-    if not isinstance(kind, str) or kind not in EDGE_NORMS:
+    if not isinstance(kind, str) or kind not in _NORMS:
         raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)} (a norm of edges), got {kind!r}")
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise TypeError(f"`dtype` must be a floating-point type of torch, got {dtype!r}")
@@ -65,7 +65,7 @@ def trusted_norm(
     dtype = dtype or edge_weight.dtype
     # bfloat16 cannot represent all integers above 256
     wide = edge_weight.to(torch.promote_types(dtype, torch.float32))
-    return EDGE_NORMS[kind](edge_index, size, wide).to(dtype)
+    return _NORMS[kind](edge_index, size, wide).to(dtype)
 
 
 def _sym(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:
@@ -90,10 +90,15 @@ def _none(edge_index: Tensor, size: tuple[int, int], weight: Tensor) -> Tensor:
     return weight
 
 
-# A norm is a function of ``edge_index`` (2, E), sizes and weights (E,) in float32 at least.
-EDGE_NORMS: Mapping[str, Callable[[Tensor, tuple[int, int], Tensor], Tensor]] = MappingProxyType(
-    {"sym": _sym, "dir": _dir, "mean": _mean, "none": _none}
-)
+# A norm is a function of ``edge_index`` (2, E), sizes and weights (E,) in float32 at least. A plain mapping beside the
+# public one, which torch 2.6 cannot compile.
+_NORMS: dict[str, Callable[[Tensor, tuple[int, int], Tensor], Tensor]] = {
+    "sym": _sym,
+    "dir": _dir,
+    "mean": _mean,
+    "none": _none,
+}
+EDGE_NORMS: Mapping[str, Callable[[Tensor, tuple[int, int], Tensor], Tensor]] = MappingProxyType(_NORMS)
 
 
 def _degree(node: Tensor, size: int, weight: Tensor) -> Tensor:

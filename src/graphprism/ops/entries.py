@@ -98,7 +98,7 @@ class _PairSum(torch.autograd.Function):
 def gather_nodes(h: Tensor, adj: RelationalAdj, *, senders: bool) -> Tensor:
     """`at_senders` or `at_receivers` without checks; its gradient is a sum over sorted entries, without atomics.
 
-    One core, 292k entries of 42k nodes, 64 channels, forward and backward: 65 ms, against 135 ms of ``h[adj.src]``.
+    One core, 292k entries of 42k nodes, 64 channels, forward and backward: 60 ms, against 92 ms of ``h[adj.src]``.
     """
     if not (h.requires_grad and torch.is_grad_enabled()) or is_transformed():
         rows = h if h.dim() == 2 else h.flatten(0, 1)
@@ -157,7 +157,7 @@ def entry_dot(left: Tensor, left_row: Tensor, right: Tensor, right_row: Tensor) 
     """
     chunk = max(1, (_GPU_CHUNK if left.is_cuda else _CPU_CHUNK) // max(1, left.size(1)))
     rows = zip(left_row.split(chunk), right_row.split(chunk), strict=True)
-    # `index_select`: 10 ms where `left[a]` takes 26, one core, 292k rows of 64 channels
+    # one core, 292k rows of 64 channels: 26 ms, against 90 ms of `left[a]` in chunks beyond the cache
     return torch.cat([(left.index_select(0, a) * right.index_select(0, b)).sum(dim=1) for a, b in rows])
 
 

@@ -1,4 +1,4 @@
-"""Means of messages that are weighted by gates."""
+"""Means of messages weighted by gates: both maps, the sums of `gated_sums` and their ratio, fused on a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphprism._checks import check_dtype, check_floating, check_same_device, check_shape
 from graphprism.ops.backends import Backends, is_transformed
-from graphprism.ops.entries import trusted_index_sum
+from graphprism.ops.gated_sums import gated_sums
 
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
@@ -28,25 +28,14 @@ class Maps(NamedTuple):
 
 
 def reference(
-    x_src: Tensor,
-    x_dst: Tensor,
-    adj: RelationalAdj,
-    weight: Tensor | None,
-    receivers: Maps,
-    senders: Maps,
-    num_gates: int,
-    eps: float,
+    x_src: Tensor, x_dst: Tensor, adj: RelationalAdj, receivers: Maps, senders: Maps, num_gates: int, eps: float
 ) -> Tensor:
     """The definition, with several rows per entry."""
     dst_rows, src_rows = receivers.rows(x_dst), senders.rows(x_src)
     src_rows = src_rows.view(adj.size[0], num_gates + adj.num_relations, dst_rows.size(1))
-    relation = torch.zeros_like(adj.src) if adj.relation is None else adj.relation
-    gate = (dst_rows[adj.dst] + src_rows[adj.src, relation if num_gates > 1 else 0]).sigmoid()
-    if weight is not None:
-        gate = weight[:, None].to(gate.dtype) * gate
-    message = src_rows[adj.src, num_gates + relation]
-    total, gates = (trusted_index_sum(each, adj.dst, adj.size[1]) for each in (gate * message, gate))
-    return total / (gates + eps)
+    gates, messages = src_rows[:, :num_gates], src_rows[:, num_gates:]
+    numerator, denominator = gated_sums(dst_rows, gates, messages, adj, impl="reference")
+    return numerator / (denominator + eps)
 
 
 BACKENDS = Backends(reference=reference, triton="graphprism.ops.kernels.gated_mean:gated_mean")
@@ -92,7 +81,7 @@ def gated_mean(
         receivers, senders = (Maps(each.weight.to(dtype), each.bias.to(dtype)) for each in (receivers, senders))
     mean = BACKENDS.choose(impl, device, lambda _: is_fused(adj))
     with without_autocast(device):
-        out: Tensor = mean(*x, adj, adj.weight, receivers, senders, num_gates, eps)
+        out: Tensor = mean(*x, adj, receivers, senders, num_gates, eps)
     return out
 
 

@@ -98,8 +98,8 @@ def linear_forward(
     name = _forward_name(x, weight, adj)
     if name == "sums_kept":
         return sums_kept_forward(x, weight, entry_weight, bias, adj)
-    out: Tensor = FORWARD.choose(name, x.device)(x, weight, entry_weight, adj)
-    return out if bias is None else out.add_(bias), None
+    out: Tensor = FORWARD.choose(name, x.device)(x, weight, entry_weight, bias, adj)
+    return out, None
 
 
 def linear_backward(
@@ -200,7 +200,9 @@ def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
     return node_order(csr).hub.numel() * _NODES_PER_HUB <= csr.num_rows
 
 
-def all_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+def all_pairs_forward(
+    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
+) -> Tensor:
     """Sums the neighbours of a block of nodes, concatenated over relations, and multiplies by the stacked matrices.
 
     For few channels or few empty pairs, where multiplying zeros is cheaper than skipping them.
@@ -208,11 +210,16 @@ def all_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, ad
     csr, stacked = adj.incoming, weight.flatten(0, 1)
     value = adj.values(csr.order, entry_weight, x.dtype)
     if csr.is_one_block(x):
-        return csr.sum_pairs(csr.col, value, x).view(adj.size[1], stacked.size(0)) @ stacked
+        return _product(csr.sum_pairs(csr.col, value, x).view(adj.size[1], stacked.size(0)), stacked, bias)
     out = x.new_empty(adj.size[1], weight.size(2))
     for nodes, h in csr.sums_by_block(value, x):
-        torch.mm(h, stacked, out=out[nodes])
+        _product(h, stacked, bias, out=out[nodes])
     return out
+
+
+def _product(left: Tensor, right: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
+    """``left @ right + bias``."""
+    return torch.mm(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
 
 
 def all_pairs_backward(
@@ -249,7 +256,9 @@ def _by_relation(side_by_side: Tensor, weight: Tensor) -> Tensor:
     return side_by_side.view(in_channels, num_relations, out_channels).transpose(0, 1).contiguous()
 
 
-def active_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+def active_pairs_forward(
+    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
+) -> Tensor:
     """Sums the active rows of a block, multiplies those of each relation by its matrix, and sums them per node.
 
     Half of the pairs of a molecule split by degree are empty (between a quarter and seven tenths are active on Cora,
@@ -263,7 +272,7 @@ def active_pairs_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None,
         for rows, matrix in zip(block.relations, weight, strict=True):
             torch.mm(h[rows], matrix, out=y[rows])
         out[block.nodes] = active.collect(block, y)
-    return out
+    return out if bias is None else out.add_(bias)
 
 
 def active_pairs_backward(
@@ -293,11 +302,14 @@ def active_pairs_backward(
     return grad_x, total.to(weight.dtype) if need_weight else None
 
 
-def weights_first_forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
+def weights_first_forward(
+    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
+) -> Tensor:
     """Multiplies every sender by all matrices, then sums."""
     csr = adj.incoming
     value = adj.values(csr.order, entry_weight, x.dtype)
-    return csr.sum_nodes(csr.pair_col, value, relational_transform(x, weight).flatten(0, 1))
+    out = csr.sum_nodes(csr.pair_col, value, relational_transform(x, weight).flatten(0, 1))
+    return out if bias is None else out.add_(bias)
 
 
 def sums_kept_forward(
@@ -310,7 +322,7 @@ def sums_kept_forward(
     """
     csr, stacked = adj.incoming, weight.flatten(0, 1)
     sums = csr.sum_pairs(csr.col, adj.values(csr.order, entry_weight, x.dtype), x).view(adj.size[1], stacked.size(0))
-    return sums @ stacked if bias is None else torch.addmm(bias, sums, stacked), sums
+    return _product(sums, stacked, bias), sums
 
 
 def sums_kept_backward(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_floating, check_same_device, check_shape
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_transformed
 from graphprism.ops.entries import check_graph, entry_sum, pair_sum, trusted_index_sum
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ def dispatch_relu_sum(h: Tensor, adj: RelationalAdj, edge_rows: Tensor | None, b
         check_shape("edge_rows", edge_rows, [adj.num_edges, h.size(-1)])
         check_floating("edge_rows", edge_rows)
         check_same_device("edge_rows", edge_rows, "adj", adj.edge_index)
-        rows = rows + (edge_rows if adj.entry_edge is None else edge_rows.index_select(0, adj.entry_edge))
-    rows = rows.relu()
+        added = edge_rows if adj.entry_edge is None else edge_rows.index_select(0, adj.entry_edge)
+        # in place: gathered rows have no other reference and are not saved for backward
+        rows = rows + added if is_transformed() or rows.dtype != added.dtype else rows.add_(added)
+    rows = rows.relu() if is_transformed() else rows.relu_()
     if adj.weight is not None:
         rows = adj.weight[:, None].to(rows.dtype) * rows
     if not by_relation:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphprism._text import counted, duration, score_text
+from graphprism._text import counted, duration, score_text, signed
+from graphprism.report.tables import score_text_with_tiny
 from graphprism.results import Cell, CellStatus, TableResult
 
 _HEADER = ("", "", "ours", "runs", "time", "published", "verdict", "note")
@@ -15,9 +16,11 @@ Written by `{command}`
 from the ledgers there; a test compares the two. *Ours* is the mean and the deviation (ddof 1) over the runs, with the
 published hyper-parameters unless the note says others; *time* is that of all its runs together. The verdict says in
 which deviation the gap between the two means lies, each widened by half a unit of the last published digit: *inside
-both*, *inside the published* or *inside ours* alone, or *outside both*. *Not run* comes with the hours that the runs of
-the cell would take, by the pace of stored runs on an H200 for each node, layer and epoch; networks with feed-forward
-blocks or random walks, while none is stored, by what we aim at: 0.35 ms for a step of 32 molecules, 12 layers.
+both*, *inside the published* or *inside ours* alone, or *outside both*; of 100 cells whose two sides are runs of one
+and the same distribution, 21 would lie outside both with three runs a side, 2 with ten. *Not run* comes with the hours
+that the runs of the cell would take, by the pace of stored runs on an H200 for each node, layer and epoch; networks
+with feed-forward blocks or random walks, while none is stored, by what we aim at: 0.35 ms for a step of 32 molecules,
+12 layers.
 """
 
 
@@ -67,11 +70,74 @@ def _counts(table: TableResult) -> tuple[str, ...]:
 
 
 def _table(table: TableResult) -> str:
-    rows = [_HEADER, *(_cell(cell, table.digits) for cell in table.cells)]
+    rows = _wide(table) if _is_wide(table) else [_HEADER, *(_cell(cell, table.digits) for cell in table.cells)]
     unit = f" {table.unit}." if table.unit else ""
     head = f"\n## {table.name}\n\n{_text(table.title)}.{unit} Published: {_text(table.source)}.\n"
     notes = "\n".join(f"- {_text(note)}" for note in table.notes)
-    return "\n".join([head, _rows(rows), *([notes, ""] if notes else [])])
+    beside = _side_by_side(table)
+    return "\n".join(
+        [head, _rows(rows), *([_BESIDE, _rows(beside)] if beside else []), *([notes, ""] if notes else [])]
+    )
+
+
+def _by_row(table: TableResult) -> dict[str, list[Cell]]:
+    found: dict[str, list[Cell]] = {}
+    for cell in table.cells:
+        found.setdefault(cell.row, []).append(cell)
+    return found
+
+
+def _is_wide(table: TableResult) -> bool:
+    """Whether nothing is published and the columns are several numbers of the same runs: a line for each row."""
+    if len(table.columns) == 1 or any(cell.paper is not None for cell in table.cells):
+        return False
+    return all(
+        len({cell.note for cell in cells}) == 1 and all(set(cell.runs) <= set(cells[0].runs) for cell in cells)
+        for cells in _by_row(table).values()
+    )
+
+
+def _wide(table: TableResult) -> list[tuple[str, ...]]:
+    lines = [("", *map(_text, table.columns), "runs", "time", "note")]
+    for row, cells in _by_row(table).items():
+        by_column = {cell.column: cell for cell in cells}
+        values = [by_column.get(column, Cell(row, column)).ours for column in table.columns]
+        scores = ["" if value is None else score_text_with_tiny(value, table.digits) for value in values]
+        _, _, _, runs, time, _, verdict, note = _cell(cells[0], table.digits)
+        note = "; ".join(part for part in (verdict, note) if part)
+        lines.append((_text(row), *scores, runs, time, note))
+    return lines
+
+
+_BESIDE = "Quoted, re-run, and by how much that is above a look-up, which has no parameters:\n"
+_LOOK_UP = "Look-up"
+
+
+def _side_by_side(table: TableResult) -> list[tuple[str, ...]]:
+    """Quoted, re-run and look-up scores of every row, in the columns that have a look-up; empty without one."""
+    look_up = {cell.column: cell.ours for cell in table.cells if cell.row == _LOOK_UP and cell.ours is not None}
+    quoted = {cell.row for cell in table.cells if cell.paper is not None}
+    if not look_up or not quoted:
+        return []
+    sides = ("quoted", "re-run", "over look-up")
+    lines = [("", *(_text(f"{column}, {side}") for column in look_up for side in sides))]
+    for row, cells in _by_row(table).items():
+        if row not in quoted:
+            continue
+        by_column = {cell.column: cell for cell in cells}
+        line = [_text(row)]
+        for column, reference in look_up.items():
+            cell = by_column.get(column, Cell(row, column))
+            scores = [
+                "" if each is None else score_text(each.mean, each.deviation, table.digits)
+                for each in (cell.paper, cell.ours)
+            ]
+            line += [*scores, "" if cell.ours is None else signed(cell.ours.mean - reference.mean, table.digits)]
+        lines.append(tuple(line))
+    last = [
+        text for score in look_up.values() for text in ("", score_text(score.mean, score.deviation, table.digits), "")
+    ]
+    return [*lines, (_LOOK_UP, *last)]
 
 
 def _cell(cell: Cell, digits: int) -> tuple[str, ...]:

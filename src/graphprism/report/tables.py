@@ -61,13 +61,13 @@ def _cell(cell: Cell, result: TableResult, best: Best, runs: Mapping[str, RunRes
 def _score(word: str, value: Score | None, digits: int, is_best: bool, css: str) -> Html | None:
     if value is None:
         return None
-    mean, space, rest = _score_text(value, digits).partition(" ")
+    mean, space, rest = score_text_with_tiny(value, digits).partition(" ")
     return tag(
         "div", word, tag("b", mean, screen_reader_only(" (best)")) if is_best else mean, space + rest, class_=css
     )
 
 
-def _score_text(value: Score, digits: int) -> str:
+def score_text_with_tiny(value: Score, digits: int) -> str:
     """A single number; one that would be rounded to zero, such as a tiny distance, gets more digits."""
     if value.deviation is None and 0 < abs(value.mean) < 0.5 * 10**-digits:
         return f"{value.mean:.1e}".replace("-", MINUS)

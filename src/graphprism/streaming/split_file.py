@@ -6,10 +6,6 @@ import contextlib
 import json
 import math
 import os
-import time
-import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +16,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_whole
-from graphprism._files import claim, not_writable, whole_file, write_whole
+from graphprism._files import claim, not_writable, write_whole
 from graphprism.splitting import parse_split, split_text
 from graphprism.splitting.graph import Graph
 from graphprism.splitting.orderings import FixedOrder
@@ -40,15 +36,12 @@ from graphprism.streaming.arrow import holds_numbers, pyarrow
 from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
 from graphprism.streaming.growing_parquet import GrowingParquet
 from graphprism.streaming.mutual_edges import MOST_NODES, MutualEdges
-from graphprism.streaming.spilled_edges import MOST_SPILLED_NODES, SpilledEdges
+from graphprism.streaming.page_rank import page_rank
+from graphprism.streaming.passes import Passes, Progress
 from graphprism.streaming.typed_edges import TypedEdges, open_split
 
-# Interval of checkpoints: a killed process loses at most this much work, and one chunk.
-SAVE_SECONDS = 10.0
 # Orderings that can be computed by passes over the edges, with one or two values per node.
 STREAMED = ("degree", "ppr")
-# Those of `graphprism.splitting.orderings.ppr`.
-STEPS, RESTART = 15, 0.1
 # Unused ids cost memory, too: at most this many ids per edge, and this many more, are allowed without `sparse_ids`.
 _SPARE_IDS_PER_EDGE, _SPARE_IDS = 16, 1 << 24
 
@@ -56,8 +49,6 @@ _SPARE_IDS_PER_EDGE, _SPARE_IDS = 16, 1 << 24
 _MOST_COUNTED = 4096
 # Signed, since not every Parquet reader supports unsigned types.
 _KINDS = (torch.int8, torch.int16, torch.int32, torch.int64)
-
-Progress = Callable[[str, int, "int | None"], None]
 
 
 def split_file(
@@ -171,40 +162,6 @@ class _Options(NamedTuple):
     sparse_ids: bool
 
 
-_Update = Callable[[Tensor, Tensor, Any], None]
-
-
-@dataclass
-class _State:
-    """Results of the passes so far, checkpointed every `SAVE_SECONDS`."""
-
-    stage: int = 0
-    done: int = 0  # edges in this stage
-    num_edges: int = 0
-    num_nodes: int = 0
-    maxima: dict[str, int] = field(default_factory=dict)  # largest value of each attribute
-    written: list[int] = field(default_factory=list)  # keys in each bucket of `MutualEdges`
-    spilled: int = 0  # edges in `SpilledEdges`
-    arrays: dict[str, Tensor] = field(default_factory=dict)
-
-    def save(self, path: Path) -> None:
-        about = {key: value for key, value in vars(self).items() if key != "arrays"}
-        with whole_file(path, "the state of a split") as file:
-            arrays: Any = {key: value.numpy() for key, value in self.arrays.items()}
-            np.savez(file, about=np.array(json.dumps(about)), **arrays)
-
-    @classmethod
-    def load(cls, path: Path) -> _State:
-        """The saved state, or a new one if it is missing or damaged."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                arrays = {name: torch.from_numpy(file[name]) for name in file.files if name != "about"}
-            return cls(**about, arrays=arrays)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-            return cls()
-
-
 class _Job:
     """The passes of one split, in order; each can be interrupted anywhere and resumed."""
 
@@ -213,10 +170,11 @@ class _Job:
         self._factors, self._progress = factors_of(split), progress
         self._fingerprint = edges.fingerprint()
         self._keep_own_files()
-        self._state, self._saved = _State.load(folder / "state.npz"), time.monotonic()
+        self._passes = Passes(edges, folder, options.sparse_ids, progress)
+        self._state = self._passes.state
         self._pending: list[Tensor] = []  # ids not yet merged into the array of ids
+        self._passes.before_save.append(self._merge_ids)
         self._mutual: MutualEdges | None = None
-        self._spilled: SpilledEdges | None = None
 
     def _keep_own_files(self) -> None:
         """Removes files in the folder that belong to another split or other edges."""
@@ -231,70 +189,17 @@ class _Job:
         """Runs all remaining passes."""
         orders = {each for factor in self._factors if isinstance(factor, ByOrder) for each in factor.orderings}
         if self._options.sparse_ids:
-            self._pass(0, "collecting ids", (), self._collect)
+            self._passes.run(0, "collecting ids", (), self._collect)
             self._merge_ids()
         # Attributes without a number of relations: it follows from their largest value.
         free = [each for each in self._factors if isinstance(each, ByAttribute) and not each.num_relations]
-        self._pass(1, "counting", [each.attribute for each in free], partial(self._count, orders, free))
+        self._passes.run(1, "counting", [each.attribute for each in free], partial(self._count, orders, free))
         stage = 2
         if "ppr" in orders:
-            stage = self._page_rank(stage)
+            stage = page_rank(self._passes, stage, _resized(self._counts("entering"), self._state.num_nodes))
         if any(isinstance(factor, ByDirection) for factor in self._factors):
             self._find_mutual(stage)
         self._write(output)
-
-    def _pass(self, stage: int, name: str, columns: Sequence[str], update: _Update) -> None:
-        """Calls ``update`` with the ends and the table of each chunk not processed yet."""
-        state = self._state
-        if state.stage > stage:
-            return
-        if state.stage < stage:
-            state.stage, state.done = stage, 0
-        ends = [self._edges.source, self._edges.target]
-        self._progress(name, state.done, self._total())
-        for table in self._edges.chunks(list(dict.fromkeys([*ends, *columns])), state.done):
-            update(*self._ends(table), table)
-            state.done += table.num_rows
-            self._progress(name, state.done, self._total())
-            self._save_if_due()
-        state.num_edges = state.done
-        state.stage, state.done = stage + 1, 0
-
-    def _total(self) -> int | None:
-        rows = self._edges.num_rows
-        return self._state.num_edges or (None if self._edges.undirected else rows)
-
-    def _save_if_due(self) -> None:
-        if time.monotonic() - self._saved >= SAVE_SECONDS:
-            self._merge_ids()
-            if self._mutual is not None:
-                self._mutual.sync()
-                self._state.written = self._mutual.written
-            if self._spilled is not None:
-                self._spilled.sync()
-                self._state.spilled = self._spilled.written
-            self._state.save(self._folder / "state.npz")
-            self._saved = time.monotonic()
-
-    def _ends(self, table: Any) -> tuple[Tensor, Tensor]:
-        """Source and target of a chunk as numbers of nodes, or as ids before those are known."""
-        ids = [self._column(table, name) for name in (self._edges.source, self._edges.target)]
-        if self._options.sparse_ids and self._state.stage > 0:
-            ids = [torch.searchsorted(self._state.arrays["ids"], each) for each in ids]
-        return ids[0], ids[1]
-
-    def _column(self, table: Any, name: str) -> Tensor:
-        """A column of whole numbers, copied to a long tensor."""
-        column = table.column(name)
-        if not pyarrow().types.is_integer(column.type):
-            raise EdgeFileError(
-                self._edges.path,
-                f"node ids must be whole numbers, got {column.type} in column {name!r}: number the nodes, or split "
-                "by SQL (--sql), which allows ids of any type",
-            )
-        if column.null_count:
-            raise EdgeFileError(self._edges.path, f"column {name!r} must have a value in every row, got missing values")
-        return torch.from_numpy(np.array(column.to_numpy(), np.int64))
 
     def _collect(self, source: Tensor, target: Tensor, table: Any) -> None:
         """Collects ids; merges them once there are as many new ones as known, for O(n log n) in total."""
@@ -355,47 +260,6 @@ class _Job:
         few = self._edges.num_rows is not None and self._edges.num_rows < 1 << 30
         return self._state.arrays.get(name, torch.zeros(0, dtype=torch.int32 if few else torch.int64))
 
-    def _page_rank(self, stage: int) -> int:
-        """The steps of `graphprism.splitting.orderings.ppr`, with the same order of summation, a pass each."""
-        state = self._state
-        scale = (_resized(self._counts("entering"), state.num_nodes) + 1).double().rsqrt()
-        state.arrays.setdefault("rank", torch.ones_like(scale))
-        # The first step writes the edges without loops, which the others read: decoding Parquet took half of a step.
-        spilled = SpilledEdges(self._folder, state.spilled)
-        self._spilled = spilled if state.num_nodes <= MOST_SPILLED_NODES else None
-        for step in range(STEPS):
-            if state.stage > stage + step:
-                continue
-            sent, total = scale * state.arrays["rank"], state.arrays.setdefault("total", torch.zeros_like(scale))
-            name = f"PageRank, step {step + 1} of {STEPS}"
-            if step and spilled.written and not spilled.is_whole():
-                spilled.written = state.spilled = state.done = 0  # which counted those edges
-                total.zero_()
-            if step and spilled.written:
-                self._spilled_pass(stage + step, name, spilled, sent, total)
-            else:
-                try:
-                    self._pass(stage + step, name, (), partial(_send, sent, total, None if step else self._spilled))
-                finally:
-                    spilled.close()
-                state.spilled = spilled.written
-            state.arrays["rank"] = (1 - RESTART) * scale * (total + sent) + RESTART
-            del state.arrays["total"]
-        return stage + STEPS
-
-    def _spilled_pass(self, stage: int, name: str, edges: SpilledEdges, sent: Tensor, total: Tensor) -> None:
-        """`_pass` over edges without loops, of which ``done`` counts those."""
-        state = self._state
-        if state.stage < stage:
-            state.stage, state.done = stage, 0
-        self._progress(name, state.done, edges.written)
-        for source, target in edges.chunks(state.done):
-            total.index_add_(0, target, sent.index_select(0, source))
-            state.done += source.numel()
-            self._progress(name, state.done, edges.written)
-            self._save_if_due()
-        state.stage, state.done = stage + 1, 0
-
     def _find_mutual(self, stage: int) -> None:
         state = self._state
         if state.num_nodes > MOST_NODES:
@@ -407,8 +271,13 @@ class _Job:
         def add(source: Tensor, target: Tensor, table: Any) -> None:
             mutual.add(source.numpy(), target.numpy())
 
+        def sync() -> None:
+            mutual.sync()
+            state.written = mutual.written
+
+        self._passes.before_save.append(sync)
         try:
-            self._pass(stage, "spilling pairs", (), add)
+            self._passes.run(stage, "spilling pairs", (), add)
         finally:
             mutual.close()
         for number in range(mutual.count):
@@ -433,7 +302,7 @@ class _Job:
             note = out.parts[-1].note if out.parts else fresh
             self._progress("writing", out.rows, self._state.num_edges)
             for table in self._edges.chunks(self._edges.columns, out.rows):
-                source, target = self._ends(table)
+                source, target = self._passes.ends(table)
                 relation, stride = torch.zeros_like(source), 1
                 for place, (factor, size) in enumerate(zip(self._factors, sizes, strict=True)):
                     if isinstance(factor, ByAttribute):
@@ -500,18 +369,6 @@ class _Job:
             "counts": counts or None,
             "sparse_ids": self._options.sparse_ids,
         }
-
-
-def _send(
-    sent: Tensor, total: Tensor, spilled: SpilledEdges | None, source: Tensor, target: Tensor, table: Any
-) -> None:
-    """Adds what the edges of a chunk carry; loops are left out, as `ppr` gives every node exactly one."""
-    other = source != target
-    if not bool(other.all()):
-        source, target = source[other], target[other]
-    total.index_add_(0, target, sent.index_select(0, source))
-    if spilled is not None:
-        spilled.add(source, target)
 
 
 def _compare(comparisons: list[Comparison], source: Tensor, target: Tensor) -> Tensor:

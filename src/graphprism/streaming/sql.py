@@ -13,7 +13,8 @@ from graphprism.splitting.orderings import FixedOrder
 from graphprism.splitting.ranks import factors_of
 from graphprism.splitting.split import Split
 from graphprism.splitting.splits import DOWN, TIE, UP, ByAttribute, ByDirection, ByOrder, prepare
-from graphprism.streaming.split_file import RESTART, STEPS, check_streamed
+from graphprism.streaming.page_rank import RESTART, STEPS
+from graphprism.streaming.split_file import check_streamed
 
 DIALECTS = ("duckdb", "spark")
 
@@ -131,6 +132,7 @@ class _Query:
             self.common("gp_degree", values)
         elif "gp_ppr" not in self._common:
             self._page_rank()
+        # aliases of the values at source and target: s0, t0 for the first comparison, s1, t1 for the second, ...
         number = sum("AS s" in join for join in self._joins)
         for end, column in (("s", source), ("t", target)):
             self._joins.append(f"LEFT JOIN gp_{ordering} AS {end}{number} ON {end}{number}.node = e.{column}")

@@ -20,13 +20,15 @@ from graphprism.training.build_model import build_model, width_of
 from graphprism.training.eager import EagerEngine
 from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
+from graphprism.training.lockstep.data import TableDataset
+from graphprism.training.lockstep.engine import LockstepEngine
 from graphprism.training.node_data import check_node_run
 from graphprism.training.processes import device_type, free_memory, make_fabric
 from graphprism.training.run import Run
 from graphprism.training.run_splits import relations_of
 from graphprism.training.session import restore_torch_state
 from graphprism.training.task import Task
-from graphprism.training.train import why_not_lockstep
+from graphprism.training.train import engine_of, why_not_lockstep
 
 # Steps on batches, and epochs on a whole graph, that are timed; the first epoch includes one-time work.
 _BATCHES, _EPOCHS = 24, 4
@@ -126,10 +128,10 @@ def _probe(run: Run, dataset: PackedDataset, device: torch.device) -> _Probe:
             evaluations.append(time.perf_counter() - middle)
             steps.append(middle - start if dataset.level != "graph" else trained.steps * trained.step_ms / 1e3)
         del engine
-    first = steps[0] * scale + evaluations[0]
-    # the first epoch includes one-time work, which counts once
-    later = statistics.median(steps[1:] or steps) * scale + statistics.median(evaluations[1:] or evaluations)
-    return _Probe(memory[0], prepared + max(0.0, first - later), later)
+    later = [statistics.median(times[1:] or times) for times in (steps, evaluations)]
+    # the first epoch includes one-time work, which counts once, however many batches an epoch has
+    once = max(0.0, steps[0] - later[0]) + max(0.0, evaluations[0] - later[1])
+    return _Probe(memory[0], prepared + once, later[0] * scale + later[1])
 
 
 def _part(run: Run, dataset: PackedDataset) -> tuple[PackedDataset, float]:
@@ -149,8 +151,12 @@ def _part(run: Run, dataset: PackedDataset) -> tuple[PackedDataset, float]:
 
 
 def _engine(run: Run, dataset: PackedDataset, device: torch.device) -> Engine:
+    """The engine that `train` takes for a run on one device."""
     if dataset.level != "graph" and not why_not_lockstep(run, dataset):
         return FullGraphEngine([run], dataset, device)
+    if engine_of(run, dataset, "auto", device.type) == "lockstep":
+        dtype = torch.float64 if run.precision == "float64" else torch.float32
+        return LockstepEngine([run], dataset, TableDataset(run, dataset, device, dtype), device)
     return EagerEngine(make_fabric(run, device.type, 1, 1), run, dataset)
 
 

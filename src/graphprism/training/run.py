@@ -88,9 +88,10 @@ class Run:
         alpha: Share of the nodes that a node points to; unused by undirected models.
         normalize: Whether every layer scales its rows, the states of nodes, to length one.
         input_dropout: Whether ``dropout`` also applies to the features, before the first layer; nodes only.
-        start: ``"shared"`` starts all relations of a layer with equal weights and damps their deviations from the
-            common weight, ``"independent"`` draws the weights of each relation, as the paper does on ZINC.
-        decay: How strongly deviations are damped with a shared start; 0 does not damp, as in the paper's directed runs.
+        start: ``"shared"`` starts all relations of a layer with equal weights, ``"independent"`` draws the weights of
+            each relation, as the paper does on ZINC.
+        decay: How strongly a shared start ties the relations to their common weights; 0 for not at all, as in the
+            paper's directed runs.
         deviation: Form of the deviations of a shared start: ``"full"`` matrices, or ``"diagonal"`` ones, a factor for
             each output channel.
         weight_init: Initialisation of (MRS-)SAGE: None as in PyG's layer, ``"glorot"`` as in the authors' MRS-SAGE.

@@ -290,7 +290,7 @@ class Session:
         """Whether a checkpoint of the last epoch exists already, or cannot be taken."""
         progress, pending = self.progress[number], self._pending.get(number)
         taken = progress.kept_epoch if pending is None else pending.epoch
-        return taken == progress.epoch or self.diverged[number] is not None or number in self._waiting
+        return taken == progress.epoch or self.diverged[number] is not None
 
     def _write_best_of_diverged(self) -> None:
         """Writes the best weights of diverged runs; those of their last epoch may be lost."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -293,7 +294,24 @@ def _finish(
 
         checkpoints = open_and_load() if fabric is None else broadcast_from_rank0(fabric, open_and_load)
         session = Session(engine, Task.of(dataset, engine.runs[0]), data, folders or None, checkpoints, extra)
-        return session.finish(on_epoch if fabric is None or fabric.is_global_zero else None)
+        is_rank0 = fabric is None or fabric.is_global_zero
+        results = session.finish(on_epoch if is_rank0 else None)
+    if is_rank0:
+        _warn_without_score(engine.runs, results)
+    return results
+
+
+def _warn_without_score(runs: Sequence[Run], results: Sequence[RunResult]) -> None:
+    """Says once that runs have no best epoch because their metric is undefined, as AUROC of a single row is."""
+    pairs = zip(runs, results, strict=True)
+    unscored = [run for run, result in pairs if result.history["val"] and result.best_epoch is None]
+    if unscored:
+        more = f" and {len(unscored) - 1} more" if len(unscored) > 1 else ""
+        warnings.warn(
+            f"no epoch of {unscored[0].title}{more} has a validation score: {results[0].metric} is not defined on the "
+            "validation fold, so that no best.pt is written; choose another metric or a larger validation fold",
+            stacklevel=2,
+        )
 
 
 def _baselines(runs: Sequence[Run], dataset: PackedDataset) -> list[dict[str, Any]]:

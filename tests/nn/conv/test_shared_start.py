@@ -1,4 +1,4 @@
-"""Relations with a shared start, whose deviations are damped."""
+"""Relations with a shared start, tied to a common weight."""
 
 import copy
 import io

@@ -157,7 +157,8 @@ def test_the_best_network_is_kept(change, tmp_path):
 
 def test_a_set_without_validation_has_no_best_epoch():
     dataset = molecules(10)
-    (result,) = train_lockstep([replace(RUN, epochs=1)], dataset, accelerator="cpu")
+    with pytest.warns(UserWarning, match="mae is not defined on the validation fold"):
+        (result,) = train_lockstep([replace(RUN, epochs=1)], dataset, accelerator="cpu")
     assert dataset.subset("val").numel() == 0
     assert result.best_epoch is None
     assert result.history["val"][0] != result.history["val"][0]

@@ -22,8 +22,8 @@ _NOT_METRICS = ("layer", "name", "kind", "shape", "state")
 class CollapseMonitor:
     """Measures a model every ``every`` training steps, by one extra pass without side effects.
 
-    Call `step` once per training step, with the same data each time if curves are to be compared. Its cost is one
-    forward and backward pass and the metrics, every ``every`` steps.
+    Call `step` once per training step, with the same data each time if curves are to be compared. A measurement costs
+    one forward and backward pass and the metrics.
 
     Args:
         every: Steps between two measurements; step 0 is measured.

@@ -197,11 +197,11 @@ def numbers_of(content: bytes | memoryview, dtype: str) -> Array:
 def named_storage(name: Any) -> tuple[str, Storage]:
     """Key and empty storage of a persistent id of torch: ``("storage", kind, key, place, size, ...)``."""
     if type(name) is not tuple or not 5 <= len(name) <= 6 or name[0] != "storage" or name[5:] not in ((), (None,)):
-        raise ValueError("it names memory that is none of a tensor")
+        raise ValueError("it refers to a storage that is not one of a tensor")
     _, kind, key, _, size = name[:5]
     known = type(kind) is Name and kind.name in STORAGES and type(key) is str
     if not known or type(size) is not int or size < 0:
-        raise ValueError("it names memory of no known kind")
+        raise ValueError("it refers to a storage of an unknown kind")
     return key, Storage(STORAGES[kind.name], size)
 
 

@@ -53,7 +53,7 @@ def _new_tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> P
 def _latin1(text: Any, encoding: Any) -> str:
     if type(text) is not str or encoding != "latin1":
         raise ValueError("it holds bytes in an encoding other than latin1")
-    return text  # `PlainValues` encodes it, once
+    return text  # still as text: `PlainValues` encodes it to bytes
 
 
 def _new_dict(*arguments: Any) -> dict[Any, Any]:

@@ -81,7 +81,7 @@ class _StorageReader:
             self._header = content[: _header_size(content)]
         storage = _parse_legacy(content, len(self._header))
         if type(storage) is not Storage:
-            raise ValueError("it holds a tensor without memory")
+            raise ValueError("it holds a tensor without a storage")
         return storage
 
 

@@ -90,10 +90,19 @@ BASELINE_SETTINGS: Mapping[str, BaselineSettings] = {
         note=f"ACM-GCN+, for which alone settings are published; {_BY_LOSS}",
     ),
     "GloGNN": BaselineSettings(
-        {"model": "glognn", "weight_decay": 5e-5, "undirected": True, "precision": "float64"},
-        {"options": "alpha=0.0,beta=1.0,delta=0.0,gamma=0.0,orders=1"},
-        {"dropout": 0.8, "options": "alpha=0.0,beta=1.0,delta=1.0,gamma=0.0,orders=1"},
-        note=_BY_LOSS,
+        {"model": "glognn", "layers": 3, "undirected": True, "precision": "float64"},
+        {
+            "dropout": 0.4,
+            "weight_decay": 1e-4,
+            "patience": 300,
+            "options": "alpha=1.0,beta=1.0,channel_factors=true,delta=0.0,gamma=0.4,orders=2",
+        },
+        {
+            "dropout": 0.8,
+            "options": "alpha=0.0,beta=1.0,channel_factors=true,delta=0.0,gamma=0.0,orders=2",
+        },
+        note="GloGNN++, whose scores the table quotes; the script of plain GloGNN reads only features on Squirrel, for "
+        f"30.6 percent, where 57.5 is published; {_BY_LOSS}",
     ),
     "Gradient Gating": BaselineSettings(
         {
@@ -109,7 +118,8 @@ BASELINE_SETTINGS: Mapping[str, BaselineSettings] = {
             "row_normalise": False,
             "options": "exponent=2.5,late_dropout=0.1",
         },
-        note="defaults of its code, which trains 200 epochs whatever its patience; none are published for these sets",
+        note="defaults of its code, which trains 200 epochs whatever its patience; none are published for these sets, "
+        "and with these it stays 20 to 30 points below the quoted scores",
     ),
     "DiGCN": BaselineSettings(
         {"model": "digcn", "dropout": 0.5, "lr": 0.05, "weight_decay": 1e-4, "epochs": 1000},
@@ -117,7 +127,8 @@ BASELINE_SETTINGS: Mapping[str, BaselineSettings] = {
     ),
     "MagNet": BaselineSettings(
         {"model": "magnet", "dropout": 0.5, "lr": 0.005, "weight_decay": 5e-4, "epochs": 3000, "options": "q=0.25"},
-        note="defaults of its code; none are published for these sets",
+        note="defaults of its code; none are published for these sets. Tried on two folds of Chameleon, where the "
+        "defaults give 40 percent: 45 with q = 0, 42 with features as they are, 39 without weight decay",
         grid={"options": tuple(f"q={q}" for q in (0.0, 0.05, 0.1, 0.15, 0.2, 0.25))},
     ),
     "FaberNet": BaselineSettings(

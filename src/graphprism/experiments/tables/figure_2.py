@@ -17,6 +17,7 @@ from graphprism.analysis import FileGraph, read_graph
 from graphprism.analysis.collapse import rank_one_distance
 from graphprism.experiments.experiment import Measured, Option, save_png_and_svg
 from graphprism.experiments.find_graph import dataset_file
+from graphprism.experiments.table import write_table
 from graphprism.experiments.tables.figure_2_result import FIGURE_2, Figure2Result, Figure2Spec, plot_figure_2
 from graphprism.known import named_folder
 from graphprism.nn.models import CONVOLUTIONS
@@ -236,7 +237,7 @@ def _steps(data: Path | None, **options: Any) -> list[str]:
 def _write(result: Figure2Result, out: Path) -> list[Path]:
     path = out / "figure-2" / "figure-2.json"
     write_whole(path, result.to_json(), "results")
-    return [path, *save_png_and_svg(plot_figure_2(result), out, "figure-2")]
+    return [path, *save_png_and_svg(plot_figure_2(result), out, "figure-2"), write_table(result.table(), out)]
 
 
 FIGURE_2_CURVES = Measured(

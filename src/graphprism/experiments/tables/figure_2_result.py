@@ -15,6 +15,7 @@ from graphprism._extras import needs_extra
 from graphprism.analysis.collapse.rank import CHOSEN_BY
 from graphprism.nn import CONVOLUTIONS
 from graphprism.plotting import COLOURS, new_figure
+from graphprism.results import Cell, CellStatus, Score, TableResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,6 +64,34 @@ class Figure2Result:
     def zero_collapse(self, model: str) -> Tensor:
         """Number of seeds whose state is all zeros, (L,)."""
         return self.distances[model].isnan().sum(dim=0)
+
+    def table(self) -> TableResult:
+        """Medians at depths 1, 2, 4, ... and the last."""
+        shown, spec, cells = depths(self.spec.layers), self.spec, []
+        for model in self.distances:
+            medians, zeros = self.median(model).tolist(), self.zero_collapse(model).tolist()
+            for depth in shown:
+                median, left = medians[depth - 1], spec.seeds - zeros[depth - 1]
+                ours = None if math.isnan(median) else Score(median, None, left)
+                cells.append(Cell(model.upper(), str(depth), ours, status=CellStatus.MEASURED))
+        ended = {model: int(self.zero_collapse(model)[-1]) for model in self.distances}
+        left_out = ", ".join(f"{model.upper()} {count}" for model, count in ended.items() if count)
+        return TableResult(
+            name=f"figure-2-{spec.graphs}",
+            title=f"Rank-one distance by number of layers with random weights, {_GRAPHS[spec.graphs]}",
+            source="Figure 2; its numbers are not printed",
+            rows=tuple(model.upper() for model in self.distances),
+            columns=tuple(map(str, shown)),
+            cells=tuple(cells),
+            larger_is_better=None,
+            notes=(
+                f"Medians of {spec.seeds} seeds, {spec.channels} channels, split by {spec.split}; 0 is one signal, and "
+                "below 1e-13 is rounding.",
+                f"Seeds whose states end as zeros, left out of the median: {left_out or 'none'}.",
+                f"Row and column of the distance are those of largest {_NORMS[spec.chosen_by]}.",
+                *[_SAGE] * ("mrs-sage" in self.distances),
+            ),
+        )
 
     def to_json(self) -> str:
         """All numbers as JSON text, with their summary; `from_json` reads it back."""

@@ -217,6 +217,11 @@ class RemediesTable:
     help: str = "Remedies against collapse under one recipe: score, rank and gradient by number of layers."
 
     @property
+    def stored(self) -> tuple[TableSpec, ...]:
+        """The tables of the data sets whose results are stored with the package's benchmarks."""
+        return tuple(remedies_spec(name, DATASETS[name].level) for name in ("zinc12k", "cora"))
+
+    @property
     def options(self) -> tuple[Option, ...]:
         """The data set, and the options of every trained table."""
         dataset = Option("dataset", str, "zinc12k", "A data set by name, such as zinc12k or cora.")

@@ -80,7 +80,7 @@ _NOTES = (
     "add random walks from one end to the other; GIN+ has batch norms in its feed-forward block alone, so none on "
     "Peptides-func and molhiv; on Peptides-func GELU is in the head, and in the layers of GCN+ alone.",
     "On ZINC12k the table of atoms has 28 rows, where the authors' has the 21 that occur.",
-    'Relations start equal, with damped deviations (`start="shared"`); of degree and bond those that occur count.',
+    'Relations start equal and tied to common weights (`start="shared"`); of degree and bond those that occur count.',
 )
 SOURCE = "GNN+ (Luo, Shi and Wu, ICML 2025, arXiv 2502.09263), quoted; its other scores were not at hand"
 
@@ -145,7 +145,7 @@ STRONG_VARIANTS = TableSpec(
     seeds=4,
     notes=(
         "Rows without a feed-forward block have the parameters of the base with it, so they are wider.",
-        "Apart: relations start apart, as in the paper. Free: they start equal, without damping.",
+        "Apart: relations start apart, as in the paper. Free: they start equal and are not tied.",
         "Early: the first half of the layers splits, the others are plain; late: the others.",
         "The first three rows are those of the table strong, and are shared with it.",
         *_NOTES[1:3],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -103,8 +103,9 @@ class MRSConv(RelationalConv):
             check_edge_rows(edge_attr, adj)
         # int64: PyG expands this index, and torch computes wrong gradients with an expanded int32 index
         src, dst = adj.edge_index.long()
-        parts = [] if edge_attr is None else [edge_attr]
-        messages = self._messages(adj, x_dst[dst], x_src[src], *parts)
+        messages = self._messages(
+            adj, [(x_dst, dst), (x_src, src), *([] if edge_attr is None else [(edge_attr, None)])]
+        )
         if self.is_by_edge:
             graph_by_edge(x_src, adj)
             out = self.sum_by_edge((x_src, x_dst), adj, messages, weight=adj.edge_weight)
@@ -117,25 +118,35 @@ class MRSConv(RelationalConv):
         out: Tensor = self.aggr(inputs, index, dim_size=dim_size)
         return out
 
-    def _messages(self, adj: RelationalAdj, *parts: Tensor) -> Tensor:
-        """The message of every edge: (E, F)."""
-        if adj.edge_type is None:
-            one: Tensor = self.messages.functions()[0](*parts)
-            return one
+    def _messages(self, adj: RelationalAdj, read: list[tuple[Tensor, Tensor | None]]) -> Tensor:
+        """The message of every edge, (E, F), from rows and the row that each edge reads, `None` for its own."""
         functions = self.messages.functions()
+        sorts = not (adj.edge_type is None or adj.is_soft or torch.compiler.is_compiling() or adj.edge_type.is_meta)
+        if sorts:
+            return self._by_relation(adj, functions, read)
+        parts = [rows if index is None else rows.index_select(0, index) for rows, index in read]
+        if adj.edge_type is None:
+            one: Tensor = functions[0](*parts)
+            return one
         if adj.is_soft:
             return torch.stack([adj.edge_type[:, r, None] * psi(*parts) for r, psi in enumerate(functions)]).sum(0)
-        if (
-            torch.compiler.is_compiling() or adj.edge_type.is_meta
-        ):  # edges per relation are not known when compiling: each function runs on all edges
-            stack = torch.stack([psi(*parts) for psi in functions])  # (R, E, F)
-            return stack[adj.edge_type.long(), torch.arange(stack.size(1), device=stack.device)]
+        # edges per relation are not known when compiling: each function runs on all edges
+        stack = torch.stack([psi(*parts) for psi in functions])  # (R, E, F)
+        return stack[adj.edge_type.long(), torch.arange(stack.size(1), device=stack.device)]
+
+    def _by_relation(
+        self, adj: RelationalAdj, functions: Sequence[Callable[..., Tensor]], read: list[tuple[Tensor, Tensor | None]]
+    ) -> Tensor:
+        """The same with each function on the edges of its relation."""
+        types: Tensor = adj.edge_type  # type: ignore[assignment]
         # sorted once, then split: a mask or a gather per relation would cost R passes over the edges, also in backward
-        order = adj.edge_type.argsort(stable=True)
-        counts = torch.bincount(adj.edge_type, minlength=self.num_relations).tolist()
-        cut = zip(*(part[order].split(counts) for part in parts), strict=True)
+        order = types.argsort(stable=True)
+        counts = torch.bincount(types, minlength=self.num_relations).tolist()
+        # rows are read in that order at once: sorted afterwards, they would be copied twice, also in backward
+        sorted_parts = [rows.index_select(0, order if index is None else index[order]) for rows, index in read]
+        cut = zip(*(part.split(counts) for part in sorted_parts), strict=True)
         found = [psi(*rows) for psi, rows in zip(functions, cut, strict=True)]
-        return torch.cat(found)[order.argsort()]
+        return torch.cat(found).index_select(0, order.argsort())
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         """The weights of messages on a graph, for a sum or a mean, for `graphprism.certify`."""

@@ -32,6 +32,7 @@ from graphprism.ops.batched.gated_sum import padded_gated_sum
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.gated_mean import Maps, gated_mean, is_fused
+from graphprism.ops.gated_sums import gated_sums, sums_in_blocks_pay
 from graphprism.ops.pair_rows import active_pairs_pay, sender_rows
 
 
@@ -124,8 +125,10 @@ class MRSGatedGCNConv(RelationalConv):
         check_edge_attr(edge_attr, self.lin_edge, adj)
         if isinstance(adj, PaddedAdj) and x_src is x_dst and self._is_plain():
             out, edge = self._padded(x_src, adj, edge_attr)
-        elif isinstance(adj, RelationalAdj) and not return_edge_attr and edge_attr is None and self._fuses(adj):
-            out = edge = self._fused(x_src, x_dst, adj)
+        elif not return_edge_attr and isinstance(adj, RelationalAdj) and edge_attr is None and self._fuses(adj):
+            out, edge = self._fused(x_src, x_dst, adj), x_src[:0]
+        elif not return_edge_attr and isinstance(adj, RelationalAdj) and self._takes_blocks(x_src, x_dst, adj):
+            out, edge = self._in_blocks(x_src, adj, edge_attr), x_src[:0]
         else:
             out, edge = self._by_entry(x_src, x_dst, adj, edge_attr)
         out = out if self.norm_node is None else batch_norm(self.norm_node, out, adj.node_mask)
@@ -151,6 +154,18 @@ class MRSGatedGCNConv(RelationalConv):
         numerator, denominator = total.chunk(2, dim=1)
         out: Tensor = linear(self.lin_root, x_dst) + numerator / (denominator + self.eps)
         return out, edge
+
+    def _in_blocks(self, x: Tensor, adj: RelationalAdj, edge_attr: Tensor | None) -> Tensor:
+        """The sums alone, without a row in memory for every edge."""
+        edges = None if self.lin_edge is None or edge_attr is None else linear(self.lin_edge, edge_attr)
+        sender, value = self.lin_gate_src.rows(x), self.lin_message.rows(x)
+        numerator, denominator = gated_sums(linear(self.lin_gate_dst, x), sender, value, adj, edges)
+        out: Tensor = linear(self.lin_root, x) + numerator / (denominator + self.eps)
+        return out
+
+    def _takes_blocks(self, x_src: Tensor, x_dst: Tensor, adj: RelationalAdj) -> bool:
+        """Whether rows of all edges are large, and the graph and the maps allow sums in blocks."""
+        return sums_in_blocks_pay(adj, self.out_channels) and x_src is x_dst and self._is_plain()
 
     def _padded(self, x: Tensor, adj: PaddedAdj, edge_attr: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same with one product for all maps of nodes, and few kernels for many runs under `torch.vmap`."""
@@ -257,6 +272,12 @@ class _RelationalMap(torch.nn.Module):
 
     def _reset_bias(self) -> None:
         self.bias.draw(max(1, self.lin.in_channels) ** -0.5)
+
+    def rows(self, x: Tensor) -> Tensor:
+        """The rows of all relations, (N, R, F_out)."""
+        weight, bias = self.lin(x), self.bias()
+        flat = torch.addmm(bias.flatten(), x, weight.transpose(0, 1).flatten(1))
+        return flat.view(x.size(0), *bias.shape)
 
     def forward(self, x: Tensor, adj: Prepared) -> Tensor:
         was_lazy = self.lin.is_waiting

@@ -71,7 +71,7 @@ class Together(torch.nn.Module):
 
     Args:
         num_relations: R.
-        decay: how strongly deviations are damped; see `RelationalParameter`.
+        decay: how strongly relations are tied to the common tensor; see `RelationalParameter`.
 
     Attributes:
         decay: part of the state, since it scales the stored deviations.
@@ -176,8 +176,8 @@ def _spread(deviation: Tensor, lengths: Tensor) -> Tensor:
 class RelationalParameter(torch.nn.Module):
     r"""A tensor for each relation, :math:`\mathbf{W}_1, \dots, \mathbf{W}_R`.
 
-    With ``start="shared"`` all relations start equal, and deviations from the common tensor are damped. Such relations
-    are called *held*:
+    With ``start="shared"`` all relations start equal and are tied to a common tensor: their deviations from it are
+    damped. Such relations are called *held*:
 
     .. math:: \mathbf{W}_r = \mathbf{W} + \frac{1}{\sqrt{1 + \lambda}} \sum_{k=1}^{R-1} h_{rk} \mathbf{D}_k, \qquad
         \mathbf{D}_k = 0 \text{ at first}
@@ -213,7 +213,7 @@ class RelationalParameter(torch.nn.Module):
         shape: of one relation's tensor, a vector or a matrix; `None` for a matrix while its shape is not known.
         num_relations: R.
         start: ``"shared"`` or ``"independent"``.
-        decay: :math:`\lambda`, how strongly deviations are damped.
+        decay: :math:`\lambda`, how strongly relations are tied to the common tensor.
         deviation: ``"full"`` or ``"diagonal"``.
 
     Attributes:
@@ -369,7 +369,7 @@ class RelationalWeight(RelationalParameter):
         num_relations: R.
         init: ``"glorot"`` or ``"kaiming_uniform"``, for each relation as for a layer of its own.
         start: ``"shared"`` or ``"independent"``; see `RelationalParameter`.
-        decay: how strongly deviations are damped with a shared start.
+        decay: how strongly a shared start ties the relations to the common matrix.
         deviation: form of the deviations: a ``"full"`` matrix, or a ``"diagonal"`` factor of the output channels.
     """
 

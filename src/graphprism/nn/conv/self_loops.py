@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
+from torch_geometric.utils import add_remaining_self_loops, add_self_loops
 
 from graphprism.nn.conv.operands import Prepared
 from graphprism.ops import RelationalAdj
@@ -28,7 +28,7 @@ def with_remaining_loops(adj: Adj, fill_value: float) -> Adj:
     """A self-loop at every node, as PyG's GCN adds them: existing ones keep their weight."""
     assert isinstance(adj, RelationalAdj)
     edges, weight = add_remaining_self_loops(adj.edge_index, adj.edge_weight, fill_value, _number_of_nodes(adj))
-    return _rebuilt(adj, edges, weight)
+    return _rebuilt(adj, edges, weight, _between_nodes(adj))
 
 
 def with_weighted_loops(adj: Adj, fill_value: float, dtype: torch.dtype) -> Adj:
@@ -54,7 +54,7 @@ def _weighted_loops(adj: RelationalAdj, fill_value: float, dtype: torch.dtype) -
     weight = torch.cat([torch.where(is_loop, 0, weight), at_nodes])
     nodes = torch.arange(number, device=adj.device, dtype=edges.dtype)
     edges = torch.cat([edges, torch.stack([nodes, nodes])], dim=1)
-    return _rebuilt(adj, edges, weight, keeps_loops=True)
+    return _rebuilt(adj, edges, weight)
 
 
 def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tensor | str) -> tuple[Adj, Tensor | None]:
@@ -63,21 +63,24 @@ def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tenso
     Shapes: ``edge_attr`` (E, D) -> (E', D)
     """
     assert isinstance(adj, RelationalAdj)
-    looped = adj.derived("new loops", lambda: _new_loops(adj))
-    if edge_attr is not None:
-        edges, edge_attr = remove_self_loops(adj.edge_index, edge_attr)
-        _, edge_attr = add_self_loops(edges, edge_attr, fill_value=fill_value, num_nodes=min(adj.size))
-        assert edge_attr is not None
-        torch._check(edge_attr.size(0) == looped.num_edges)  # compiled code counts the loops that are left out twice
+    if edge_attr is None:
+        return adj.derived("new loops", lambda: _new_loops(adj, _between_nodes(adj))), None  # type: ignore[return-value]
+    kept = _between_nodes(adj)
+    looped = adj.derived("new loops", lambda: _new_loops(adj, kept))
+    _, edge_attr = add_self_loops(adj.edge_index[:, kept], edge_attr[kept], fill_value, min(adj.size))
     return looped, edge_attr  # type: ignore[return-value]
 
 
-def _new_loops(adj: RelationalAdj) -> RelationalAdj:
+def _between_nodes(adj: RelationalAdj) -> Tensor:
+    """Positions of edges that are no self-loops, once for all: their number is a new unknown in compiled code."""
+    return (adj.edge_index[0] != adj.edge_index[1]).nonzero().view(-1)
+
+
+def _new_loops(adj: RelationalAdj, kept: Tensor) -> RelationalAdj:
     number, weight = min(adj.size), adj.edge_weight
-    edges, weight = remove_self_loops(adj.edge_index, weight)
-    weight = None if weight is None else torch.cat([weight, weight.new_ones(number)])
-    edges, _ = add_self_loops(edges, num_nodes=number)
-    return _rebuilt(adj, edges, weight)
+    weight = None if weight is None else torch.cat([weight[kept], weight.new_ones(number)])
+    edges, _ = add_self_loops(adj.edge_index[:, kept], num_nodes=number)
+    return _rebuilt(adj, edges, weight, kept)
 
 
 def _number_of_nodes(adj: RelationalAdj) -> int:
@@ -86,12 +89,12 @@ def _number_of_nodes(adj: RelationalAdj) -> int:
     return adj.size[0]
 
 
-def _rebuilt(adj: Adj, edges: Tensor, weight: Tensor | None, keeps_loops: bool = False) -> Adj:
-    """The graph of ``edges``: the edges of ``adj`` in their order (without or with self-loops), then new self-loops."""
+def _rebuilt(adj: Adj, edges: Tensor, weight: Tensor | None, kept: Tensor | None = None) -> Adj:
+    """The graph of ``edges``: the edges of ``adj`` in their order, all or those ``kept``, then new self-loops."""
     assert isinstance(adj, RelationalAdj)
     types = adj.edge_type
     if types is not None:
-        types = types if keeps_loops else types[adj.edge_index[0] != adj.edge_index[1]]
+        types = types if kept is None else types[kept]
         last = types.new_full((edges.size(1) - types.size(0),), adj.num_relations - 1)
         if adj.is_soft:
             last = torch.nn.functional.one_hot(last.long(), adj.num_relations).to(types.dtype)

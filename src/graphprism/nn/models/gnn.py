@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import accumulate, cycle, pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import torch
@@ -43,6 +43,7 @@ from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS, FeedForward, Head, WalkEncoder, drop
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
+from graphprism.nn.models.sampled_hops import SampledHops
 from graphprism.nn.models.type_encoder import TypeEncoder
 from graphprism.ops import RelationalAdj
 from graphprism.ops.backends import is_transformed
@@ -331,8 +332,11 @@ class GNN(torch.nn.Module):
         if batch is not None and self.readout is not None:
             _check_batch(batch, h)
         if num_sampled_nodes_per_hop is not None or num_sampled_edges_per_hop is not None:
-            nodes, edges = self._hops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
-            h = self._join(self._run_hops(h, e, graph, generator, nodes, edges))
+            if self.readout is not None or not self.takes_graph:
+                must = "must be None in a network with a readout or without a graph"
+                raise ValueError(f"`num_sampled_nodes_per_hop` {must}")
+            hops = SampledHops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop, len(self.convs))
+            h = self._join(self._run_layers(h, e, graph, generator, hops))
         else:
             h = self._join(self.run_layers(h, e, graph, generator))
         if self.readout is not None:
@@ -350,54 +354,36 @@ class GNN(torch.nn.Module):
         With ``jk="cat"`` or ``"lstm"`` these are the states after every layer. Otherwise the last state, or the maximum
         of all, is enough: earlier states are then not kept in memory.
         """
-        states: list[Tensor] = []
-        largest: Tensor | None = None
-        graphs = graph if isinstance(graph, list) else [graph]
-        ffns = cycle([None]) if self.ffns is None else self.ffns
-        # without a head the last layer has no norm
-        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, cycle(graphs), strict=False):
-            h, e, largest = self._layer(conv, norm, ffn, h, e, own, largest, generator)
-            states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
-        if self.head is None:
-            last = graphs[(len(self.convs) - 1) % len(graphs)]
-            states = [self._convolve(self.convs[-1], h, e, last)[0]]
-        return states
+        return self._run_layers(h, e, graph, generator)
 
-    def _hops(self, num_nodes: Sequence[int] | None, num_edges: Sequence[int] | None) -> tuple[list[int], list[int]]:
-        """Cumulative numbers: of nodes within 0, 1, ... hops of the seeds, and of edges within 1, 2, ... hops."""
-        if self.readout is not None or not self.takes_graph:
-            raise ValueError("`num_sampled_nodes_per_hop` must be None in a network with a readout or without a graph")
-        if num_nodes is None or num_edges is None or not len(self.convs) < len(num_nodes) == len(num_edges) + 1:
-            must = f"must come together, for {len(self.convs)} hops or more, one for each layer"
-            came = f"{num_nodes} and {num_edges}"
-            raise ValueError(f"`num_sampled_nodes_per_hop` and `num_sampled_edges_per_hop` {must}, got {came}")
-        return list(accumulate(num_nodes)), list(accumulate(num_edges))
-
-    def _run_hops(
+    def _run_layers(
         self,
         h: Tensor,
         e: Tensor | None,
         graph: Any,
         generator: torch.Generator | None,
-        nodes: list[int],
-        edges: list[int],
+        hops: SampledHops | None = None,
     ) -> list[Tensor]:
-        """`run_layers` that drops, layer by layer, states of nodes and edges that no seed depends on."""
+        """`run_layers` that drops, with ``hops``, layer by layer the states that no seed node depends on."""
         states: list[Tensor] = []
         largest: Tensor | None = None
-        graphs = graph if isinstance(graph, list) else [graph]
-        ffns = cycle([None]) if self.ffns is None else self.ffns
-        hops = len(self.convs)
-        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, cycle(graphs), strict=False):
-            h, e, own = _within(h, e, own, nodes[hops], edges[hops - 1])
-            largest = None if largest is None else largest[: nodes[hops]]
+        graphs, left = graph if isinstance(graph, list) else [graph], len(self.convs)
+        # lists: torch 2.6 cannot compile `cycle`
+        ffns = [None] * left if self.ffns is None else self.ffns
+        owns = [graphs[number % len(graphs)] for number in range(left)]
+        # without a head the last layer has no norm
+        for conv, norm, ffn, own in zip(self.convs, self.norms, ffns, owns, strict=False):
+            if hops is not None:
+                h, e, own = hops.within(left, h, e, own)
+                largest = None if largest is None else largest[: h.size(0)]
             h, e, largest = self._layer(conv, norm, ffn, h, e, own, largest, generator)
             states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
-            hops -= 1
+            left -= 1
         if self.head is None:
-            h, e, own = _within(h, e, graphs[(len(self.convs) - 1) % len(graphs)], nodes[1], edges[0])
-            states = [self._convolve(self.convs[-1], h, e, own)[0]]
-        return [state[: nodes[0]] for state in states]
+            last = graphs[(len(self.convs) - 1) % len(graphs)]
+            h, e, last = (h, e, last) if hops is None else hops.within(1, h, e, last)
+            states = [self._convolve(self.convs[-1], h, e, last)[0]]
+        return states if hops is None else [state[: hops.num_seeds] for state in states]
 
     def _layer(
         self,
@@ -412,7 +398,8 @@ class GNN(torch.nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """The state after a layer, its edge features, and the maximum of the state and ``largest``, if that is used."""
         second = bias = None
-        is_linear = self.normalize and isinstance(norm, torch.nn.Identity) and isinstance(conv, DirConv | MRSGCNConv)
+        # a tuple: torch 2.6 cannot compile `isinstance` with a union
+        is_linear = self.normalize and isinstance(norm, torch.nn.Identity) and isinstance(conv, (DirConv, MRSGCNConv))
         in_parts = is_linear and not has_hooks(conv)
         if in_parts:
             new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
@@ -575,19 +562,6 @@ class GNN(torch.nn.Module):
         check_integer("edge_type", edge_type)
         guard_ranges({"edge_type": (edge_type, num_relations)})
         return edge_index, edge_type.long()
-
-
-def _within(
-    h: Tensor, e: Tensor | None, graph: Any, num_nodes: int, num_edges: int
-) -> tuple[Tensor, Tensor | None, Any]:
-    """The first nodes and edges of states and graph; a sampled batch is sorted by hop."""
-    if isinstance(graph, RelationalAdj) and graph.size[0] > num_nodes:
-        types, weight = (None if each is None else each[:num_edges] for each in (graph.edge_type, graph.edge_weight))
-        size = (num_nodes, num_nodes)
-        graph = RelationalAdj.in_forward(graph.edge_index[:, :num_edges], types, weight, graph.num_relations, size)
-    elif isinstance(graph, tuple):
-        graph = tuple(each[..., :num_edges] for each in graph)
-    return h[:num_nodes], None if e is None else e[:num_edges], graph
 
 
 PE_ENCODERS = (None, "deepset", "walk")

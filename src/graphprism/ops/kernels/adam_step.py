@@ -22,9 +22,9 @@ from torch import Tensor
 
 from graphprism.ops.batched.step import Coordinates
 
-# Numbers of one piece and one run that a program takes.
+# Numbers of one piece and one run that a program processes.
 _BLOCK = 2048
-# Pieces of one launch at most: every program asks for each of them whether it is the one.
+# Most pieces of one launch: every program searches all of them for its own.
 _PIECES = 32
 
 
@@ -34,9 +34,9 @@ def _read(
     BEGINS: tl.constexpr, SIZES: tl.constexpr, STRIDES: tl.constexpr, FIRST: tl.constexpr, WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A chunk of the gradient, zeros beyond its piece; where it begins in a row of weights; what is left of the piece.
+    """A chunk of the gradient (zeros beyond its piece), its offset in a row of weights, and what is left of the piece.
 
-    The sizes are known to the compiler, which reads several numbers at once where they allow it.
+    Sizes are compile-time constants, so that loads can be vectorised.
     """
     g = tl.zeros((BLOCK,), dtype=WIDE)
     begin = chunk * 0
@@ -58,10 +58,11 @@ def _read_held(
     BEGINS: tl.constexpr, SIZES: tl.constexpr, FIRST: tl.constexpr, MATRIX: tl.constexpr, LENGTHS: tl.constexpr,
     INNER: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A chunk of the gradients of all coordinates, and where it belongs.
+    """A chunk of the gradients of all coordinates (zeros beyond its piece), and its position.
 
-    Zeros beyond its piece; where the piece begins in a row of weights; where the chunk's places are in the first row of
-    coordinates; how many places are left. The pieces are of one type, so that an address can be any of theirs.
+    The position is the offset of the piece in a row of weights, the offsets of the chunk in the first row of
+    coordinates, and how many numbers of that row are left. All pieces have one type, so that one variable can hold the
+    address of any of them.
     """
     address = held[0]
     begin = chunk * 0
@@ -118,10 +119,10 @@ def _update(
     MATRIX: tl.constexpr, LENGTHS: tl.constexpr, INNER: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # whole chunks do without a mask, which would have their numbers read one by one
+    # whole chunks need no mask, which would keep loads from being vectorised
     inside = tl.arange(0, BLOCK) < left if MASKED else None
     place += offset
-    # all is on its way before the norm is added up
+    # loads are issued before the norm is summed, which hides their latency
     ws, ms, vs = (), (), ()
     for row in tl.static_range(ROWS):
         ws += (tl.load(weight + place + row * INNER, mask=inside),)
@@ -129,7 +130,7 @@ def _update(
         vs += (tl.load(second + place + row * INNER, mask=inside),)
     rate, shrink = tl.load(lr + run).to(WIDE), tl.load(decay + run).to(WIDE)
     steps = tl.load(count).to(WIDE)
-    # known to the compiler, which would take numbers of a call for float32
+    # compile-time constants: as arguments these numbers would be float32
     beta_1, beta_2, eps = tl.full((), BETA_1, WIDE), tl.full((), BETA_2, WIDE), tl.full((), EPS, WIDE)
     factor = tl.full((), 1.0, WIDE)
     if CLIP > 0:
@@ -220,7 +221,7 @@ class _Pieces(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Places of a chunk; some more numbers than without rows, as many are read at once by each thread."""
+        """Positions in a chunk, a power of two; with all rows at least `_BLOCK` numbers."""
         return triton.next_power_of_2(triton.cdiv(_BLOCK, self.rows))
 
 
@@ -229,8 +230,8 @@ def adam_step(
     coordinates: Sequence[Coordinates | None], lr: Tensor, decay: Tensor, count: Tensor, clip: float,
     betas: tuple[float, float], eps: float, decoupled: bool,
 ) -> None:  # fmt: skip
-    """One program for a chunk of one piece of one run."""
-    # rows of a larger tensor stay where they are; those of coordinates must be next to each other
+    """One program per run and chunk of a piece."""
+    # gradients may be rows of a larger tensor; those of coordinates must be contiguous
     places = zip(grads, coordinates, strict=True)
     packed = [g if each is None and (g.stride(1) == 1 or g.size(1) == 1) else g.contiguous() for g, each in places]
     launches = list(_launches(packed, begins, coordinates))

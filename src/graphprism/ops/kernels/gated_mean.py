@@ -175,20 +175,13 @@ def _gradient_kernel(
 
 
 def gated_mean(
-    x_src: Tensor,
-    x_dst: Tensor,
-    adj: RelationalAdj,
-    weight: Tensor | None,
-    receivers: Maps,
-    senders: Maps,
-    num_gates: int,
-    eps: float,
+    x_src: Tensor, x_dst: Tensor, adj: RelationalAdj, receivers: Maps, senders: Maps, num_gates: int, eps: float
 ) -> Tensor:
     """Both maps and the mean, with their own backward pass."""
     if not torch.is_grad_enabled():
-        return _forward(x_src, x_dst, adj, weight, receivers, senders, num_gates, eps, needs_slope=False)[0]
+        return _forward(x_src, x_dst, adj, receivers, senders, num_gates, eps, needs_slope=False)[0]
     maps = (*receivers, *senders)
-    out: Tensor = _GatedMean.apply(x_src, x_dst, weight, *maps, adj, num_gates, eps)  # type: ignore[no-untyped-call]
+    out: Tensor = _GatedMean.apply(x_src, x_dst, adj.weight, *maps, adj, num_gates, eps)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -197,7 +190,7 @@ class _GatedMean(torch.autograd.Function):
     def forward(ctx: Any, x_src: Tensor, x_dst: Tensor, weight: Tensor | None, *more: Any) -> Tensor:
         maps, (adj, num_gates, eps) = more[:4], more[4:]
         receivers, senders = Maps(*maps[:2]), Maps(*maps[2:])
-        found = _forward(x_src, x_dst, adj, weight, receivers, senders, num_gates, eps, needs_slope=True)
+        found = _forward(x_src, x_dst, adj, receivers, senders, num_gates, eps, needs_slope=True)
         ctx.save_for_backward(x_src, x_dst, weight, *maps, *found)
         ctx.rest = adj, num_gates, eps
         return found[0]
@@ -218,7 +211,6 @@ def _forward(
     x_src: Tensor,
     x_dst: Tensor,
     adj: RelationalAdj,
-    weight: Tensor | None,
     receivers: Maps,
     senders: Maps,
     num_gates: int,
@@ -226,7 +218,7 @@ def _forward(
     *,
     needs_slope: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    value = adj.values(adj.incoming.order, weight, x_dst.dtype)
+    value = adj.values(adj.incoming.order, adj.weight, x_dst.dtype)
     return gated_sums(receivers.rows(x_dst), senders.rows(x_src), adj.incoming, value, num_gates, eps, needs_slope)
 
 
@@ -237,7 +229,7 @@ def _differentiable_backward(
     x_src, x_dst = (each.view_as(each) for each in inputs[:2])  # apart, also where they are one tensor
     inputs = [x_src, x_dst, *inputs[2:]]
     receivers, senders = Maps(*inputs[3:5]), Maps(*inputs[5:])
-    out = reference(x_src, x_dst, adj, inputs[2], receivers, senders, num_gates, eps)
+    out = reference(x_src, x_dst, adj, receivers, senders, num_gates, eps)
     chosen = [number for number in range(len(inputs)) if needed[number]]
     found = torch.autograd.grad(out, [inputs[number] for number in chosen], grad, create_graph=True)
     gradients = dict(zip(chosen, found, strict=True))
@@ -266,7 +258,7 @@ def _backward(
         return found
     csr = adj.outgoing
     dst_rows, scaled = receivers.rows(x_dst), scale.mul(grad).contiguous()
-    value = adj.values(csr.order, weight, x_src.dtype)
+    value = adj.values(csr.order, adj.weight, x_src.dtype)
     of_x = torch.empty_like(x_src, memory_format=torch.contiguous_format) if needed[0] else None
     of_entries = scale.new_zeros(csr.col.numel()) if needed[2] else None
     of_weight, of_bias = [], []

@@ -105,8 +105,9 @@ def _matrix(
 
 @triton.jit
 def _forward_kernel(
-    nodes, rowptr, col, value, dense, weight, out, num_nodes, num_relations,
-    GROUP: tl.constexpr, TURNED: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
+    nodes, rowptr, col, value, dense, weight, bias, out, num_nodes, num_relations,
+    GROUP: tl.constexpr, TURNED: tl.constexpr, HAS_BIAS: tl.constexpr,
+    HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
     F_IN: tl.constexpr, F_OUT: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
     ROWS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
@@ -121,6 +122,8 @@ def _forward_kernel(
             matrix = _matrix(weight, first + r, num_relations, TURNED, F_IN, F_OUT, IN, OUT)
             y = tl.dot(sums[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
     o = tl.arange(0, OUT)[None, :]
+    if HAS_BIAS:
+        y += tl.load(bias + o, mask=o < F_OUT, other=0.0).to(tl.float32)
     place = out + node.to(tl.int64)[:, None] * F_OUT + o
     tl.store(place, y.to(out.dtype.element_ty), mask=there[:, None] & (o < F_OUT))
 
@@ -166,14 +169,22 @@ def _backward_kernel(
 
 
 def sum_and_multiply(
-    nodes: Tensor, csr: Csr, value: Tensor | None, dense: Tensor, weight: Tensor, turned: bool, out: Tensor
+    nodes: Tensor,
+    csr: Csr,
+    value: Tensor | None,
+    dense: Tensor,
+    weight: Tensor,
+    turned: bool,
+    out: Tensor,
+    bias: Tensor | None = None,
 ) -> None:
     """Writes the rows ``nodes`` of ``out``; with ``turned`` the matrices of ``weight`` are read transposed."""
     if nodes.numel() == 0:
         return
     _forward_kernel[(triton.cdiv(nodes.numel(), FORWARD.rows),)](
-        nodes, csr.rowptr, csr.col, value, dense, weight, out, nodes.numel(), csr.num_relations,
-        GROUP=min(GROUP, csr.num_relations), TURNED=turned, **_meta(value, dense, dense.size(1), out.size(1), FORWARD),
+        nodes, csr.rowptr, csr.col, value, dense, weight, bias, out, nodes.numel(), csr.num_relations,
+        GROUP=min(GROUP, csr.num_relations), TURNED=turned, HAS_BIAS=bias is not None,
+        **_meta(value, dense, dense.size(1), out.size(1), FORWARD),
     )  # fmt: skip
 
 
@@ -235,16 +246,17 @@ def _num_programs(device: torch.device) -> int:
     return PROGRAMS * torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj) -> Tensor:
-    """Sums the neighbours of every node and multiplies the sums, all relations at once."""
+def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
+    """Sums the neighbours of every node and multiplies the sums, all relations at once; adds a bias."""
     x, weight = x.contiguous(), weight.contiguous()
     with device_of(x):
         out = x.new_empty(adj.size[1], weight.size(2))
         value = adj.values(adj.incoming.order, entry_weight, x.dtype)
-        sum_and_multiply(node_order(adj.incoming).light, adj.incoming, value, x, weight, False, out)
+        sum_and_multiply(node_order(adj.incoming).light, adj.incoming, value, x, weight, False, out, bias)
         hub = node_order(adj.incoming).hub
         if hub.numel() > 0:
-            out[hub] = _hub_sums(adj.incoming, adj, entry_weight, x) @ weight.flatten(0, 1)
+            sums, stacked = _hub_sums(adj.incoming, adj, entry_weight, x), weight.flatten(0, 1)
+            out[hub] = sums @ stacked if bias is None else torch.addmm(bias, sums, stacked)
     return out
 
 

@@ -83,7 +83,9 @@ def test_fabernet_rejects_what_it_does_not_know():
         BASELINES["fabernet"].make(2, 2, 2, 2, num_nodes=3, fields={"jk": "max"}, activation="tanh")
 
 
-def test_two_hops_leave_out_neighbours_and_loops():
+@pytest.mark.parametrize("most", [0, 10])
+def test_two_hops_leave_out_neighbours_and_loops(most, monkeypatch):
+    monkeypatch.setattr("graphprism.nn.models.baselines.matrices._DENSE_NODES", most)
     square = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0, 0, 2], [1, 2, 3, 0, 0, 1, 2, 3, 2, 0]])  # with one diagonal
     assert sorted(zip(*two_hops(square, 4).tolist(), strict=True)) == [(1, 3), (3, 1)]
 

@@ -113,9 +113,9 @@ def test_acm_gcn(structure):
     torch.testing.assert_close(network(x, graph), layer(network.second, layer(network.first, x).relu()))
 
 
-@pytest.mark.parametrize("delta", [0.0, 0.4, 1.0])
-def test_glognn_solves_for_all_pairs_of_nodes(delta):
-    options = {"alpha": 0.5, "beta": 0.8, "gamma": 0.3, "delta": delta, "orders": 2}
+@pytest.mark.parametrize(("delta", "plus"), [(0.0, False), (0.4, False), (1.0, False), (0.4, True)])
+def test_glognn_solves_for_all_pairs_of_nodes(delta, plus):
+    options = {"alpha": 0.5, "beta": 0.8, "gamma": 0.3, "delta": delta, "orders": 2, "channel_factors": plus}
     network, x, graph = made("glognn", 2, edges(undirected=True), **options)
     matrix = dense(edges(undirected=True)) + eye()
     walk = torch.diag(1 / matrix.sum(1)) @ matrix
@@ -124,10 +124,11 @@ def test_glognn_solves_for_all_pairs_of_nodes(delta):
     )
     first = h = linear(network.head, h.relu())
     hops = sum(network.orders[k] * torch.linalg.matrix_power(walk, k + 1) for k in range(2))
+    factors = torch.diag(network.factors) if plus else torch.eye(CLASSES, dtype=DOUBLE)
     for _ in range(2):
-        wanted = 0.7 * (h - 0.3 * first) @ h.t() + 0.8 * hops
+        wanted = 0.7 * (h - 0.3 * first) @ factors @ h.t() + 0.8 * hops
         best = wanted @ torch.linalg.inv(0.49 * h @ h.t() + 1.3 * eye())
-        h = 0.7 * best @ h + 0.3 * first
+        h = 0.7 * best @ h @ factors + 0.3 * first
     torch.testing.assert_close(network(x, graph), h)
 
 
@@ -137,6 +138,14 @@ def test_small_inverse():
     matrix = (half @ half.t() + torch.eye(5, dtype=DOUBLE)).requires_grad_()
     torch.testing.assert_close(small_inverse(matrix), torch.linalg.inv(matrix))
     assert torch.autograd.gradcheck(small_inverse, matrix)
+
+
+def test_small_inverse_of_large_numbers():
+    """As the states of a network grow, so does their Gram matrix."""
+    torch.manual_seed(0)
+    half = 1e5 * torch.randn(20, 5, dtype=DOUBLE)
+    matrix = half.t() @ half + torch.eye(5, dtype=DOUBLE)
+    torch.testing.assert_close(small_inverse(matrix), torch.linalg.inv(matrix), rtol=1e-9, atol=0)
 
 
 def test_gradient_gating():

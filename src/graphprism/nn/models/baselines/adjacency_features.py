@@ -96,6 +96,10 @@ class GloGNN(torch.nn.Module):
     The inverse acts on :math:`\mathbf{H}` alone, so that by Woodbury's identity only a matrix of :math:`F_{out}` rows
     is inverted. The update is applied ``num_layers`` times.
 
+    GloGNN++ has a factor :math:`d_c` for every channel, :math:`\mathbf{D} = \operatorname{diag}(\mathbf{d})`:
+    :math:`\mathbf{H} \mathbf{D} \mathbf{H}^\top` and :math:`\mathbf{H}_0 \mathbf{D} \mathbf{H}^\top` in the first
+    factor of :math:`\mathbf{Z}^*`, and :math:`\mathbf{Z}^* \mathbf{H} \mathbf{D}` in the update.
+
     Args:
         in_channels: size of a node feature.
         hidden_channels: width of the first maps.
@@ -108,6 +112,7 @@ class GloGNN(torch.nn.Module):
         gamma: :math:`\gamma`.
         delta: :math:`\delta`.
         orders: :math:`K`; the :math:`\lambda_k` are trained, from :math:`1 / K`.
+        channel_factors: GloGNN++; the factors :math:`d_c` are trained, from one over the number of channels.
 
     Shapes: ``x`` (N, F), ``graph`` from `prepare` -> (N, F_out)
     """
@@ -126,6 +131,7 @@ class GloGNN(torch.nn.Module):
         gamma: float = 0.0,
         delta: float = 0.5,
         orders: int = 1,
+        channel_factors: bool = False,
     ) -> None:
         super().__init__()
         self.num_layers, self.dropout = num_layers, dropout
@@ -135,6 +141,8 @@ class GloGNN(torch.nn.Module):
         self.neighbours = Linear(num_nodes, hidden_channels) if delta < 1 else None
         self.head = Linear(hidden_channels, out_channels)
         self.orders = torch.nn.Parameter(torch.full((orders,), 1 / orders))
+        factors = torch.full((out_channels,), 1 / out_channels) if channel_factors else None
+        self.factors = None if factors is None else torch.nn.Parameter(factors)
 
     @staticmethod
     def prepare(x: Tensor, edge_index: Tensor, dtype: torch.dtype) -> Matrix:
@@ -162,7 +170,11 @@ class GloGNN(torch.nn.Module):
         eye = torch.eye(h.size(1), dtype=h.dtype, device=h.device)
         inverse = small_inverse(eye / share**2 + size * gram)
         solved = share * size * (h - size * h @ (inverse @ gram))  # the inverse times H, scaled
+        if self.factors is not None:
+            solved = solved * self.factors
         inner = h.t() @ solved
+        if self.factors is not None:
+            inner = self.factors[:, None] * inner
         hops = solved
         out: Tensor = share * h @ inner - self.gamma * share * first @ inner + self.gamma * first
         for weight in self.orders:
@@ -188,11 +200,14 @@ def small_inverse(matrix: Tensor) -> Tensor:
 class _SmallInverse(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> Tensor:
-        # in double: a sweep subtracts numbers of the size of a pivot to get its inverse
-        swept, units = matrix.double(), torch.eye(matrix.size(0), dtype=torch.float64, device=matrix.device)
+        # With ones on the diagonal no pivot is above 1. A sweep subtracts numbers of the size of a pivot to get its
+        # inverse: entries of 1e5 would leave six digits, entries of 1e8 none.
+        scale = matrix.diagonal().double().rsqrt()
+        scales = torch.outer(scale, scale)
+        swept, units = matrix * scales, torch.eye(matrix.size(0), dtype=torch.float64, device=matrix.device)
         for k, unit in enumerate(units):  # Gauss and Jordan in place; such a matrix needs no pivots
             swept = torch.addr(swept, swept[:, k] - unit, (swept[k] + unit) / swept[k, k], alpha=-1)
-        inverse = swept.to(matrix.dtype)
+        inverse = (swept * scales).to(matrix.dtype)
         ctx.save_for_backward(inverse)
         return inverse
 

@@ -17,6 +17,9 @@ Matrix: TypeAlias = Tensor | RelationalAdj
 # Share of nonzeros above which a dense product is faster; measured on one core with the two-hop matrix of Chameleon,
 # a fifth of all pairs.
 _DENSE_SHARE = 0.05
+# Nodes up to which neighbours of neighbours are counted densely. The sparse product of a graph with hubs has more
+# terms than the dense matrix entries, and needs memory for all of them on a GPU.
+_DENSE_NODES = 10_000
 
 
 def spread(matrix: Matrix, h: Tensor) -> Tensor:
@@ -64,6 +67,11 @@ def two_hops(edge_index: Tensor, num_nodes: int) -> Tensor:
     [[0, 2], [2, 0]]
     """
     edges = simple_edges(edge_index, num_nodes)
+    if num_nodes <= _DENSE_NODES:
+        near = torch.zeros(num_nodes, num_nodes, device=edges.device)
+        near[edges[0], edges[1]] = 1
+        reached = (near @ near > 0) & (near == 0)
+        return reached.fill_diagonal_(False).nonzero().t().contiguous()
     size, ones = (num_nodes, num_nodes), torch.ones(edges.size(1), device=edges.device)
     with torch.sparse.check_sparse_tensor_invariants(enable=True):  # torch 2.11 warns without a choice
         near = torch.sparse_coo_tensor(edges, ones, size)
