@@ -31,8 +31,9 @@ from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.batched.gated_sum import padded_gated_sum
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
+from graphprism.ops.gated_mean import Maps, gated_mean, is_fused
 from graphprism.ops.gated_sums import gated_sums, sums_in_blocks_pay
-from graphprism.ops.pair_rows import sender_rows
+from graphprism.ops.pair_rows import active_pairs_pay, sender_rows
 
 
 class MRSGatedGCNConv(RelationalConv):
@@ -122,8 +123,10 @@ class MRSGatedGCNConv(RelationalConv):
         x_src, x_dst = split_nodes(x)
         check_features(x, self.lin_message.lin, self.lin_root)
         check_edge_attr(edge_attr, self.lin_edge, adj)
-        if isinstance(adj, PaddedAdj) and self._is_plain(x_src, x_dst):
+        if isinstance(adj, PaddedAdj) and x_src is x_dst and self._is_plain():
             out, edge = self._padded(x_src, adj, edge_attr)
+        elif not return_edge_attr and isinstance(adj, RelationalAdj) and edge_attr is None and self._fuses(adj):
+            out, edge = self._fused(x_src, x_dst, adj), x_src[:0]
         elif not return_edge_attr and isinstance(adj, RelationalAdj) and self._takes_blocks(x_src, x_dst, adj):
             out, edge = self._in_blocks(x_src, adj, edge_attr), x_src[:0]
         else:
@@ -162,7 +165,7 @@ class MRSGatedGCNConv(RelationalConv):
 
     def _takes_blocks(self, x_src: Tensor, x_dst: Tensor, adj: RelationalAdj) -> bool:
         """Whether rows of all edges are large, and the graph and the maps allow sums in blocks."""
-        return sums_in_blocks_pay(adj, self.out_channels) and self._is_plain(x_src, x_dst)
+        return sums_in_blocks_pay(adj, self.out_channels) and x_src is x_dst and self._is_plain()
 
     def _padded(self, x: Tensor, adj: PaddedAdj, edge_attr: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same with one product for all maps of nodes, and few kernels for many runs under `torch.vmap`."""
@@ -177,13 +180,30 @@ class MRSGatedGCNConv(RelationalConv):
         biases = (root, receiver, edge_bias, *(each.bias() for each in by_relation))
         return padded_gated_sum(rows, edges, biases, adj, self.lin_gate_src.lin.num_relations, self.eps)
 
-    def _is_plain(self, x_src: Tensor, x_dst: Tensor) -> bool:
+    def _fused(self, x_src: Tensor, x_dst: Tensor, adj: RelationalAdj) -> Tensor:
+        """The sums alone, without a row per edge."""
+        by_relation = (self.lin_gate_src, self.lin_message)
+        matrices = [each.lin(x_src).transpose(0, 1).flatten(1) for each in by_relation]
+        senders = Maps(torch.cat(matrices, dim=1), torch.cat([each.bias().flatten() for each in by_relation]))
+        receivers = Maps(self.lin_gate_dst.weight.t(), self.lin_gate_dst.bias)
+        num_gates = self.lin_gate_src.lin.num_relations
+        mean = gated_mean((x_src, x_dst), adj, receivers, senders, num_gates=num_gates, eps=self.eps)
+        out: Tensor = self.lin_root(x_dst) + mean
+        return out
+
+    def _fuses(self, adj: RelationalAdj) -> bool:
+        """Whether `_fused` makes no rows of edges, and rows of all pairs (node, relation) are few."""
+        if not is_fused(adj) or active_pairs_pay(adj) or type(self.lin_gate_dst) is not Linear:
+            return False
+        return self._is_plain()
+
+    def _is_plain(self) -> bool:
         """Whether the maps may be taken apart: all sizes are known and no one looks at a part of the layer."""
         parts = (self.lin_root, self.lin_gate_dst, self.lin_edge, self.lin_gate_src, self.lin_message)
         inner = (self.lin_gate_src.lin, self.lin_message.lin)
         waits = any(each.is_waiting for each in inner) or is_lazy(self.lin_root.weight)
         watched = self.is_by_edge or any(has_hooks(each) for each in (*parts, *inner) if each is not None)
-        return x_src is x_dst and not waits and not watched
+        return not waits and not watched
 
     @staticmethod
     def _at_receivers(rows: Tensor, adj: Prepared) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 
 import torch
@@ -50,3 +51,8 @@ def dot_precision(highest: str = "ieee") -> str:
     ('highest', 'ieee', 'tf32x3')
     """
     return highest if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def device_of(tensor: torch.Tensor) -> AbstractContextManager[object]:
+    """Makes the device of ``tensor`` the current one, on which Triton launches."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()

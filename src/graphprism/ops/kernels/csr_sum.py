@@ -64,6 +64,11 @@ def csr_sum(segments: Segments, col: Tensor, value: Tensor | None, dense: Tensor
     if pieces.numel() == 0:
         return pieces
     _launch(segments.begin, segments.end, col, value, dense, pieces, None)
+    return add_further(segments, pieces, num_rows)
+
+
+def add_further(segments: Segments, pieces: Tensor, num_rows: int) -> Tensor:
+    """Adds the sums of further segments to those of the first ones, in place: (M + H, F) -> (M, F)."""
     out = pieces[:num_rows]
     if segments.hub.numel() > 0:
         _launch(segments.hub_begin, segments.hub_end, None, None, pieces[num_rows:], out, segments.hub)

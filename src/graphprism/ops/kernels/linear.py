@@ -11,7 +11,6 @@ The sums of the few hubs are written and multiplied as the backend ``all_pairs``
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from graphprism.ops.csr import Csr, Segments, trusted_csr_sum
 from graphprism.ops.kernels import csr_sum as csr_sum_kernel
-from graphprism.ops.kernels import dot_precision
+from graphprism.ops.kernels import device_of, dot_precision
 from graphprism.ops.row_orders import node_order
 
 if TYPE_CHECKING:
@@ -250,7 +249,7 @@ def _num_programs(device: torch.device) -> int:
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
     """Sums the neighbours of every node and multiplies the sums, all relations at once; adds a bias."""
     x, weight = x.contiguous(), weight.contiguous()
-    with _device_of(x):
+    with device_of(x):
         out = x.new_empty(adj.size[1], weight.size(2))
         value = adj.values(adj.incoming.order, entry_weight, x.dtype)
         sum_and_multiply(node_order(adj.incoming).light, adj.incoming, value, x, weight, False, out, bias)
@@ -274,7 +273,7 @@ def backward(
     grad, x, weight = grad.contiguous(), x.contiguous(), weight.contiguous()
     csr = adj.outgoing
     hub = node_order(csr).hub
-    with _device_of(x):
+    with device_of(x):
         value = adj.values(csr.order, entry_weight, grad.dtype)
         grad_x, total = _light_gradients(csr, value, grad, x, weight, need_x, need_weight)
         if hub.numel() > 0:
@@ -312,8 +311,3 @@ def _hub_sums(csr: Csr, adj: RelationalAdj, entry_weight: Tensor | None, dense: 
     else:
         sums = trusted_csr_sum(hubs.rowptr, hubs.col, value, dense)
     return sums.view(hubs.num_rows, hubs.num_relations * dense.size(1))
-
-
-def _device_of(x: Tensor) -> AbstractContextManager[object]:
-    # Triton launches on the current device
-    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
