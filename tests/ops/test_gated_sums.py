@@ -33,7 +33,7 @@ def test_by_hand(impl):
 @pytest.mark.parametrize("gates", [1, 3])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_blocks_give_the_definition(name, gates, has_edges, block, monkeypatch):
-    monkeypatch.setattr(module, "_CPU_BLOCK", block)
+    monkeypatch.setattr(module, "_BLOCK", block)
     adj = make_adj(name)
     adj = adj.with_weight(adj.edge_weight.detach() if gates == 1 else None)
     inputs = inputs_for(adj, gates, has_edges)
@@ -67,7 +67,7 @@ def test_gated_gcn_conv_in_blocks_is_the_one_by_edge(edge_dim, gate_per_relation
     wanted = [x, *(parameter for name, parameter in conv.named_parameters() if "norm_edge" not in name)]
     results = []
     for least in (1 << 30, 0):
-        monkeypatch.setattr(module, "_CPU_LEAST", least)
+        monkeypatch.setattr(module, "_LEAST", least)
         assert module.sums_in_blocks_pay(adj, 4) == (least == 0)
         out = conv(x, adj, edge_attr=features)
         results.append([out, *torch.autograd.grad(out.pow(3).sum(), wanted)])

@@ -18,11 +18,10 @@ from graphprism.ops.pair_rows import active_pairs_pay
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
 
-# Numbers of one block of edges: on the CPU they stay in the cache, on a GPU they are small beside
-# the features of all edges.
-_CPU_BLOCK, _GPU_BLOCK = 1 << 18, 1 << 25
+# Numbers of one block of edges, which stay in the cache.
+_BLOCK = 1 << 18
 # Numbers of all edges above which blocks are faster than a row for every edge, whose gates are computed only once.
-_CPU_LEAST, _GPU_LEAST = 1 << 20, 1 << 25
+_LEAST = 1 << 20
 Sums = tuple[Tensor, Tensor]
 
 
@@ -85,11 +84,12 @@ def gated_sums(
 def sums_in_blocks_pay(adj: RelationalAdj, channels: int) -> bool:
     """Whether to take `gated_sums`, for speed and memory, instead of a row for every edge.
 
-    Not for soft types and for weights with a gradient, which it does not support; not for a graph of a single pass on a
-    GPU, as blocks need a host-device sync; nor under `torch.compile` and `torch.func`.
+    Not for soft types and for weights with a gradient, which it does not support; nor under `torch.compile` and
+    `torch.func`. Not on a GPU: on an H200, 14M edges, 32 channels, blocks take 157 ms where rows of all edges take 62.
     """
-    least = _GPU_LEAST if adj.edge_index.is_cuda else _CPU_LEAST
-    if adj.num_edges * channels < least or adj.is_soft or adj.one_pass or is_transformed() or active_pairs_pay(adj):
+    if adj.num_edges * channels < _LEAST or adj.is_soft or adj.edge_index.is_cuda or is_transformed():
+        return False
+    if active_pairs_pay(adj):
         return False
     return adj.edge_weight is None or not adj.edge_weight.requires_grad
 
@@ -122,7 +122,7 @@ class _Block:
 
 def _blocks(csr: Csr, row: Tensor, channels: int, *, is_incoming: bool) -> Iterator[_Block]:
     """Blocks of whole nodes with about as many edges as fit; ``row`` (K,) is the row node of every edge as given."""
-    budget = (_GPU_BLOCK if row.is_cuda else _CPU_BLOCK) // max(1, channels)
+    budget = _BLOCK // max(1, channels)
     step = max(1, budget * csr.num_rows // max(1, csr.col.numel()))
     num_relations = csr.num_relations
     for (begin, first), (end, last) in csr.blocks(step):
