@@ -65,23 +65,30 @@ def _score(table: TableResult, row: str, column: str) -> Score | None:
 
 
 def correlations(table: TableResult) -> None:
-    """Spearman's correlation of score and rank over all cells, and over those that fit the training nodes."""
+    """Spearman's correlation of score and rank over cells: all, without JK, and those that fit the training nodes.
+
+    The head of JK reads all layers, not only the last one, whose rank is measured.
+    """
     rows = [row for row in table.rows if _score(table, row, "score") and _score(table, row, "train")]
-    fitted = [row for row in rows if _score(table, row, "train").mean > 95]
-    print(f"\n| Spearman, score and | {len(rows)} cells | {len(fitted)} that fit the training nodes |\n|---|---|---|")
-    for column in (*RANKS, "train"):
+    groups = {
+        "all cells": rows,
+        "without JK": [row for row in rows if not row.startswith("JK ")],
+        "that fit the training nodes": [row for row in rows if _score(table, row, "train").mean > 95],
+    }
+    print(f"\n| Spearman, score and | {' | '.join(groups)} |\n|{'---|' * (1 + len(groups))}")
+    for column in RANKS:
         parts = []
-        for chosen in (rows,) if column == "train" else (rows, fitted):
+        for chosen in groups.values():
             found = [(_score(table, row, "score"), _score(table, row, column)) for row in chosen]
             parts.append(_interval([(score.mean, other.mean) for score, other in found if other is not None]))
-        print(f"| {column} | {' | '.join(parts)} |" + " |" * (2 - len(parts)))
+        print(f"| {column} | {' | '.join(parts)} |")
 
 
 def _interval(pairs: list[tuple[float, float]], draws: int = 2000) -> str:
     """The correlation and its 95 % bootstrap interval."""
     draw = random.Random(0)
     found = sorted(_spearman(draw.choices(pairs, k=len(pairs))) for _ in range(draws))
-    return f"{_spearman(pairs):+.2f} [{found[draws // 40]:+.2f}, {found[-draws // 40]:+.2f}], {len(pairs)} cells"
+    return f"{_spearman(pairs):+.2f} [{found[draws // 40]:+.2f}, {found[-draws // 40]:+.2f}]; {len(pairs)}"
 
 
 def _spearman(pairs: list[tuple[float, float]]) -> float:
