@@ -11,6 +11,7 @@ from graphprism.cli.report import paper_text
 from graphprism.experiments import DEPTH, Ledger, Settings
 from graphprism.experiments.plan import plan
 from graphprism.experiments.stored import Pace, read_ledgers, stored_tables
+from graphprism.experiments.tables.remedies import remedies_spec
 from graphprism.report.markdown import deviations_verdict, paper_page
 from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
 from graphprism.training import Run
@@ -98,6 +99,17 @@ def test_pace_on_nodes_takes_the_epochs_of_runs_that_stopped_early():
     assert pace.seconds(replace(early, seed=1)) == pytest.approx(60)
     assert pace.seconds(replace(early, epochs=100)) == pytest.approx(20)
     assert pace.seconds(replace(early, patience=None)) == 0
+
+
+def test_runs_without_a_finite_value_are_not_called_missing(tmp_path):
+    spec = remedies_spec("cora", "node")
+    best = next(cell.best for cell in spec.cells if cell.row == "LMGC 8")
+    extra = {"effective_rank": None, "rank_one_distance": None, "gradient_last": 0.1, "gradient_first": 0.0}
+    Ledger(tmp_path / "a.jsonl").append(replace(result(best, 31.9), extra=extra))
+    table = next(table for table in stored_tables(tmp_path)[0] if table.name == spec.name)
+    assert table.cell("LMGC 8", "effective rank").note == ""
+    text = paper_page([table], "the command")
+    assert "| [remedies-cora](#remedies-cora) | 312 | 3 | 0 | 0 | 0 | 306 |" in text
 
 
 def test_newest_result_of_a_run_counts(tmp_path):

@@ -132,7 +132,7 @@ def _has_results(planned: PlannedCell, results: Mapping[str, RunResult]) -> bool
 
 
 def _with_projection(cell: Cell, configurations: Sequence[Sequence[Run]], seeds: int, pace: Pace) -> Cell:
-    if cell.status is not CellStatus.NOT_RUN or not configurations:
+    if cell.status is not CellStatus.NOT_RUN or not configurations or cell.seconds is not None:
         return cell
     hours = seeds * pace.seconds(configurations[0][0]) / 3600
     note = f"projected: {hours:.2g} h for {seeds} runs"
