@@ -17,7 +17,7 @@ from graphprism.experiments.tables.remedies import (
     plot_remedies,
     remedies_spec,
 )
-from graphprism.results import TableResult
+from graphprism.results import Cell, Score, TableResult
 from graphprism.training import Run, build_model
 from graphprism.training.build_model import parameters_of, width_of
 from graphprism.training.task import Task
@@ -106,3 +106,19 @@ def test_picture_of_an_empty_table_can_be_drawn():
     spec = remedies_spec("cora", "node")
     table = TableResult("remedies-cora", spec.title, "", spec.rows, spec.columns, ())
     assert len(plot_remedies(table, {}).axes) == 4
+
+
+def test_picture_has_plain_numbers_and_says_why_lines_end():
+    spec = remedies_spec("cora", "node")
+    scores = {"effective rank": (100.0, 8.0), "rank-one distance": (1.5, 0.4), "score": (80.0, 30.0)}
+    cells = [
+        Cell(f"none {layers}", column, Score(value, 0.1, 3))
+        for column, values in scores.items()
+        for layers, value in zip((2, 8), values, strict=True)
+    ]
+    cells.append(Cell("none 32", "score"))
+    figure = plot_remedies(TableResult("remedies-cora", spec.title, "", spec.rows, spec.columns, tuple(cells)), {})
+    rank, distance = figure.axes[1:3]
+    assert [label.get_text() for label in rank.get_yticklabels()] == ["10", "30", "100"]
+    assert (distance.get_yscale(), distance.get_ylim()[0]) == ("linear", 0)
+    assert "a line ends where runs diverge or are missing" in figure.get_suptitle()

@@ -11,6 +11,7 @@ from graphprism.cli.report import paper_text
 from graphprism.experiments import DEPTH, Ledger, Settings
 from graphprism.experiments.plan import plan
 from graphprism.experiments.stored import Pace, read_ledgers, stored_tables
+from graphprism.experiments.tables.remedies import remedies_spec
 from graphprism.report.markdown import deviations_verdict, paper_page
 from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult
 from graphprism.training import Run
@@ -75,8 +76,48 @@ def test_pace_takes_the_most_alike():
     assert 4 * Pace([]).seconds(blocks) == pytest.approx(15 * 60, rel=0.05)  # what we aim at
     done = result(blocks, 0.1, 100.0)
     assert Pace([done]).seconds(replace(blocks, model="gine", epochs=1000)) == pytest.approx(50)
-    nodes = Run("cora", "gcn", batch_size=None)
-    assert Pace([result(nodes, 0.1, 3.0)]).seconds(replace(nodes, dataset="pubmed")) == 3
+
+
+def test_pace_on_nodes_grows_with_the_graph_the_layers_and_the_epochs():
+    cora = Run("cora", "gcn", batch_size=None, layers=2, epochs=1)
+    squirrel = replace(cora, dataset="squirrel")  # 17 times the size
+    pace = Pace([result(cora, 0.1, 3.0), result(squirrel, 0.1, 8.0), result(replace(cora, seed=1), 0.1, 3.0)])
+    assert pace.seconds(replace(cora, layers=128)) == pytest.approx(64 * 3)
+    assert pace.seconds(replace(cora, epochs=10)) == pytest.approx(10 * 3)
+    assert pace.seconds(replace(cora, dataset="citeseer")) == pytest.approx(3 * (3_327 + 9_104) / (2_708 + 10_556))
+    # a large graph is compared with the larger of the two
+    sizes = (2_923_922 + 13_975_791) / (5_201 + 217_073)
+    assert pace.seconds(replace(cora, dataset="snap-patents")) == pytest.approx(8 * sizes)
+    assert pace.seconds(replace(cora, dataset="unknown")) == 0
+
+
+def test_pace_on_nodes_takes_the_epochs_of_runs_that_stopped_early():
+    early = Run("cora", "gcn", batch_size=None, layers=2, epochs=10_000, patience=50)
+    done = result(early, 0.1, 60.0)
+    done = replace(done, history={**done.history, "epoch": [300.0]})
+    pace = Pace([done, result(replace(early, model="mlp"), 0.1, 1.0)])
+    assert pace.seconds(replace(early, seed=1)) == pytest.approx(60)
+    assert pace.seconds(replace(early, epochs=100)) == pytest.approx(20)
+    assert pace.seconds(replace(early, patience=None)) == 0
+
+
+def test_runs_without_a_finite_value_are_not_called_missing(tmp_path):
+    spec = remedies_spec("cora", "node")
+    best = next(cell.best for cell in spec.cells if cell.row == "LMGC 8")
+    extra = {"effective_rank": None, "rank_one_distance": None, "gradient_last": 0.1, "gradient_first": 0.0}
+    Ledger(tmp_path / "a.jsonl").append(replace(result(best, 31.9), extra=extra))
+    table = next(table for table in stored_tables(tmp_path)[0] if table.name == spec.name)
+    assert table.cell("LMGC 8", "effective rank").note == ""
+    text = paper_page([table], "the command")
+    assert "| [remedies-cora](#remedies-cora) | 312 | 3 | 0 | 0 | 0 | 306 |" in text
+
+
+def test_newest_result_of_a_run_counts(tmp_path):
+    run = Run("cora", "gcn", batch_size=None)
+    old, new = result(run, 0.1), replace(result(run, 0.2), finished_at="2026-11-17T00:00:00+00:00")
+    Ledger(tmp_path / "a.jsonl").append(new)
+    Ledger(tmp_path / "b.jsonl").append(old)
+    assert [each.history["test"] for each in read_ledgers(tmp_path)] == [[0.1], [0.2]]
 
 
 @pytest.mark.parametrize(

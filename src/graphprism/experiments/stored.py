@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from graphprism._files import check_regular
 from graphprism.experiments.experiment import TrainedTable
@@ -28,6 +30,19 @@ _NODES = {
     "peptides-struct": 1_640_000,
     "molhiv": 831_000,
 }
+# Nodes and edges of the data sets with one graph. Those of the last three are published; here they cannot be had.
+_GRAPH_SIZES = {
+    "chameleon": (2_277, 36_101),
+    "chameleon-filtered": (890, 13_584),
+    "squirrel": (5_201, 217_073),
+    "squirrel-filtered": (2_223, 65_718),
+    "cora": (2_708, 10_556),
+    "citeseer": (3_327, 9_104),
+    "pubmed": (19_717, 88_648),
+    "arxiv-year": (169_343, 1_166_243),
+    "snap-patents": (2_923_922, 13_975_791),
+    "roman-empire": (22_662, 44_363),
+}
 # Seconds per node, layer and epoch of networks with feed-forward blocks or random walks if none is stored: our target,
 # 0.35 ms for a step of 32 molecules and 12 layers.
 _AIM = 3.9e-8
@@ -36,7 +51,7 @@ MACHINE = "NVIDIA H200"
 
 
 def read_ledgers(folder: Path) -> list[RunResult]:
-    """The results of all ledgers ``*.jsonl`` of a folder; other lines are ignored.
+    """The results of all ledgers ``*.jsonl`` of a folder, the oldest first; other lines are ignored.
 
     Raises:
         FileNotFoundError: There is none.
@@ -46,7 +61,8 @@ def read_ledgers(folder: Path) -> list[RunResult]:
         raise FileNotFoundError(f"{folder}: there is no ledger, a file that ends in .jsonl")
     with warnings.catch_warnings():  # benchmarks write other lines to such files
         warnings.simplefilter("ignore")
-        return [result for path in paths for result in Ledger(path).read()]
+        found = [result for path in paths for result in Ledger(path).read()]
+    return sorted(found, key=lambda result: result.finished_at)
 
 
 def read_measured(folder: Path) -> dict[str, TableResult]:
@@ -116,7 +132,7 @@ def _has_results(planned: PlannedCell, results: Mapping[str, RunResult]) -> bool
 
 
 def _with_projection(cell: Cell, configurations: Sequence[Sequence[Run]], seeds: int, pace: Pace) -> Cell:
-    if cell.status is not CellStatus.NOT_RUN or not configurations:
+    if cell.status is not CellStatus.NOT_RUN or not configurations or cell.seconds is not None:
         return cell
     hours = seeds * pace.seconds(configurations[0][0]) / 3600
     note = f"projected: {hours:.2g} h for {seeds} runs"
@@ -128,7 +144,9 @@ class Pace:
 
     For a run on graphs: the median time per node, layer and epoch of the most similar runs: same data and model, else
     same model, else any. Networks with feed-forward blocks or random walks are compared only with each other; without
-    any, our target is used. For a run on nodes: the median time of runs on its data, else of all.
+    any, our target is used. For a run on nodes: the median time per node or edge, layer and epoch, likewise; of another
+    data set that of the nearest size, since small graphs do not fill a GPU. A run that stops early takes as many epochs
+    as the similar ones did. Widths are not considered.
 
     Args:
         results: Finished runs; those on other hardware, or on a shared device (without ``step_ms``), are ignored.
@@ -138,12 +156,15 @@ class Pace:
         here = [each for each in results if each.hardware.get("name") == MACHINE and each.status == "finished"]
         here = [each for each in here if each.step_ms is not None]
         self._of_graphs: dict[tuple[str, ...], list[float]] = {}
-        self._of_nodes: dict[tuple[str, ...], list[float]] = {}
+        self._of_nodes: dict[tuple[str, ...], list[_NodePace]] = {}
         for each in here:
             run = Run.from_dict({**ORIGIN, **each.run})
             if run.batch_size is None:
-                for key in ((run.dataset,), ()):
-                    self._of_nodes.setdefault(key, []).append(each.seconds)
+                if run.dataset in _GRAPH_SIZES:
+                    epochs = _trained_epochs(each)
+                    found = _NodePace(_size(run.dataset), each.seconds / (epochs * run.layers), epochs)
+                    for kind in _node_kinds(run):
+                        self._of_nodes.setdefault(kind, []).append(found)
             elif run.dataset in _NODES:
                 rate = each.seconds / _work(run)
                 for kind in _kinds(run):
@@ -152,13 +173,45 @@ class Pace:
     def seconds(self, run: Run) -> float:
         """Projected time of one run; 0 without comparable runs."""
         if run.batch_size is None:
-            times = self._of_nodes.get((run.dataset,)) or self._of_nodes.get(())
-            return median(times) if times else 0.0
+            return self._node_seconds(run)
         kinds = _kinds(run)
         found = next((self._of_graphs[kind] for kind in kinds if kind in self._of_graphs), None)
         if found is None:
             return 0.0 if kinds[-1] == ("",) else _AIM * _work(run)
         return median(found) * _work(run)
+
+    def _node_seconds(self, run: Run) -> float:
+        alike = next((self._of_nodes[kind] for kind in _node_kinds(run) if kind in self._of_nodes), [])
+        if not alike or run.dataset not in _GRAPH_SIZES:
+            return 0.0
+        size = _size(run.dataset)
+        nearest = min((each.size for each in alike), key=lambda other: abs(math.log(other / size)))
+        alike = [each for each in alike if each.size == nearest]
+        epochs = run.epochs if run.patience is None else min(run.epochs, median(each.epochs for each in alike))
+        return median(each.per_layer for each in alike) * size / nearest * run.layers * epochs
+
+
+class _NodePace(NamedTuple):
+    """Size of the graph of a run, seconds of one layer in one epoch, and number of epochs."""
+
+    size: int
+    per_layer: float
+    epochs: int
+
+
+def _size(dataset: str) -> int:
+    return sum(_GRAPH_SIZES[dataset])
+
+
+def _trained_epochs(result: RunResult) -> int:
+    numbers = result.history.get("epoch") or [len(result.history["train_loss"])]
+    return int(numbers[-1] or 1)
+
+
+def _node_kinds(run: Run) -> list[tuple[str, ...]]:
+    """Keys of similarity for runs on nodes, the most similar first; not mixed: runs to the end and stopped early."""
+    early, network = str(run.patience is not None), f"{run.model} {run.remedy}"
+    return [(early, network, run.dataset), (early, network), (early,)]
 
 
 def _work(run: Run) -> int:

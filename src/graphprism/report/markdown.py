@@ -64,7 +64,8 @@ def _counts(table: TableResult) -> tuple[str, ...]:
     ran = sum(cell.ours is not None for cell in table.cells)
     one = sum(word.startswith("inside") and word != "inside both" for word in words)
     outside = sum(word.startswith("outside") for word in words)
-    not_run = sum(cell.status in (CellStatus.NOT_RUN, CellStatus.NO_DATA) for cell in table.cells)
+    missing = (CellStatus.NOT_RUN, CellStatus.NO_DATA)
+    not_run = sum(cell.status in missing and not _has_no_value(cell) for cell in table.cells)
     numbers = (len(table.cells), ran, words.count("inside both"), one, outside, not_run)
     return (f"[{table.name}](#{table.name})", *map(str, numbers))
 
@@ -149,7 +150,14 @@ def _cell(cell: Cell, digits: int) -> tuple[str, ...]:
     verdict = deviations_verdict(cell, digits) if cell.ours is not None else _WITHOUT_OURS[cell.status]
     if cell.status is CellStatus.OTHER_PROTOCOL:
         verdict = "other protocol"
+    if _has_no_value(cell):
+        verdict = "no finite value"
     return tuple(map(_text, (cell.row, cell.column, ours, runs, time, paper, verdict, cell.note)))
+
+
+def _has_no_value(cell: Cell) -> bool:
+    """Whether its runs have finished without a number, such as the rank of states that are all zero."""
+    return cell.status is CellStatus.NOT_RUN and cell.seconds is not None
 
 
 _WITHOUT_OURS = {

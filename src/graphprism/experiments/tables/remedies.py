@@ -252,8 +252,8 @@ def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figur
     for axes, column in zip(panels.flat, _PANELS, strict=True):
         for number, name in enumerate(names):
             _line(axes, table, name, column, number)
-        log = column in ("effective rank", "rank-one distance") and any(len(line.get_ydata()) for line in axes.lines)
-        axes.set(title=column, yscale="log" if log else "linear")
+        _scale(axes, column)
+        axes.set(title=f"test {column}" if column == "score" else column)
         axes.set_xscale("log", base=2)
         axes.set_xticks(LAYERS, [str(layers) for layers in LAYERS])
         axes.spines[["top", "right"]].set_visible(False)
@@ -263,13 +263,33 @@ def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figur
     handles, labels = panels[0, 0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, frameon=False, loc="outside right center")
-    figure.suptitle(table.title, x=0.01, ha="left", fontsize=12)
+    cells = [table.cell(f"{name} {layers}", "score") for name in names for layers in LAYERS]
+    ends = any(cell is not None and cell.ours is None for cell in cells)
+    why = "; a line ends where runs diverge or are missing" if ends and handles else ""
+    figure.suptitle(f"{table.title}{why}", x=0.01, ha="left", fontsize=12)
     return figure
+
+
+def _scale(axes: Axes, column: str) -> None:
+    """A logarithmic axis for ranks and distances that span more than a factor of ten, else from zero."""
+    lines: Any = axes.lines
+    values = [float(value) for line in lines for value in line.get_ydata()]
+    if column not in ("effective rank", "rank-one distance") or not values:
+        return
+    if max(values) < 10 * min(values) or min(values) <= 0:
+        axes.set_ylim(bottom=0)
+        return
+    axes.set_yscale("log")
+    powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))))
+    ticks = [each * 10.0**power for power in powers for each in (1, 3)]
+    ticks = [tick for tick in (*ticks, 10.0**powers.stop) if min(values) <= tick <= 1.1 * max(values)]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
 
 
 # Thirteen lines need more colours than other figures: Tol's muted scheme, safe for colour blindness.
 _COLOURS = (
-    *("#bbbbbb", "#cc6677", "#ddcc77", "#117733", "#88ccee", "#882255"),
+    *("#555555", "#cc6677", "#ddcc77", "#117733", "#88ccee", "#882255"),
     *("#44aa99", "#ee7733", "#332288", "#999933", "#aa4499"),
 )
 _MARKERS = "osD^v<>PX*hpd"
@@ -282,7 +302,7 @@ def _line(axes: Axes, table: TableResult, name: str, column: str, number: int) -
     axes.plot(
         [layers for layers, _ in points],
         [mean for _, mean in points],
-        "--" if split and "residual" in name else "-",
+        ":" if name == "none" else "--" if split and "residual" in name else "-",
         label=name,
         color="black" if split else _COLOURS[number % len(_COLOURS)],
         marker=_MARKERS[number % len(_MARKERS)],
