@@ -234,7 +234,7 @@ def bars(results: Row) -> list[Row]:
     if results["on"] == "cpu":
         return found
     for (layer, size, form), row in rows.items():
-        if form != "captured":
+        if form in ("raw", "prepared") and (layer == "MRSGCNConv" or (size == "largest" and form == "prepared")):
             bar(f"{layer}, {size}, {form}: time over {row['partner']}", row.get("ratio"), 1.0)
         if size == "largest" and form == "prepared" and layer != "MRSGCNConv":
             bar(f"{layer}, {size}, {form}: memory over {row['partner']}", row.get("memory_ratio"), 0.5)
