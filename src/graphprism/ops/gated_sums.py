@@ -159,6 +159,10 @@ class _GatedSums(torch.autograd.Function):
         adj: RelationalAdj = ctx.adj
         receiver, sender, value, edge_rows = inputs = ctx.saved_tensors
         if torch.is_grad_enabled():  # for second derivatives
+            # views: an input that was computed from another one must not add to the gradient of that one here
+            receiver, sender, value = (each.view_as(each) for each in inputs[:3])
+            edge_rows = None if edge_rows is None else edge_rows.view_as(edge_rows)
+            inputs = (receiver, sender, value, edge_rows)
             wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad, strict=False) if needed]
             sums = reference(receiver, sender, value, edge_rows, adj)
             got = iter(torch.autograd.grad(sums, wanted, grads, create_graph=True))
