@@ -226,10 +226,11 @@ def _differentiable_backward(
     grad: Tensor, inputs: list[Any], adj: RelationalAdj, num_gates: int, eps: float, needed: tuple[bool, ...]
 ) -> list[Tensor | None]:
     """The same gradients from operations that have gradients themselves."""
-    x_src, x_dst = (each.view_as(each) for each in inputs[:2])  # apart, also where they are one tensor
-    inputs = [x_src, x_dst, *inputs[2:]]
-    receivers, senders = Maps(*inputs[3:5]), Maps(*inputs[5:])
-    out = reference(x_src, x_dst, adj, receivers, senders, num_gates, eps)
+    # views: an input that another one was computed from, or that is the other one, must not get its gradient here
+    inputs = [None if each is None else each.view_as(each) for each in inputs]
+    x_src, x_dst, weight, *maps = inputs
+    receivers, senders = Maps(*maps[:2]), Maps(*maps[2:])
+    out = reference(x_src, x_dst, adj.with_weight(weight), receivers, senders, num_gates, eps)
     chosen = [number for number in range(len(inputs)) if needed[number]]
     found = torch.autograd.grad(out, [inputs[number] for number in chosen], grad, create_graph=True)
     gradients = dict(zip(chosen, found, strict=True))
