@@ -1,4 +1,7 @@
-"""Sums of messages behind gates that depend on both ends of an edge, without a row in memory for every edge."""
+"""Sums of messages behind gates that depend on both ends of an edge, without a row in memory for every edge.
+
+For large graphs on a CPU; see `gated_mean` for a GPU.
+"""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def _forward(
     needs_slope: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     value = adj.values(adj.incoming.order, adj.weight, x_dst.dtype)
-    return gated_sums(receivers.rows(x_dst), senders.rows(x_src), adj.incoming, value, num_gates, eps, needs_slope)
+    return mean_and_slope(receivers.rows(x_dst), senders.rows(x_src), adj.incoming, value, num_gates, eps, needs_slope)
 
 
 def _differentiable_backward(
@@ -287,7 +287,7 @@ def _total(parts: list[Tensor]) -> Tensor | None:
     return parts[0] if parts else None
 
 
-def gated_sums(
+def mean_and_slope(
     dst_rows: Tensor, src_rows: Tensor, csr: Csr, value: Tensor | None, num_gates: int, eps: float, needs_slope: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The mean, 1 / (sum of gates + eps) and the slope; a second launch for hubs."""
