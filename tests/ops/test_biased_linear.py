@@ -63,3 +63,9 @@ def test_batched_gradients_of_a_layer_are_those_of_each(start):
     (found,) = torch.autograd.grad(out, x, grads, retain_graph=True, is_grads_batched=True)
     expected = [torch.autograd.grad(out, x, each, retain_graph=True)[0] for each in grads]
     torch.testing.assert_close(found, torch.stack(expected))
+
+
+def test_biased_linear_names_what_does_not_fit():
+    adj, bias = make_adj("random"), torch.zeros(3, dtype=torch.double)
+    with pytest.raises(TypeError, match=r"`x` must be torch.float32 as `weight`, got torch.float64"):
+        biased_linear(normal(adj.size[0], 4), adj, torch.zeros(3, 4, 3), bias)

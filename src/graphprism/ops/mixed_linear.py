@@ -47,7 +47,7 @@ def mix(common: Tensor, deviation: Tensor, columns: Tensor) -> Tensor:
 
 def biased_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`relational_linear` plus a bias, on a `RelationalAdj` in one node of autograd."""
-    if bias is not None and _in_one_node(x, adj, weight.shape[:2], bias):
+    if bias is not None and _in_one_node(x, adj, weight.shape[:2], weight, bias):
         return csr(x, adj, weight, bias)  # type: ignore[arg-type]
     out = relational_linear(x, adj, weight)
     return out if bias is None else out + bias
@@ -60,13 +60,13 @@ def mixed_linear(x: Tensor, adj: PreparedGraph, mixture: Mixture, bias: Tensor |
     product.
     """
     common, deviation, columns, _ = mixture
-    if _in_one_node(x, adj, (columns.size(0), common.size(0)), common):
+    if _in_one_node(x, adj, (columns.size(0), common.size(0)), common, bias):
         out: Tensor = _MixedLinear.apply(x, common, deviation, adj.weight, bias, adj, mixture)  # type: ignore[attr-defined,no-untyped-call]
         return out
     return biased_linear(x, adj, mix(common, deviation, columns), bias)
 
 
-def _in_one_node(x: Tensor, adj: PreparedGraph, sizes: tuple[int, ...], parameter: Tensor) -> bool:
+def _in_one_node(x: Tensor, adj: PreparedGraph, sizes: tuple[int, ...], weight: Tensor, bias: Tensor | None) -> bool:
     """Whether the default backend computes the products on arguments of fitting sizes, types and devices.
 
     Otherwise `relational_linear` chooses the backend, or says what does not fit.
@@ -76,8 +76,9 @@ def _in_one_node(x: Tensor, adj: PreparedGraph, sizes: tuple[int, ...], paramete
         and isinstance(adj, RelationalAdj)
         and sizes[0] == adj.num_relations
         and x.shape == (adj.size[0], sizes[1])
-        and x.dtype == parameter.dtype
-        and x.device == parameter.device == adj.edge_index.device
+        and x.dtype == weight.dtype
+        and x.device == weight.device == adj.edge_index.device
+        and (bias is None or (bias.dtype == x.dtype and bias.device == x.device))
         and x.layout == torch.strided
         and not active_pairs_pay(adj)
         and not (x.is_meta or torch.is_autocast_enabled(x.device.type))
