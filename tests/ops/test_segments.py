@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from graphprism.ops import RelationalAdj
 from graphprism.ops.csr import Segments, reference
 
 LENGTHS = {
@@ -29,3 +30,10 @@ def test_segments_sum_every_entry_once(name, more):
     for row, begin, end in zip(cut.hub.tolist(), cut.hub_begin.tolist(), cut.hub_end.tolist(), strict=True):
         out[row] += further[begin:end].sum(0)
     torch.testing.assert_close(out, reference(rowptr, col, None, dense))
+
+
+def test_node_segments_from_a_node_to_the_last_one():
+    edges = torch.tensor([[0, 1, 2, 2], [0, 1, 1, 2]])
+    csr = RelationalAdj(edges, torch.tensor([0, 1, 0, 1]), num_relations=2, num_nodes=3).incoming
+    found = csr.node_segments(1)
+    assert (found.begin.tolist(), found.end.tolist()) == ([1, 3], [3, 4])

@@ -269,10 +269,11 @@ class Csr:
 
     def node_segments(self, begin: int = 0, end: int | None = None) -> Segments:
         """The entries of every node cut into `Segments`, of all nodes or of those from ``begin`` to ``end``."""
-        is_whole = begin == 0 and end in (None, self.num_rows)
+        end = self.num_rows if end is None else end
+        is_whole = begin == 0 and end == self.num_rows
         key = ("segments", "nodes" if is_whole else ("nodes", begin, end))  # of all nodes: shared with `sum_nodes`
         if key not in self.cache:
-            rowptr = self.node_rowptr if is_whole or end is None else self.node_rowptr[begin : end + 1]
+            rowptr = self.node_rowptr[begin : end + 1]
             is_small = self.col.numel() < _FEWEST_CUT
             self.cache[key] = Segments.whole(rowptr) if is_small else Segments.cut(rowptr, self.col.numel())
         segments: Segments = self.cache[key]
