@@ -7,6 +7,7 @@ from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, linear_csr, relational_linear
 from graphprism.ops.mixed_linear import biased_linear, mix, mixed_linear
 from graphprism.testing import graph_zoo, tolerance
+from tests.ops.cases import make_adj, normal
 
 GRAPHS = graph_zoo()
 
@@ -51,3 +52,14 @@ def test_bias_without_a_gradient():
     weight = torch.randn(1, 3, 4)
     biased_linear(x, adj, weight, bias).sum().backward()
     torch.testing.assert_close(x.grad, (torch.ones(2, 4) @ weight[0].t()))
+
+
+@pytest.mark.parametrize("start", ["shared", "independent"])
+def test_batched_gradients_of_a_layer_are_those_of_each(start):
+    adj = make_adj("random").with_weight(None)
+    conv, x = MRSGCNConv(4, 3, start=start).double(), normal(adj.size[0], 4)
+    out = conv(x, adj)
+    grads = normal(2, *out.shape, seed=1).detach()
+    (found,) = torch.autograd.grad(out, x, grads, retain_graph=True, is_grads_batched=True)
+    expected = [torch.autograd.grad(out, x, each, retain_graph=True)[0] for each in grads]
+    torch.testing.assert_close(found, torch.stack(expected))

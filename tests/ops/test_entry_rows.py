@@ -65,3 +65,15 @@ def test_gradients(shape):
     there = table.entry_mask
     for read in READS.values():
         assert torch.autograd.gradcheck(lambda h, read=read: read(h, table)[there], (normal(3, *shape),))
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4)], ids=["for all", "by relation"])
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_batched_gradients_are_those_of_each(read, shape):
+    adj, _ = both_of("random")
+    h = normal(adj.size[0], *shape)
+    rows = read(h, adj)
+    grads = normal(2, *rows.shape, seed=1).detach()
+    (found,) = torch.autograd.grad(rows, h, grads, retain_graph=True, is_grads_batched=True)
+    expected = [torch.autograd.grad(rows, h, each, retain_graph=True)[0] for each in grads]
+    torch.testing.assert_close(found, torch.stack(expected))

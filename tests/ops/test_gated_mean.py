@@ -190,6 +190,21 @@ def test_kernels_give_second_derivatives(backend, device):
 
 
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
+def test_kernels_give_second_derivatives_of_two_layers_with_the_same_parameters(backend, device):
+    adj = hub_adj(3, num_nodes=(40, 40)).to(device)
+    adj = adj.with_weight(adj.edge_weight.requires_grad_())
+    x, *maps = (draw(*size, seed=3, device=device) for size in [(40, 4), (4, 4), (4,), (4, 16), (16,)])
+    leaves, found = [x, *maps, adj.edge_weight], []
+    for impl in ("triton", "reference"):
+        out = x
+        for _ in range(2):
+            out = mean_of([out, out, *maps], adj, 1, impl=impl)
+        first = torch.autograd.grad(out.square().sum(), leaves, create_graph=True)
+        found.append((*first, *torch.autograd.grad(sum(each.square().sum() for each in first), leaves)))
+    torch.testing.assert_close(*found, **tolerance(torch.double))
+
+
+@pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
 def test_kernels_need_no_gradient_and_give_only_those_that_are_needed(backend, device):
     adj = hub_adj(3).to(device)
     leaves = leaves_of(adj, 1, 4, device=device)

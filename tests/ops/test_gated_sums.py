@@ -52,6 +52,17 @@ def test_second_derivatives():
     assert torch.autograd.gradgradcheck(lambda *rows: gated_sums(*rows[:3], adj, rows[3], impl="csr"), inputs)
 
 
+def test_differentiable_gradients_of_inputs_that_depend_on_each_other():
+    adj, found = make_adj("random").with_weight(None), []
+    start = normal(adj.size[0], 3, 4)
+    for impl in ("reference", "csr"):
+        sender = start * 1.5
+        sums = gated_sums(sender[:, 0], sender, sender.sin(), adj, impl=impl)
+        (grad,) = torch.autograd.grad(sums[0].mul(sums[1]).sum(), start, create_graph=True)
+        found.append((grad, *torch.autograd.grad(grad.square().sum(), start)))
+    torch.testing.assert_close(*found, **EXACT)
+
+
 def test_soft_types_are_refused():
     adj = make_adj("random", soft=True)
     with pytest.raises(ValueError, match=r"`adj` must have one relation for each edge, got soft types"):

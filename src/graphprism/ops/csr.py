@@ -48,8 +48,10 @@ def embedding_bag(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tens
     if dense.size(0) == 0 or dense.size(1) == 0:  # the kernel rejects an empty table
         return dense.new_zeros(rowptr.numel() - 1, dense.size(1))
     # not `torch.nn.functional.embedding_bag`: its checks take as long as the sums of a small graph
-    # detached: for a tensor with a gradient it would prepare a backward pass, which the callers have their own for
-    return torch.embedding_bag(dense.detach().contiguous(), col, rowptr, False, 0, False, value, True, None)[0]
+    # detached: for a tensor with a gradient it would prepare a backward pass, which the callers have their own for; not
+    # others, as batched gradients (`is_grads_batched`) cannot be detached
+    dense = dense.detach() if dense.requires_grad else dense
+    return torch.embedding_bag(dense.contiguous(), col, rowptr, False, 0, False, value, True, None)[0]
 
 
 BACKENDS = Backends(

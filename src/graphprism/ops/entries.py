@@ -124,7 +124,8 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         way = ctx.adj.transpose() if ctx.senders else ctx.adj
-        sums = csr(grad, way) if len(ctx.shape) == 2 else pair_sum(grad.flatten(1), way)
+        rows = grad if grad.dim() == 2 else grad.flatten(1)  # batched gradients have no `flatten`
+        sums = csr(rows, way) if len(ctx.shape) == 2 else pair_sum(rows, way)
         return sums.view(ctx.shape), None, None
 
 

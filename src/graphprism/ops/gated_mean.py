@@ -1,4 +1,7 @@
-"""Means of messages weighted by gates: both maps, the sums of `gated_sums` and their ratio, fused on a GPU."""
+"""Means of messages weighted by gates: both maps, the sums of `gated_sums` and their ratio, fused on a GPU.
+
+`MRSGatedGCNConv` uses this on a GPU, `gated_sums` for large graphs on a CPU, and `batched.gated_sum` on a `PaddedAdj`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sums of messages behind gates that depend on both ends of an edge, without a row in memory for every edge."""
+"""Sums of messages behind gates that depend on both ends of an edge, without a row in memory for every edge.
+
+For large graphs on a CPU; see `gated_mean` for a GPU.
+"""
 
 from __future__ import annotations
 
@@ -159,6 +162,10 @@ class _GatedSums(torch.autograd.Function):
         adj: RelationalAdj = ctx.adj
         receiver, sender, value, edge_rows = inputs = ctx.saved_tensors
         if torch.is_grad_enabled():  # for second derivatives
+            # views: an input that was computed from another one must not add to the gradient of that one here
+            receiver, sender, value = (each.view_as(each) for each in inputs[:3])
+            edge_rows = None if edge_rows is None else edge_rows.view_as(edge_rows)
+            inputs = (receiver, sender, value, edge_rows)
             wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad, strict=False) if needed]
             sums = reference(receiver, sender, value, edge_rows, adj)
             got = iter(torch.autograd.grad(sums, wanted, grads, create_graph=True))

@@ -7,7 +7,8 @@ multiplied by :math:`\mathbf{W}_r` while it is in the cache, and discarded; the 
 tensor exists, unless it is cheaper to multiply by the weights first, or the graph is so small that launches cost most.
 
 A *pair* is a node and a relation; it is active if the node has an entry in that relation, else empty. The cheapest of
-four algorithms is chosen: all pairs, active pairs only, weights first, or on a GPU one Triton kernel for both products.
+five algorithms is chosen: all pairs, active pairs only, weights first, or on a GPU one Triton kernel for both products
+or, for a small graph, all pairs with their sums kept for backward.
 """
 
 from __future__ import annotations

@@ -112,5 +112,6 @@ class _MixedLinear(torch.autograd.Function):
         grad_x, grad_weight, *rest = linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, needed)
         if grad_weight is None:
             return grad_x, None, None, *rest, None, None
-        both = torch.mm(ctx.adjoint, grad_weight.flatten(1)).view(grad_weight.shape)
+        flat = grad_weight.reshape(grad_weight.size(0), common.numel())  # batched gradients have no `flatten`
+        both = torch.mm(ctx.adjoint, flat).view(grad_weight.shape)
         return grad_x, both[0], both[1:], *rest, None, None

@@ -249,6 +249,9 @@ class RelationalAdj:
         return self.edge_type
 
     def _soft_entries(self) -> tuple[Tensor, Tensor]:
+        if "entries" not in self._cache and _in_inference_mode():  # see `normalized`
+            with torch.inference_mode(False), torch.no_grad():
+                return self._soft_entries()
         if "entries" not in self._cache:
             if self.scores.requires_grad or self.one_pass:  # all are entries: counting nonzero ones would sync
                 place = torch.arange(self.scores.numel(), device=self.device)
@@ -399,6 +402,9 @@ class RelationalAdj:
         if key in self._cache:
             cached: RelationalAdj = self._cache[key]
             return cached
+        if _in_inference_mode():  # what it makes cannot be saved for backward, and the cache outlives it
+            with torch.inference_mode(False), torch.no_grad():
+                return self.normalized(kind, dtype)
         check_norm(kind, dtype)
         if not torch.compiler.is_compiling():  # so that all kinds share the sorted structures
             _ = self.incoming if self.one_pass and not active_pairs_pay(self) else self.prepare()
@@ -414,6 +420,9 @@ class RelationalAdj:
         if key in self._cache:
             cached: RelationalAdj = self._cache[key]
             return cached
+        if _in_inference_mode():  # see `normalized`
+            with torch.inference_mode(False), torch.no_grad():
+                return self.derived(key, build)
         other = build()
         tensors = (other.edge_weight, other.edge_type)
         wants_gradient = any(tensor is not None and tensor.requires_grad for tensor in tensors)
@@ -546,6 +555,10 @@ def _device(device: object) -> torch.device:
         return torch.device(device)  # type: ignore[call-overload,no-any-return]
     except (RuntimeError, TypeError):
         raise ValueError(f"`device` must be a device of torch, got {device!r}") from None
+
+
+def _in_inference_mode() -> bool:
+    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
 
 
 def _may_look_at_values(tensor: Tensor) -> bool:

@@ -219,17 +219,18 @@ def _forward(
     needs_slope: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     value = adj.values(adj.incoming.order, adj.weight, x_dst.dtype)
-    return gated_sums(receivers.rows(x_dst), senders.rows(x_src), adj.incoming, value, num_gates, eps, needs_slope)
+    return mean_and_slope(receivers.rows(x_dst), senders.rows(x_src), adj.incoming, value, num_gates, eps, needs_slope)
 
 
 def _differentiable_backward(
     grad: Tensor, inputs: list[Any], adj: RelationalAdj, num_gates: int, eps: float, needed: tuple[bool, ...]
 ) -> list[Tensor | None]:
     """The same gradients from operations that have gradients themselves."""
-    x_src, x_dst = (each.view_as(each) for each in inputs[:2])  # apart, also where they are one tensor
-    inputs = [x_src, x_dst, *inputs[2:]]
-    receivers, senders = Maps(*inputs[3:5]), Maps(*inputs[5:])
-    out = reference(x_src, x_dst, adj, receivers, senders, num_gates, eps)
+    # views: an input that another one was computed from, or that is the other one, must not get its gradient here
+    inputs = [None if each is None else each.view_as(each) for each in inputs]
+    x_src, x_dst, weight, *maps = inputs
+    receivers, senders = Maps(*maps[:2]), Maps(*maps[2:])
+    out = reference(x_src, x_dst, adj.with_weight(weight), receivers, senders, num_gates, eps)
     chosen = [number for number in range(len(inputs)) if needed[number]]
     found = torch.autograd.grad(out, [inputs[number] for number in chosen], grad, create_graph=True)
     gradients = dict(zip(chosen, found, strict=True))
@@ -286,7 +287,7 @@ def _total(parts: list[Tensor]) -> Tensor | None:
     return parts[0] if parts else None
 
 
-def gated_sums(
+def mean_and_slope(
     dst_rows: Tensor, src_rows: Tensor, csr: Csr, value: Tensor | None, num_gates: int, eps: float, needs_slope: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The mean, 1 / (sum of gates + eps) and the slope; a second launch for hubs."""

@@ -90,6 +90,19 @@ def test_two_hops_leave_out_neighbours_and_loops(most, monkeypatch):
     assert sorted(zip(*two_hops(square, 4).tolist(), strict=True)) == [(1, 3), (3, 1)]
 
 
+@pytest.mark.parametrize(("has_hub", "is_dense"), [(True, True), (False, False)])
+def test_two_hops_are_counted_densely_only_where_a_sparse_product_has_many_terms(has_hub, is_dense, monkeypatch):
+    ring = torch.stack([torch.arange(50), torch.arange(1, 51) % 50])
+    hubs = torch.stack([torch.arange(50).repeat(2), torch.arange(2).repeat_interleave(50)])
+    edges = torch.cat([ring, ring.flip(0), *([hubs, hubs.flip(0)] if has_hub else [])], dim=1)
+    sparse, product = [], torch.sparse.mm
+    monkeypatch.setattr(torch.sparse, "mm", lambda *factors: (sparse.append(1), product(*factors))[1])
+    found = two_hops(edges, 50)
+    assert bool(sparse) != is_dense
+    monkeypatch.setattr("graphprism.nn.models.baselines.matrices._DENSE_NODES", 0)
+    assert sorted(found.t().tolist()) == sorted(two_hops(edges, 50).t().tolist())
+
+
 def test_dense_and_sparse_matrices_give_the_same_product():
     edges, h = torch.randint(6, (2, 30)), torch.randn(6, 2, dtype=torch.float64)
     sparse = norm_matrix(edges, 6, "sym", torch.float64)
