@@ -1,5 +1,6 @@
 """The benchmark of plain against split networks compares pairs that begin as one function."""
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -16,12 +17,11 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="benchmarks is not p
 
 @pytest.fixture(scope="module")
 def bench():
-    sys.path.insert(0, str(FOLDER))
-    try:
-        import bench_never_worse
-    finally:
-        sys.path.remove(str(FOLDER))
-    return bench_never_worse
+    spec = importlib.util.spec_from_file_location("bench_never_worse", FOLDER / "bench_never_worse.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for it there
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def set_up(folder: Path, python: str, lowest: bool) -> None:
 
 
 def run_slice(folder: Path, lowest: bool) -> tuple[int, str]:
-    """Exit code and last line of pytest."""
+    """Exit code and last line of pytest, which has none if it cannot start."""
     # old packages issue deprecation warnings
     warnings = ["-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning"] if lowest else []
     command = [folder / "bin" / "python", "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *warnings, *SLICE]
@@ -95,7 +95,7 @@ def run_slice(folder: Path, lowest: bool) -> tuple[int, str]:
     for line in lines:
         if line.startswith(("FAILED", "ERROR")):
             print(line)
-    return done.returncode, lines[-1]
+    return done.returncode, lines[-1] if lines else f"pytest ended with {done.returncode} and said nothing"
 
 
 def versions_in(folder: Path) -> str:

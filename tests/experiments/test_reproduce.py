@@ -200,6 +200,21 @@ def test_time_limit_stops_between_epochs_and_the_next_call_resumes(finished, dat
     assert stopped == [3]
 
 
+def test_time_limit_says_nothing_if_another_process_has_done_the_rest(finished, data, tmp_path, monkeypatch):
+    heard, stopped = [], []
+    monkeypatch.setattr("graphprism.experiments.runner.time.monotonic", lambda: 2.0 * len(heard))
+    limited = Reproduction.of(TINY, replace(EAGER, seconds=1), data, tmp_path)
+
+    def on_epoch(report):
+        heard.append(report.epoch)
+        for result in Ledger(finished[0] / "ledger.jsonl").read():
+            limited.ledger.append(result)
+
+    limited.run(Listener(on_epoch=on_epoch, on_stop=stopped.append))
+    assert heard == [1]
+    assert stopped == []
+
+
 def test_time_limit_is_above_zero():
     with pytest.raises(ValueError, match="`seconds` must be above 0, got 0"):
         Settings(seconds=0)

@@ -170,7 +170,8 @@ def run_missing(
             time.sleep(_POLL_SECONDS)
     if left:
         done = finished_results(runs, fingerprints, ledger)
-        listener.on_stop(sum(run.key not in done for run in runs))
+        if count := sum(run.key not in done for run in runs):  # others may have finished the rest
+            listener.on_stop(count)
 
 
 def finished_results(runs: Sequence[Run], fingerprints: Mapping[str, str], ledger: Ledger) -> dict[str, RunResult]:
