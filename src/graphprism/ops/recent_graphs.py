@@ -38,7 +38,7 @@ class RecentGraphs:
     A graph is dropped when one of its tensors is. A change in place changes a tensor's version, so that the graph is
     prepared anew. What changes values without PyTorch, such as NumPy on shared memory, does not; on the CPU values are
     therefore compared with a copy, which takes a small part of the time of sorting. On a GPU they are not: what a CUDA
-    graph or ``tensor.data`` writes needs a new tensor.
+    graph, ``tensor.data``, a collective or another library writes into a tensor needs a new tensor.
     """
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
