@@ -60,39 +60,30 @@ def scatter(rows: Tensor, adj: RelationalAdj) -> Tensor:
 
 def csr(rows: Tensor, adj: RelationalAdj) -> Tensor:
     """`entry_sum` over sorted entries, without atomics; its gradient is a gather."""
-    out: Tensor = _EntrySum.apply(rows, adj)  # type: ignore[no-untyped-call]
+    out: Tensor = _SortedSum.apply(rows, adj, False)  # type: ignore[no-untyped-call]
     return out
-
-
-class _EntrySum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
-        ctx.adj = adj
-        return adj.by_receiver.sum_nodes(adj.by_receiver.order, None, rows)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad.index_select(0, ctx.adj.dst), None
-
-
-BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr)
 
 
 def pair_sum(rows: Tensor, adj: RelationalAdj) -> Tensor:
     """Sums rows of entries per pair (receiver, relation) over sorted entries: (K, F) -> (N_dst * R, F)."""
-    out: Tensor = _PairSum.apply(rows, adj)  # type: ignore[no-untyped-call]
+    out: Tensor = _SortedSum.apply(rows, adj, True)  # type: ignore[no-untyped-call]
     return out
 
 
-class _PairSum(torch.autograd.Function):
+class _SortedSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, adj: RelationalAdj) -> Tensor:
-        ctx.adj = adj
-        return adj.incoming.sum_pairs(adj.incoming.order, None, rows)
+    def forward(ctx: Any, rows: Tensor, adj: RelationalAdj, by_pair: bool) -> Tensor:
+        ctx.adj, ctx.by_pair = adj, by_pair
+        if by_pair:
+            return adj.incoming.sum_pairs(adj.incoming.order, None, rows)
+        return adj.by_receiver.sum_nodes(adj.by_receiver.order, None, rows)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad.index_select(0, ctx.adj.pair_dst), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad.index_select(0, ctx.adj.pair_dst if ctx.by_pair else ctx.adj.dst), None, None
+
+
+BACKENDS = Backends(automatic="csr", reference=reference, scatter=scatter, csr=csr)
 
 
 def gather_nodes(h: Tensor, adj: RelationalAdj, *, senders: bool) -> Tensor:

@@ -114,20 +114,8 @@ def linear_backward(
 ) -> tuple[Tensor | None, ...]:
     """Those gradients of ``x``, ``weight``, ``entry_weight`` and the bias that are needed."""
     grad_bias = grad.sum(dim=0) if needed[3] else None
-    return *_linear_backward(grad, x, weight, entry_weight, sums, adj, needed), grad_bias
-
-
-def _linear_backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    entry_weight: Tensor | None,
-    sums: Tensor | None,
-    adj: RelationalAdj,
-    needed: tuple[bool, ...],
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     if torch.is_grad_enabled():  # a gradient of this gradient is wanted
-        return _differentiable_backward(grad, x, weight, entry_weight, adj, needed)
+        return *_differentiable_backward(grad, x, weight, entry_weight, adj, needed), grad_bias
     need_x, need_weight, need_entry_weight = needed[:3]
     grad = grad.contiguous()
     grad_x = grad_weight = grad_entry_weight = None
@@ -139,13 +127,13 @@ def _linear_backward(
     if need_entry_weight and entry_weight is not None:
         h = relational_transform(x, weight).flatten(0, 1)
         grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
-    return grad_x, grad_weight, grad_entry_weight
+    return grad_x, grad_weight, grad_entry_weight, grad_bias
 
 
 def _differentiable_backward(
     grad: Tensor, x: Tensor, weight: Tensor, entry_weight: Tensor | None, adj: RelationalAdj, needed: tuple[bool, ...]
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """The same three gradients out of products that have gradients themselves."""
+    """The first three gradients out of products that have gradients themselves."""
     grad_x = grad_weight = grad_entry_weight = None
     back = adj.transpose()
     if needed[0]:
