@@ -10,7 +10,7 @@ import torch
 
 from graphprism.nn import MRSGatedGCNConv
 from graphprism.ops import RelationalAdj
-from graphprism.ops.gated_mean import BACKENDS, Maps, gated_mean, is_fused
+from graphprism.ops.gated_mean import BACKENDS, LinearMap, gated_mean, is_fused
 from graphprism.testing import tolerance
 from tests.ops.cases import GRAPHS, make_adj
 
@@ -59,7 +59,7 @@ def leaves_of(adj, num_gates, channels, dtype=torch.double, device="cpu"):
 
 
 def mean_of(leaves, adj, num_gates, **more):
-    maps = Maps(*leaves[2:4]), Maps(*leaves[4:6])
+    maps = LinearMap(*leaves[2:4]), LinearMap(*leaves[4:6])
     return gated_mean((leaves[0], leaves[1]), adj, *maps, num_gates=num_gates, eps=EPS, **more)
 
 
@@ -84,8 +84,8 @@ def assert_as_defined(adj, num_gates, channels, device, dtype=torch.double):
 def test_by_hand():
     adj = RelationalAdj(torch.tensor([[0, 1], [2, 2]]), torch.tensor([0, 1]), num_relations=2, num_nodes=3)
     x, zero = torch.tensor([[1.0], [2.0], [0.0]]), torch.zeros(1)
-    senders = Maps(torch.tensor([[0.0, 10.0, 100.0]]), torch.zeros(3))  # a gate of 1/2, messages 10 x and 100 x
-    out = gated_mean((x, x), adj, Maps(torch.zeros(1, 1), zero), senders, num_gates=1, eps=1.0)
+    senders = LinearMap(torch.tensor([[0.0, 10.0, 100.0]]), torch.zeros(3))  # a gate of 1/2, messages 10 x and 100 x
+    out = gated_mean((x, x), adj, LinearMap(torch.zeros(1, 1), zero), senders, num_gates=1, eps=1.0)
     assert out.flatten().tolist() == [0.0, 0.0, (10 / 2 + 200 / 2) / (1 / 2 + 1 / 2 + 1)]
 
 
@@ -107,11 +107,11 @@ def test_equals_the_layer_on_every_graph(name, num_gates, impl, device_of_impl):
     layer = layer.double().to(device_of_impl)
     x = draw(adj.size[0], 5, device=device_of_impl)
     by_relation = layer.lin_gate_src, layer.lin_message
-    senders = Maps(
+    senders = LinearMap(
         torch.cat([each.lin.weight.transpose(0, 1).flatten(1) for each in by_relation], dim=1),
         torch.cat([each.bias.weight.flatten() for each in by_relation]),
     )
-    receivers = Maps(layer.lin_gate_dst.weight.t(), layer.lin_gate_dst.bias)
+    receivers = LinearMap(layer.lin_gate_dst.weight.t(), layer.lin_gate_dst.bias)
     out = layer.lin_root(x) + gated_mean((x, x), adj, receivers, senders, num_gates=num_gates, eps=EPS, impl=impl)
     expected, _ = layer._by_entry(x, x, adj, None)
     torch.testing.assert_close(out, expected, **tolerance(torch.double))
@@ -170,7 +170,9 @@ def test_kernels_take_nothing(backend, size, channels, device):
 def test_kernels_leave_receivers_without_edges_out_of_the_gradients(backend, device):
     adj = RelationalAdj(torch.tensor([[0], [1]], device=device), num_nodes=3)
     leaves = leaves_of(adj, 1, 2, device=device)
-    out = gated_mean((leaves[0], leaves[1]), adj, Maps(*leaves[2:4]), Maps(*leaves[4:6]), num_gates=1, eps=0.0)
+    out = gated_mean(
+        (leaves[0], leaves[1]), adj, LinearMap(*leaves[2:4]), LinearMap(*leaves[4:6]), num_gates=1, eps=0.0
+    )
     assert out.isnan().any(dim=1).tolist() == [True, False, True]  # 0 / 0
     grads = torch.autograd.grad(out[1].sum(), leaves)
     assert all(each.isfinite().all() for each in grads)

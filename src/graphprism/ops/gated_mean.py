@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
 
 
-class Maps(NamedTuple):
+class LinearMap(NamedTuple):
     """A linear map: ``weight`` (F_in, F_out) and ``bias`` (F_out,)."""
 
     weight: Tensor
@@ -31,7 +31,13 @@ class Maps(NamedTuple):
 
 
 def reference(
-    x_src: Tensor, x_dst: Tensor, adj: RelationalAdj, receivers: Maps, senders: Maps, num_gates: int, eps: float
+    x_src: Tensor,
+    x_dst: Tensor,
+    adj: RelationalAdj,
+    receivers: LinearMap,
+    senders: LinearMap,
+    num_gates: int,
+    eps: float,
 ) -> Tensor:
     """The definition, with several rows per entry."""
     dst_rows, src_rows = receivers.rows(x_dst), senders.rows(x_src)
@@ -57,8 +63,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def gated_mean(
     x: tuple[Tensor, Tensor],
     adj: RelationalAdj,
-    receivers: Maps,
-    senders: Maps,
+    receivers: LinearMap,
+    senders: LinearMap,
     *,
     num_gates: int,
     eps: float,
@@ -81,14 +87,16 @@ def gated_mean(
     if torch.is_autocast_enabled(device.type) and x[0].dtype != torch.float64:
         dtype = torch.get_autocast_dtype(device.type)
         x = x[0].to(dtype), x[1].to(dtype)
-        receivers, senders = (Maps(each.weight.to(dtype), each.bias.to(dtype)) for each in (receivers, senders))
+        receivers, senders = (LinearMap(each.weight.to(dtype), each.bias.to(dtype)) for each in (receivers, senders))
     mean = BACKENDS.choose(impl, device, lambda _: is_fused(adj))
     with without_autocast(device):
         out: Tensor = mean(*x, adj, receivers, senders, num_gates, eps)
     return out
 
 
-def _check(x: tuple[Tensor, Tensor], adj: RelationalAdj, receivers: Maps, senders: Maps, num_gates: int) -> None:
+def _check(
+    x: tuple[Tensor, Tensor], adj: RelationalAdj, receivers: LinearMap, senders: LinearMap, num_gates: int
+) -> None:
     if adj.is_soft:
         raise ValueError("`adj` must have hard types, one per edge, got soft ones")
     if num_gates not in (1, adj.num_relations):

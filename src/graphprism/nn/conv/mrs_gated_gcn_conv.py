@@ -31,7 +31,7 @@ from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.batched.gated_sum import padded_gated_sum
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
-from graphprism.ops.gated_mean import Maps, gated_mean, is_fused
+from graphprism.ops.gated_mean import LinearMap, gated_mean, is_fused
 from graphprism.ops.gated_sums import gated_sums, sums_in_blocks_pay
 from graphprism.ops.pair_rows import active_pairs_pay, sender_rows
 
@@ -184,8 +184,8 @@ class MRSGatedGCNConv(RelationalConv):
         """The sums alone, without a row per edge."""
         by_relation = (self.lin_gate_src, self.lin_message)
         matrices = [each.lin(x_src).transpose(0, 1).flatten(1) for each in by_relation]
-        senders = Maps(torch.cat(matrices, dim=1), torch.cat([each.bias().flatten() for each in by_relation]))
-        receivers = Maps(self.lin_gate_dst.weight.t(), self.lin_gate_dst.bias)
+        senders = LinearMap(torch.cat(matrices, dim=1), torch.cat([each.bias().flatten() for each in by_relation]))
+        receivers = LinearMap(self.lin_gate_dst.weight.t(), self.lin_gate_dst.bias)
         num_gates = self.lin_gate_src.lin.num_relations
         mean = gated_mean((x_src, x_dst), adj, receivers, senders, num_gates=num_gates, eps=self.eps)
         out: Tensor = self.lin_root(x_dst) + mean

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.gated_mean import Maps, reference, without_autocast
+from graphprism.ops.gated_mean import LinearMap, reference, without_autocast
 from graphprism.ops.kernels import device_of
 from graphprism.ops.kernels.csr_sum import add_further
 
@@ -175,7 +175,13 @@ def _gradient_kernel(
 
 
 def gated_mean(
-    x_src: Tensor, x_dst: Tensor, adj: RelationalAdj, receivers: Maps, senders: Maps, num_gates: int, eps: float
+    x_src: Tensor,
+    x_dst: Tensor,
+    adj: RelationalAdj,
+    receivers: LinearMap,
+    senders: LinearMap,
+    num_gates: int,
+    eps: float,
 ) -> Tensor:
     """Both maps and the mean, with their own backward pass."""
     if not torch.is_grad_enabled():
@@ -189,7 +195,7 @@ class _GatedMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_src: Tensor, x_dst: Tensor, weight: Tensor | None, *more: Any) -> Tensor:
         maps, (adj, num_gates, eps) = more[:4], more[4:]
-        receivers, senders = Maps(*maps[:2]), Maps(*maps[2:])
+        receivers, senders = LinearMap(*maps[:2]), LinearMap(*maps[2:])
         found = _forward(x_src, x_dst, adj, receivers, senders, num_gates, eps, needs_slope=True)
         ctx.save_for_backward(x_src, x_dst, weight, *maps, *found)
         ctx.rest = adj, num_gates, eps
@@ -211,8 +217,8 @@ def _forward(
     x_src: Tensor,
     x_dst: Tensor,
     adj: RelationalAdj,
-    receivers: Maps,
-    senders: Maps,
+    receivers: LinearMap,
+    senders: LinearMap,
     num_gates: int,
     eps: float,
     *,
@@ -229,7 +235,7 @@ def _differentiable_backward(
     # views: an input that another one was computed from, or that is the other one, must not get its gradient here
     inputs = [None if each is None else each.view_as(each) for each in inputs]
     x_src, x_dst, weight, *maps = inputs
-    receivers, senders = Maps(*maps[:2]), Maps(*maps[2:])
+    receivers, senders = LinearMap(*maps[:2]), LinearMap(*maps[2:])
     out = reference(x_src, x_dst, adj.with_weight(weight), receivers, senders, num_gates, eps)
     chosen = [number for number in range(len(inputs)) if needed[number]]
     found = torch.autograd.grad(out, [inputs[number] for number in chosen], grad, create_graph=True)
@@ -246,7 +252,7 @@ def _backward(
     needed: tuple[bool, ...],
 ) -> list[Tensor | None]:
     x_src, x_dst, weight, *maps = inputs
-    receivers, senders = Maps(*maps[:2]), Maps(*maps[2:])
+    receivers, senders = LinearMap(*maps[:2]), LinearMap(*maps[2:])
     mean, scale, slope = saved
     found: list[Tensor | None] = [None] * len(inputs)
     if needed[1] or needed[3] or needed[4]:
