@@ -61,6 +61,7 @@ class GraphBatch:
             "edge_index": self.adj,
             "edge_attr": self.edge_attr,
             "batch": self.owner,
+            "batch_size": self.ptr.numel() - 1,
             "pe": self.pe,
             "edge_pe": self.edge_pe,
         }
@@ -276,8 +277,8 @@ class GraphReadout(torch.nn.Module):
         super().__init__()
         self.mean = mean
 
-    def forward(self, h: Tensor, owner: Tensor) -> Tensor:
-        """One row for each graph."""
+    def forward(self, h: Tensor, owner: Tensor, dim_size: int | None = None) -> Tensor:
+        """One row for each graph, of which there are ``dim_size`` as in PyG's readouts; ``ptr`` has their number."""
         total: Tensor = _RunSum.apply(h, self.ptr, owner)  # type: ignore[no-untyped-call]
         return total / self.ptr.diff().clamp(min=1).to(total.dtype)[:, None] if self.mean else total
 

@@ -99,14 +99,15 @@ class RemedyGNN(GNN):
         self.remedy = remedy
         self._pair_norm = PairNorm()
         self._owner: Tensor | None = None
+        self._num_graphs: int | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Runs the whole network; see `GNN`."""
-        self._owner = kwargs.get("batch")  # `PairNorm` works per graph
+        self._owner, self._num_graphs = kwargs.get("batch"), kwargs.get("batch_size")  # `PairNorm` works per graph
         try:
             return super().forward(*args, **kwargs)
         finally:
-            self._owner = None
+            self._owner = self._num_graphs = None
 
     def run_layers(
         self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
@@ -124,7 +125,7 @@ class RemedyGNN(GNN):
             elif self.remedy == "a-dgn":
                 h = conv(h, *edges)
             elif self.remedy == "pairnorm":
-                h = self._pair_norm(conv(h, adj), self._owner).relu()
+                h = self._pair_norm(conv(h, adj), self._owner, self._num_graphs).relu()
             elif self.remedy == "g2":
                 new = conv(h, adj).relu()
                 h = torch.lerp(h, new, gradient_gate(new, adj.with_weight(None), _GATE_EXPONENT))
