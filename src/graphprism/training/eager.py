@@ -218,6 +218,8 @@ class EagerEngine:
             captured.try_on(next(iter(self._batches(order, self._batch_size, epoch))), self._empty(order))
         except (RuntimeError, ValueError) as error:
             self._captured = None
+            if self.fabric.device.type == "cuda":  # the stream of the capture may still write buffers of the network
+                torch.cuda.synchronize(self.fabric.device)
             warnings.warn(f"{self.run.title} is trained by plain steps, not captured ones: {error}", stacklevel=2)
         self.load(0, before)
         self.optimizer.zero_grad()  # plain steps begin without gradients
