@@ -139,7 +139,9 @@ class PreparedDataset:
         edge_norm, takes_edge_attr = edge_needs(run, dataset)
         plain = split_graphs(run, dataset, whole)
         weighted = [each if edge_norm == "none" else each.normalized(edge_norm, dtype) for each in plain]
-        self._blocks = [BlockDiagonal(each.to(device), whole.ptr) for each in weighted]
+        first = BlockDiagonal(weighted[0].to(device), whole.ptr)
+        # edge features have one order, that of the first split
+        self._blocks = [first, *(BlockDiagonal(each.to(device), whole.ptr, first) for each in weighted[1:])]
         self._table = _table(run, plain[0], edge_norm, dtype, torch.device(device)) if len(plain) == 1 else None
         self._x = _in_precision(whole.x, dtype).to(device)
         self._y = _in_precision(whole.y, dtype).to(device)
