@@ -186,6 +186,29 @@ def test_a_step_can_be_captured(device):
     assert all(ours.equal(theirs) for ours, theirs in zip(found, expected, strict=True))
 
 
+@pytest.mark.parametrize("hubs", [True, False])
+def test_graph_made_in_a_forward_pass_after_some_uses(hubs, device):
+    given = random_adj(3, weighted=False, hubs=hubs)
+    adj = RelationalAdj.in_forward(given.edge_index.to(device), given.edge_type.to(device), None, 3, given.size)
+    adj.one_pass = True  # on the CPU, too
+    x, weight = (leaf(*size, dtype=torch.float32, device=device) for size in ((150, 16), (3, 16, 24)))
+    grad, expected = torch.ones(131, 24, device=device), None
+    for use in range(12):
+        if not INTERPRETED and use > 0:  # the first compiles
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            found = passes(x, adj, weight, grad)
+        finally:
+            if not INTERPRETED:
+                torch.cuda.set_sync_debug_mode("default")
+        expected = expected or passes(x, given.to(device), weight, grad, impl="reference")
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(
+                ours / theirs.abs().max(), theirs / theirs.abs().max(), **tolerance(torch.float32)
+            )
+        assert ("node_tiles" in adj.incoming.cache) == ("node_tiles" in adj.outgoing.cache) == (use >= 8)
+
+
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU")
 def test_where_the_kernels_are_used():
     generator = torch.Generator().manual_seed(0)

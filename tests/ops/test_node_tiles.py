@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphprism.ops import RelationalAdj
-from graphprism.ops.row_orders import ROW_ENTRIES, TILE_ROWS, node_tiles
+from graphprism.ops.row_orders import ROW_ENTRIES, TILE_ROWS, NodeTiles
 
 
 def graph(num_relations, hub=0, num_nodes=70, num_edges=200):
@@ -38,29 +38,35 @@ def entries_of(tiles, num_relations):
 
 @pytest.mark.parametrize("num_relations", [1, 3, 4, 5, 9])
 @pytest.mark.parametrize("hub", [0, 60, 64, 65, 200])
-def test_every_entry_once(num_relations, hub):
+@pytest.mark.parametrize("may_sync", [True, False])
+def test_every_entry_once(num_relations, hub, may_sync):
     adj = graph(num_relations, hub)
-    tiles = node_tiles(adj.incoming)
+    tiles = NodeTiles.build(adj.incoming, may_sync)
     src, dst, types = (*adj.edge_index.tolist(), adj.edge_type.tolist())
     expected = sorted(zip(dst, types, src, range(len(src)), strict=True))
     assert sorted(entries_of(tiles, num_relations)) == expected
 
 
 @pytest.mark.parametrize("hub", [0, 200])
-def test_every_node_has_one_row_and_hubs_further_pieces(hub):
-    tiles = node_tiles(graph(3, hub).incoming)
+@pytest.mark.parametrize("may_sync", [True, False])
+def test_every_node_has_one_row_and_hubs_further_pieces(hub, may_sync):
+    tiles = NodeTiles.build(graph(3, hub).incoming, may_sync)
     whole = tiles.target < 70
     assert sorted(tiles.target[whole].tolist()) == list(range(70))
     assert tiles.target[whole].equal(tiles.node[whole])
     assert sorted(tiles.target[~whole].tolist()) == list(range(70, 70 + tiles.num_pieces))
-    assert (tiles.num_pieces > 0) == (hub > 0)
-    for number, begin, end in zip(tiles.hub.tolist(), tiles.hub_begin.tolist(), tiles.hub_end.tolist(), strict=True):
+    ranges = torch.stack([tiles.hub, tiles.hub_begin, tiles.hub_end]).t().tolist()
+    ranges = [(node, begin, end) for node, begin, end in ranges if begin < end]
+    assert [node for node, _, _ in ranges] == ([5] if hub else [])
+    for node, begin, end in ranges:
         pieces = (tiles.target >= 70 + begin) & (tiles.target < 70 + end)
-        assert set(tiles.node[pieces].tolist()) == {number}
+        assert set(tiles.node[pieces].tolist()) == {node}
+        used = ((tiles.ends[-1] >> 24) & 255) > 0
+        assert (pieces & used).sum() == (used & ~whole).sum()  # no piece of the hub is left out
 
 
 def test_rows_of_a_tile_have_about_equally_many_entries_and_the_same_relations():
-    tiles = node_tiles(graph(3, 200, num_nodes=2000, num_edges=8000).incoming)
+    tiles = NodeTiles.build(graph(3, 200, num_nodes=2000, num_edges=8000).incoming)
     length = (tiles.ends[0] >> 24) & 255
     assert (length.diff() <= 0).all()  # the longest first
     assert tiles.col.numel() <= 1.15 * int(length.sum())
@@ -69,7 +75,9 @@ def test_rows_of_a_tile_have_about_equally_many_entries_and_the_same_relations()
     assert used < pairs + 0.15  # with rows in any order all relations of nearly all tiles would be used
 
 
-def test_a_graph_without_nodes():
-    tiles = node_tiles(RelationalAdj(torch.zeros(2, 0, dtype=torch.long), num_nodes=0).incoming)
-    assert tiles.num_tiles == 0
+@pytest.mark.parametrize("may_sync", [True, False])
+@pytest.mark.parametrize("num_nodes", [0, 3])
+def test_a_graph_without_edges(num_nodes, may_sync):
+    tiles = NodeTiles.build(RelationalAdj(torch.zeros(2, 0, dtype=torch.long), num_nodes=num_nodes).incoming, may_sync)
+    assert tiles.num_tiles == min(num_nodes, 1)
     assert tiles.num_pieces == 0

@@ -44,6 +44,9 @@ _CHANNELS_THAT_PAY_GPU = 160
 _MOST_FUSED_CHANNELS = 64
 # Gathered numbers below which launch time dominates, and sorting the nodes does not pay.
 _FEWEST_FUSED_NUMBERS = 1 << 24
+# Products after which a graph that was made of tensors in a forward pass gets the fused kernel: sorting its nodes takes
+# as long as some of them. Most networks have fewer layers, so that graphs that serve one batch are not sorted.
+_USES_THAT_PAY = 8
 # Gathered or summed numbers below which the host takes longer to launch the kernels than a GPU to run them: 16 MB.
 _MOST_KEPT_NUMBERS = 1 << 22
 _FUSED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -188,7 +191,7 @@ def waits_for_launches(csr: Csr, in_channels: int, out_channels: int) -> bool:
 
 
 def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
-    """Whether the fused kernel (gather, sum, multiply) pays, which needs a host-device sync once per graph."""
+    """Whether the fused kernel (gather, sum, multiply) pays, for which the nodes are sorted once per graph."""
     if not dense.is_cuda or dense.dtype not in _FUSED_TYPES or weight.dtype != dense.dtype:
         return False
     return max(weight.shape[1:]) <= _MOST_FUSED_CHANNELS and csr.col.numel() * dense.size(1) >= _FEWEST_FUSED_NUMBERS
@@ -373,39 +376,50 @@ BACKWARD = Backends(
 
 def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the forward pass; chosen once for each graph and kind of call."""
-    cache, key = adj.incoming.cache, ("forward", weight.shape, x.dtype, weight.dtype, adj.one_pass)
+    cache, is_kept = adj.incoming.cache, _is_kept(adj, adj.incoming)
+    key = ("forward", weight.shape, x.dtype, weight.dtype, adj.one_pass, is_kept)
     if key not in cache:
-        cache[key] = _choose_forward(x, weight, adj)
+        cache[key] = _choose_forward(x, weight, adj, is_kept)
     name: str = cache[key]
     return name
 
 
 def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the backward pass; chosen once for each graph and kind of call."""
-    cache, key = adj.outgoing.cache, ("backward", weight.shape, grad.dtype, weight.dtype, adj.one_pass)
+    cache, is_kept = adj.outgoing.cache, _is_kept(adj, adj.outgoing)
+    key = ("backward", weight.shape, grad.dtype, weight.dtype, adj.one_pass, is_kept)
     if key not in cache:
-        cache[key] = _choose_backward(grad, weight, adj)
+        cache[key] = _choose_backward(grad, weight, adj, is_kept)
     name: str = cache[key]
     return name
 
 
-def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
+def _is_kept(adj: RelationalAdj, csr: Csr) -> bool:
+    """Whether the graph serves many products: it was prepared, or made of tensors and used often since."""
+    if not adj.one_pass:
+        return True
+    uses: int = csr.cache.get("uses", 0) + 1
+    csr.cache["uses"] = uses
+    return uses > _USES_THAT_PAY
+
+
+def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool) -> str:
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
     if waits_for_launches(csr, in_channels, out_channels):
         return "sums_kept"
-    # no backend that needs a host-device sync for a graph that is used once
-    fused = not adj.one_pass and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
+    fused = is_kept and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
     if not (before and out_channels < in_channels):  # else gathering less saves more than multiplying less
         if fused:
             return "triton"
+        # no backend that needs a host-device sync for a graph that is made in a forward pass
         if not adj.one_pass and skip_empty_pairs(csr, in_channels, out_channels):
             return "active_pairs"
     return "weights_first" if before else "all_pairs"
 
 
-def _choose_backward(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
-    if not adj.one_pass and BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
+def _choose_backward(grad: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool) -> str:
+    if is_kept and BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
         return "triton"
     skips = not adj.one_pass and skip_empty_pairs(adj.outgoing, *weight.shape[1:])
     return "active_pairs" if skips else "all_pairs"

@@ -116,10 +116,10 @@ def _blocks(rows: list[list[int]], entries: list[int], step: int, num_nodes: int
     return tuple(found)
 
 
-def node_tiles(csr: Csr) -> NodeTiles:
+def node_tiles(csr: Csr, may_sync: bool = True) -> NodeTiles:
     """The rows of ``csr`` in tiles; built once."""
     if "node_tiles" not in csr.cache:
-        csr.cache["node_tiles"] = NodeTiles.build(csr)
+        csr.cache["node_tiles"] = NodeTiles.build(csr, may_sync)
     tiles: NodeTiles = csr.cache["node_tiles"]
     return tiles
 
@@ -141,8 +141,9 @@ class NodeTiles:
         start: (tiles + 1,) the first slot of each tile.
         col: (slots,) the other node.
         order: (slots,) the index of the entry before sorting, 0 where a slot is not used.
-        hub: (H,) the hubs.
-        hub_begin, hub_end: (H,) the range of the other pieces of each hub, counted from 0.
+        hub: (H,) the hubs, some of them several times.
+        hub_begin, hub_end: (H,) the range of the other pieces of each hub, counted from 0; empty but for its first.
+        num_pieces: number of all other pieces; an upper bound if the host did not wait for the device.
     """
 
     node: Tensor
@@ -163,22 +164,30 @@ class NodeTiles:
         return self.start.numel() - 1
 
     @staticmethod
-    def build(csr: Csr) -> NodeTiles:
-        """Sorts the rows (stable); a host-device sync, hence done once per graph."""
-        device, dtype = csr.rowptr.device, csr.col.dtype
-        count = csr.node_rowptr.diff().long()
-        pieces = ((count - 1).clamp(min=0) // ROW_ENTRIES) + 1  # of each node
-        hub = (pieces > 1).nonzero().view(-1)
-        others = pieces[hub] - 1
+    def build(csr: Csr, may_sync: bool = True) -> NodeTiles:
+        """Sorts the rows (stable).
+
+        Args:
+            csr: The entries.
+            may_sync: Whether to ask the device for the number of pieces. Without that there are as many as the entries
+                allow; those that no hub needs are rows without entries.
+        """
+        device, dtype, num_entries = csr.rowptr.device, csr.col.dtype, csr.col.numel()
+        others = (csr.node_rowptr.diff().long() - 1).clamp(min=0) // ROW_ENTRIES  # pieces of a node but the first
         past = others.cumsum(0)
-        num_pieces = int(others.sum())
+        num_pieces = num_entries // ROW_ENTRIES
+        if may_sync and num_pieces > 0:
+            num_pieces = int(past[-1])
         # whole nodes and first pieces, then the other pieces
-        nodes = torch.arange(csr.num_rows, device=device)
-        number = torch.arange(num_pieces, device=device)
-        of = torch.repeat_interleave(torch.arange(hub.numel(), device=device), others, output_size=num_pieces)
-        node = torch.cat([nodes, hub[of]])
+        nodes, number = torch.arange(csr.num_rows, device=device), torch.arange(num_pieces, device=device)
+        owner = torch.searchsorted(past, number, right=True).clamp(max=max(0, csr.num_rows - 1))
+        node = torch.cat([nodes, owner])
         target = torch.cat([nodes, csr.num_rows + number])
-        piece = torch.cat([torch.zeros_like(nodes), number - (past - others)[of] + 1])
+        piece = torch.cat([torch.zeros_like(nodes), number - (past - others)[owner] + 1])
+        is_first = (piece[csr.num_rows :] == 1) & (number < past[-1:])
+        hub_end = torch.where(is_first, number + others[owner], 0)
+        hub_begin = torch.where(is_first, number, 0)
+        hubs = is_first.nonzero().view(-1) if may_sync else slice(None)
         ends = _ends_of_rows(csr, node, piece)  # (n, R)
         length = ends[:, -1]
         found = ends.diff(dim=1, prepend=torch.zeros_like(ends[:, :1])) > 0
@@ -189,8 +198,9 @@ class NodeTiles:
         piece = piece[order]
         width = length[::TILE_ROWS]  # the longest row of each tile comes first
         start = torch.cat([width.new_zeros(1), (width * TILE_ROWS).cumsum(0)])
-        slots = int(start[-1])
-        row = torch.repeat_interleave(torch.arange(node.numel(), device=device), length, output_size=csr.col.numel())
+        # sorted by length, all tiles together have fewer unused slots than one tile of the longest rows has slots
+        slots = int(start[-1]) if may_sync else num_entries + TILE_ROWS * ROW_ENTRIES
+        row = torch.repeat_interleave(torch.arange(node.numel(), device=device), length, output_size=num_entries)
         k = torch.arange(row.numel(), device=device) - (length.cumsum(0) - length)[row]
         entry = csr.node_rowptr.long()[node[row]] + piece[row] * ROW_ENTRIES + k
         slot = start[row // TILE_ROWS] + k * TILE_ROWS + row % TILE_ROWS
@@ -203,9 +213,9 @@ class NodeTiles:
             start=start.to(torch.int32 if slots < 2**31 else torch.int64),
             col=col,
             order=first_order,
-            hub=hub,
-            hub_begin=past - others,
-            hub_end=past,
+            hub=owner[hubs],
+            hub_begin=hub_begin[hubs],
+            hub_end=hub_end[hubs],
             num_pieces=num_pieces,
         )
 

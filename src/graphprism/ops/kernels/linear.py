@@ -330,7 +330,7 @@ def _num_programs(tiles: NodeTiles, x: Tensor, grad: Tensor) -> int:
 
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
     """Sums the neighbours of every node and multiplies the sums, all relations at once; adds a bias."""
-    x, weight, tiles = x.contiguous(), weight.contiguous(), node_tiles(adj.incoming)
+    x, weight, tiles = x.contiguous(), weight.contiguous(), node_tiles(adj.incoming, not adj.one_pass)
     with device_of(x):
         out = x.new_empty(adj.size[1], weight.size(2))
         value = adj.values(tiles.order, entry_weight, x.dtype)
@@ -352,7 +352,8 @@ def backward(
 
     More than four relations take more passes.
     """
-    grad, x, weight, tiles = grad.contiguous(), x.contiguous(), weight.contiguous(), node_tiles(adj.outgoing)
+    grad, x, weight = grad.contiguous(), x.contiguous(), weight.contiguous()
+    tiles = node_tiles(adj.outgoing, not adj.one_pass)
     num_relations, (num_groups, _) = adj.num_relations, tiles.ends.shape
     with device_of(x):
         value = adj.values(tiles.order, entry_weight, grad.dtype)
