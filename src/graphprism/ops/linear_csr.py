@@ -122,12 +122,33 @@ def linear_backward(
     if sums is not None:
         grad_x, grad_weight = sums_kept_backward(grad, weight, entry_weight, sums, adj, need_x, need_weight)
     elif need_x or need_weight:
-        backward = BACKWARD.choose(_backward_name(grad, weight, adj), grad.device)
-        grad_x, grad_weight = backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
+        grad_x, grad_weight = products_backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
     if need_entry_weight and entry_weight is not None:
         h = relational_transform(x, weight).flatten(0, 1)
         grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
     return grad_x, grad_weight, grad_entry_weight, grad_bias
+
+
+def products_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    adj: RelationalAdj,
+    need_x: bool,
+    need_weight: bool,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of ``x`` and ``weight`` by the cheapest backend.
+
+    ``entry_weight`` may be (K, H), a weight for each of H equal parts of the channels of ``grad``.
+    """
+    name = backward_name(grad, weight, adj)
+    if name == "triton" and entry_weight is not None and entry_weight.dim() == 2:
+        name = "all_pairs"
+    found: tuple[Tensor | None, Tensor | None] = BACKWARD.choose(name, grad.device)(
+        grad, x, weight, entry_weight, adj, need_x, need_weight
+    )
+    return found
 
 
 def _differentiable_backward(
@@ -369,7 +390,7 @@ def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     return name
 
 
-def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
+def backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the backward pass; chosen once for each graph and kind of call."""
     cache, key = adj.outgoing.cache, ("backward", weight.shape, grad.dtype, weight.dtype, adj.one_pass)
     if key not in cache:

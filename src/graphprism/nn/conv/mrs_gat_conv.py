@@ -31,6 +31,7 @@ from graphprism.ops import (
     relational_sum,
     relational_transform,
 )
+from graphprism.ops.attention import attention_fits, relational_attention
 from graphprism.ops.batched.attention_sum import padded_attention_sum
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
@@ -159,6 +160,9 @@ class MRSGATConv(RelationalConv):
         if self.add_self_loops:
             check_edge_attr(edge_attr, self.lin_edge, adj)
             adj, edge_attr = with_new_loops(adj, edge_attr, self.fill_value)
+        if self._is_plain(return_attention_weights) and attention_fits(x_src, adj, self.heads):
+            out = self._fused(x_src, adj, self._edge_logit(edge_attr, adj))
+            return out if self.res is None else out + self.res(x_dst)
         weight = self.lin(x_src)
         h_src, graph = sender_rows(x_src, adj, weight)
         h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
@@ -194,6 +198,25 @@ class MRSGATConv(RelationalConv):
         more = edge_logit if isinstance(edge_logit, Tensor) else None
         vectors = self.att_src[0], self.att_dst[0]
         return padded_attention_sum(h, *vectors, more, self.bias, adj, self.negative_slope, mean=not self.concat)
+
+    def _fused(self, x: Tensor, adj: Prepared, edge_logit: Tensor | float) -> Tensor:
+        """The sums of all heads, (N, H F), or their mean, with the bias; one node of autograd up to the mean."""
+        more = edge_logit if isinstance(edge_logit, Tensor) else None
+        weight = self.lin.mixture()
+        out = relational_attention(
+            x,
+            adj,  # type: ignore[arg-type]  # `attention_fits` says so
+            self.lin(x) if weight is None else weight,
+            self.att_src,
+            self.att_dst,
+            more,
+            self.bias if self.concat else None,
+            negative_slope=self.negative_slope,
+        )
+        if self.concat:
+            return out
+        out = out.view(-1, self.heads, self.out_channels).mean(dim=1)
+        return out if self.bias is None else out + self.bias
 
     def _is_plain(self, return_attention_weights: bool | None) -> bool:
         """Whether no one needs the coefficients of attention themselves."""
