@@ -24,7 +24,7 @@ from graphprism.ops.mixed_linear import Mixture, mix
 from graphprism.ops.pair_rows import active_pairs_pay
 from graphprism.ops.prepared_graph import PreparedGraph
 from graphprism.ops.relational_adj import RelationalAdj
-from graphprism.ops.row_orders import ActiveRows, active_rows
+from graphprism.ops.row_orders import ActiveRows, active_rows, relation_products
 
 
 def reference(
@@ -329,9 +329,7 @@ def _rows(x: Tensor, weight: Tensor, adj: RelationalAdj) -> tuple[Tensor, Tensor
     active = active_rows(adj.outgoing, weight[0])  # those of the backward pass: by the size of its rows
     h = x.new_empty(active.node.numel(), weight.size(2))
     for block in active.blocks:
-        senders, out = x.index_select(0, active.node[block.rows]), h[block.rows]
-        for rows, matrix in zip(block.relations, weight, strict=True):
-            torch.mm(senders[rows], matrix, out=out[rows])
+        relation_products(block, x.index_select(0, active.node[block.rows]), weight, out=h[block.rows])
     return h, _active_row(active, adj)
 
 

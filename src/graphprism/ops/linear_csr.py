@@ -24,7 +24,7 @@ from graphprism.ops.aggregate import aggregate_csr
 from graphprism.ops.backends import Backends
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
-from graphprism.ops.row_orders import active_rows, node_order
+from graphprism.ops.row_orders import active_rows, node_order, relation_products
 
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
@@ -276,12 +276,14 @@ def active_pairs_forward(
     """
     active = active_rows(adj.incoming, x)
     value = adj.values(active.order, entry_weight, x.dtype)
-    out = x.new_empty(adj.size[1], weight.size(2))
+    is_one = len(active.blocks) == 1  # its rows are the output, not copied into it
+    out = x.new_empty(0 if is_one else adj.size[1], weight.size(2))
     for block, h in active.sums(value, x):
-        y = h.new_empty(h.size(0), weight.size(2))
-        for rows, matrix in zip(block.relations, weight, strict=True):
-            torch.mm(h[rows], matrix, out=y[rows])
-        out[block.nodes] = active.collect(block, y)
+        y = relation_products(block, h, weight)
+        if is_one:
+            out = active.collect(block, y)
+        else:
+            out[block.nodes] = active.collect(block, y)
     return out if bias is None else out.add_(bias)
 
 
@@ -297,18 +299,21 @@ def active_pairs_backward(
     """Gradients of ``x`` and ``weight`` from one pass over the reversed edges."""
     active = active_rows(adj.outgoing, grad)
     value = adj.values(active.order, entry_weight, grad.dtype)
-    grad_x = torch.empty_like(x) if need_x else None
+    is_one = len(active.blocks) == 1
+    grad_x = x.new_empty(0 if is_one else x.size(0), x.size(1)) if need_x else None
     total = wide_zeros(x, *weight.shape)
     for block, h in active.sums(value, grad):
         if grad_x is not None:
-            y = h.new_empty(h.size(0), x.size(1))
-            for rows, matrix in zip(block.relations, weight, strict=True):
-                torch.mm(h[rows], matrix.t(), out=y[rows])
-            grad_x[block.nodes] = active.collect(block, y)
+            y = relation_products(block, h, weight.transpose(1, 2))
+            if is_one:
+                grad_x = active.collect(block, y)
+            else:
+                grad_x[block.nodes] = active.collect(block, y)
         if need_weight:
             senders = x.index_select(0, active.node[block.rows])
-            for part, rows in zip(total, block.relations, strict=True):
-                add_product(part, senders[rows].t(), h[rows])
+            sizes = block.relations
+            for part, *rows in zip(total, senders.split_with_sizes(sizes), h.split_with_sizes(sizes), strict=True):
+                add_product(part, rows[0].t(), rows[1])
     return grad_x, total.to(weight.dtype) if need_weight else None
 
 
