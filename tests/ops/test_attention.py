@@ -156,6 +156,7 @@ LAYERS = {
     "edges": {"edge_dim": 2, "heads": 2},
     "residual": {"residual": True},
     "loops": {"add_self_loops": True},
+    "dropout": {"dropout": 0.5},
 }
 
 
@@ -164,7 +165,7 @@ def forward(made, x, adj):
     return made(x, adj, edge_attr=edges), made(x, adj, edge_attr=edges, return_attention_weights=True)[0]
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", [name for name in LAYERS if name != "dropout"])
 def test_layer_equals_its_plain_path(name):
     made, adj = layer(**LAYERS[name]), graph("random")
     x = draw(adj.size[0], 5)
@@ -175,7 +176,32 @@ def test_layer_equals_its_plain_path(name):
     torch.testing.assert_close(found, expected, **EXACT)
 
 
-@pytest.mark.parametrize("name", ["shared", "independent"])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_layer_with_dropout_equals_its_plain_path(heads):
+    made, adj = layer(heads=heads, dropout=0.4), graph("random", weighted=True)
+    x, found = draw(adj.size[0], 5), []
+    for options in ({}, {"return_attention_weights": True}):
+        torch.manual_seed(1)  # both draw the same coefficients
+        out = made(x, adj, **options)
+        out = out[0] if options else out
+        found.append((out, *torch.autograd.grad((out * draw(*out.shape, seed=5)).sum(), [x, *made.parameters()])))
+    torch.testing.assert_close(*found, **EXACT)
+    torch.manual_seed(1)
+    assert torch.equal(made(x, adj), found[0][0])
+    assert not torch.equal(made(x, adj), found[0][0])
+
+
+def test_second_derivatives_with_dropout():
+    made, adj = layer(dropout=0.5), graph("directed")
+
+    def run(x, common):
+        torch.manual_seed(0)
+        return torch.func.functional_call(made, {"lin.common": common}, (x, adj))
+
+    assert torch.autograd.gradgradcheck(run, (draw(adj.size[0], 5), draw(5, 4, seed=1)))
+
+
+@pytest.mark.parametrize("name", ["shared", "independent", "dropout"])
 def test_layer_is_one_node_of_autograd(name):
     made, adj = layer(**LAYERS[name]), graph("random")
     out = made(draw(adj.size[0], 5), adj)

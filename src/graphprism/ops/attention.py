@@ -34,6 +34,7 @@ def reference(
     att_dst: Tensor,
     edge_logit: Tensor | None,
     bias: Tensor | None,
+    factor: Tensor | None,
     adj: RelationalAdj,
     negative_slope: float,
 ) -> Tensor:
@@ -42,7 +43,7 @@ def reference(
     logit = at_senders((h * att_src).sum(dim=-1), adj) + at_receivers((h * att_dst).sum(dim=-1), adj)
     logit = logit if edge_logit is None else logit + edge_logit
     alpha = edge_softmax(torch.nn.functional.leaky_relu(logit, negative_slope), adj)
-    out = relational_sum(h, adj, alpha).flatten(1)
+    out = relational_sum(h, adj, alpha if factor is None else alpha * factor).flatten(1)
     return out if bias is None else out + bias
 
 
@@ -53,6 +54,7 @@ def csr(
     att_dst: Tensor,
     edge_logit: Tensor | None,
     bias: Tensor | None,
+    factor: Tensor | None,
     adj: RelationalAdj,
     negative_slope: float,
 ) -> Tensor:
@@ -60,7 +62,7 @@ def csr(
     matrices, mixture = (None, weight) if isinstance(weight, Mixture) else (weight, None)
     parts = (None, None) if mixture is None else (mixture.common, mixture.deviation)
     out: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
-        x, matrices, *parts, att_src, att_dst, edge_logit, bias, adj, mixture, negative_slope
+        x, matrices, *parts, att_src, att_dst, edge_logit, bias, factor, adj, mixture, negative_slope
     )
     return out
 
@@ -93,34 +95,36 @@ def relational_attention(
     att_dst: Tensor,
     edge_logit: Tensor | None = None,
     bias: Tensor | None = None,
+    factor: Tensor | None = None,
     *,
     negative_slope: float = 0.2,
     impl: str | None = None,
 ) -> Tensor:
     r"""The sums of `graphprism.nn.MRSGATConv`, heads side by side.
 
-    .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{e = (j, i)} \alpha_e \mathbf{W}_{r(e)}^\top \mathbf{x}_j, \qquad
+    .. math:: \mathbf{x}'_i = \mathbf{b} + \sum_{e = (j, i)} f_e \alpha_e \mathbf{W}_{r(e)}^\top \mathbf{x}_j, \qquad
         \alpha_e = \operatorname{softmax}_{e \to i} \operatorname{LeakyReLU} \big(
         \mathbf{a}_s^\top \mathbf{W}_{r(e)}^\top \mathbf{x}_j + \mathbf{a}_t^\top \mathbf{W}_{r(e)}^\top \mathbf{x}_i
         + \ell_e \big)
 
-    for every head, where :math:`\ell` is ``edge_logit``. Weights of the graph count as in `edge_softmax`. The ``csr``
-    backend takes what `attention_fits` allows.
+    for every head, where :math:`\ell` is ``edge_logit`` and :math:`f` is ``factor``, a dropout, which gets no gradient.
+    Weights of the graph count as in `edge_softmax`. The ``csr`` backend takes what `attention_fits` allows.
 
     Shapes: ``x`` (N, F_in), ``weight`` (R, F_in, H * F), ``att_src`` and ``att_dst`` (1, H, F), ``edge_logit`` (K,
-    H), ``bias`` (H * F,) -> (N, H * F)
+    H), ``bias`` (H * F,), ``factor`` (K, H) -> (N, H * F)
     """
     matrix = weight.common if isinstance(weight, Mixture) else weight
     if x.shape != (adj.size[0], matrix.size(-2)) or x.dtype != matrix.dtype or matrix.size(-1) != att_src.numel():
         check_shape("weight", matrix, [*matrix.shape[:-2], x.size(-1), att_src.numel()])
         check_shape("x", x, [adj.size[0], "F_in"])
         check_dtype("x", x, matrix.dtype, "`weight`")
-    if edge_logit is not None:
-        check_shape("edge_logit", edge_logit, [adj.incoming.col.numel(), att_src.size(1)])
+    for name, rows in (("edge_logit", edge_logit), ("factor", factor)):
+        if rows is not None:
+            check_shape(name, rows, [adj.incoming.col.numel(), att_src.size(1)])
     attend = BACKENDS.choose(impl, x.device)
     if attend is reference and isinstance(weight, Mixture):
         weight = mix(*weight[:3])
-    out: Tensor = attend(x, weight, att_src, att_dst, edge_logit, bias, adj, negative_slope)
+    out: Tensor = attend(x, weight, att_src, att_dst, edge_logit, bias, factor, adj, negative_slope)
     return out
 
 
@@ -182,6 +186,7 @@ class _Attention(torch.autograd.Function):
         att_dst: Tensor,
         edge_logit: Tensor | None,
         bias: Tensor | None,
+        factor: Tensor | None,
         adj: RelationalAdj,
         mixture: Mixture | None,
         negative_slope: float,
@@ -197,10 +202,13 @@ class _Attention(torch.autograd.Function):
         if edge_logit is not None:
             logit.add_(edge_logit.index_select(0, incoming.order).view_as(logit))
         alpha = _softmax(torch.nn.functional.leaky_relu(logit, negative_slope), adj, entries)
+        kept = alpha
+        if factor is not None:
+            kept = factor.index_select(0, incoming.order).view_as(alpha).mul_(alpha)
         h, row = _rows(x, weight, adj)
-        out = incoming.sum_nodes(row, alpha, h)
+        out = incoming.sum_nodes(row, kept, h)
         ctx.save_for_backward(
-            x, weight, common, deviation, att_src, att_dst, edge_logit, attend, vectors, logit, alpha, h
+            x, weight, common, deviation, att_src, att_dst, edge_logit, factor, attend, vectors, logit, alpha, kept, h
         )
         ctx.row = row  # of the graph's cache, where inference mode may have made it: it cannot be saved
         ctx.adj, ctx.mixture, ctx.negative_slope = adj, mixture, negative_slope
@@ -210,14 +218,14 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled() or _is_batched(grad):
             return _plain_backward(ctx, grad)
-        x, weight, common, _, att_src, _, _, attend, vectors, logit, alpha, h = ctx.saved_tensors
+        x, weight, common, _, att_src, _, _, _, attend, vectors, logit, alpha, kept, h = ctx.saved_tensors
         need_x, need_matrices, need_common, need_deviation, need_src, need_dst, need_edges, need_bias = (
             ctx.needs_input_grad[:8]
         )
         adj: RelationalAdj = ctx.adj
         incoming, entries, heads = adj.incoming, _Entries.of(adj), att_src.size(1)
         grad = grad.contiguous()
-        grad_logit = entry_dot(grad, entries.receiver, h, ctx.row, heads).mul_(alpha)
+        grad_logit = entry_dot(grad, entries.receiver, h, ctx.row, heads).mul_(kept)
         total = incoming.sum_nodes(entries.place, None, grad_logit.view(-1, heads)).view(-1, *logit.shape[1:])
         grad_logit = grad_logit.addcmul_(alpha, total.index_select(0, entries.receiver), value=-1)
         grad_logit = torch.ops.aten.leaky_relu_backward(grad_logit, logit, ctx.negative_slope, False)
@@ -233,7 +241,7 @@ class _Attention(torch.autograd.Function):
         of_scores = of_scores.view(x.size(0), 2, -1, heads).transpose(2, 3).reshape(x.size(0), -1)  # (N, 2 H R)
         of_vectors = torch.mm(of_scores.t(), x).view(2 * heads, -1)  # (2 H, R F_in)
         need_weight = need_matrices or need_common or need_deviation
-        in_order = alpha.index_select(0, adj.place_in_incoming)
+        in_order = kept.index_select(0, adj.place_in_incoming)
         grad_x, grad_weight = products_backward(grad, x, weight, in_order, adj, need_x, need_weight)
         if grad_x is not None:
             grad_x.addmm_(of_scores, vectors)
@@ -251,12 +259,12 @@ class _Attention(torch.autograd.Function):
             of_src, of_dst = of_ends[:1], of_ends[1:]
         of_edges = grad_logit.index_select(0, adj.place_in_incoming).view(-1, heads) if need_edges else None
         of_bias = grad.sum(dim=0) if need_bias else None
-        return grad_x, *grads, of_src, of_dst, of_edges, of_bias, None, None, None
+        return grad_x, *grads, of_src, of_dst, of_edges, of_bias, None, None, None, None
 
 
 def _plain_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """The gradients by plain operations: for second derivatives and batched gradients."""
-    x, weight, common, deviation, att_src, att_dst, edge_logit = ctx.saved_tensors[:7]
+    x, weight, common, deviation, att_src, att_dst, edge_logit, factor = ctx.saved_tensors[:8]
     needed, mixture = ctx.needs_input_grad, ctx.mixture
     create_graph = torch.is_grad_enabled()
     with torch.enable_grad():
@@ -265,11 +273,11 @@ def _plain_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         given = [None if each is None else each.view_as(each) for each in given]
         rows, matrices, common, deviation, *ends, logit = given
         matrices = matrices if mixture is None else mix(common, deviation, mixture.columns)
-        out = reference(rows, matrices, *ends, logit, None, ctx.adj, ctx.negative_slope)  # type: ignore[call-arg]
+        out = reference(rows, matrices, *ends, logit, None, factor, ctx.adj, ctx.negative_slope)  # type: ignore[call-arg]
     wanted = [each for each, need in zip(given, needed, strict=False) if need]
     found = iter(torch.autograd.grad(out, wanted, grad, create_graph=create_graph) if wanted else ())
     grads = [next(found) if need else None for need in needed[:7]]
-    return *grads, grad.sum(dim=0) if needed[7] else None, None, None, None
+    return *grads, grad.sum(dim=0) if needed[7] else None, None, None, None, None
 
 
 def _is_batched(grad: Tensor) -> bool:
