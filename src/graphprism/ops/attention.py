@@ -133,7 +133,7 @@ class _Entries(NamedTuple):
 
     Attributes:
         place: (K,) 0, 1, ...: the entry itself.
-        receiver: (K,) its receiving node.
+        receiver: (K,) its receiving node, int64 as `scatter_reduce_` needs it.
         sender_score, receiver_score: (K,) its logits in a table (2, R, N): of senders, then of receivers.
         by_score, by_score_rowptr: (2 K,), (N * 2 * R + 1,) the entries that read each logit of the table (N, 2, R).
     """
@@ -171,7 +171,8 @@ class _Entries(NamedTuple):
         counts = torch.cat([csr.rowptr.diff().view(-1, relations) for csr in (outgoing, incoming)], dim=1).flatten()
         rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         scores = first + sender, first + receiver + relations * num_nodes
-        return _Entries(*(each.to(dtype) for each in (place, receiver, *scores, by_score, rowptr)))
+        shorter = (each.to(dtype) for each in (*scores, by_score, rowptr))
+        return _Entries(place.to(dtype), receiver, *shorter)
 
 
 class _Attention(torch.autograd.Function):
@@ -324,8 +325,7 @@ def _segment_max(rows: Tensor, adj: RelationalAdj, entries: _Entries) -> Tensor:
     if not rows.is_cuda:
         return torch.segment_reduce(rows, "max", offsets=adj.incoming.node_rowptr, unsafe=True)
     # a thread of `segment_reduce` takes all entries of a hub
-    index = entries.receiver.long()
-    index = index if rows.dim() == 1 else index[:, None].expand_as(rows)
+    index = entries.receiver if rows.dim() == 1 else entries.receiver[:, None].expand_as(rows)
     lowest = rows.new_full((adj.size[1], *rows.shape[1:]), -torch.inf)
     return lowest.scatter_reduce_(0, index, rows, reduce="amax")
 
