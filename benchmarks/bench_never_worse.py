@@ -37,7 +37,7 @@ from torch_geometric.utils import negative_sampling
 from graphprism._files import write_whole
 from graphprism.datasets import load
 from graphprism.nn import MRSGATConv, MRSGCNConv
-from graphprism.nn.conv.relational_weight import DECAY
+from graphprism.nn.conv.relational_weight import DECAY, RelationalParameter
 from graphprism.ops import RelationalAdj
 from graphprism.ops.sparse_features import sparse_with_values
 from graphprism.training import fit_width
@@ -207,14 +207,26 @@ def start(
     adj = RelationalAdj(
         data.edge_index, data.edge_type if relations > 1 else None, num_relations=relations, num_nodes=data.num_nodes
     )
-    networks = []
+    between, networks = options.pop("between", 0.0), []
     for seed in range(seeds):
         torch.manual_seed(seed)
         sizes = (data.num_features, task.outputs(width))
         networks.append(Network(recipe, layers, width, sizes, **options).to(data.x.device))
+        if between > 0:
+            move_apart(networks[-1], between)
     started = (at_once if data.x.device.type == "cuda" else one_by_one)(networks, data.x, adj)
     seed_everything(0)  # Python's own generator, too: it draws the edges that are none
     return started
+
+
+def move_apart(network: Network, share: float) -> None:
+    """Adds a share of independent matrices, less their mean, to those of each layer's relations."""
+    for part in network.modules():
+        if isinstance(part, RelationalParameter):
+            with torch.no_grad():
+                matrices = part()
+                drawn = torch.empty_like(matrices).uniform_(-1, 1) * matrices.abs().max()
+                part.set_(matrices + share * (drawn - drawn.mean(dim=0)))
 
 
 def at_once(networks: list[Network], x: Tensor, adj: RelationalAdj) -> tuple[Outputs, list[tuple[str, Tensor]]]:
@@ -259,20 +271,21 @@ def cell(recipe: Recipe, name: str, layers: int, options: argparse.Namespace) ->
     task = make_task(recipe, name, options.data, torch.device(options.device))
     budget = count(recipe, layers, recipe.width, task, num_relations=1)
     split = {"num_relations": 3, "start": options.start, "decay": options.decay, "deviation": options.deviation}
+    apart = split | {"between": options.between}
     narrow = fit_width(budget, lambda width: count(recipe, layers, width, task, **split))
     found: dict[str, Any] = {"recipe": asdict(recipe), "dataset": name, "layers": layers, "seeds": options.seeds}
-    found |= {name: split[name] for name in ("start", "decay", "deviation")}
+    found |= {name: apart[name] for name in ("start", "decay", "deviation", "between")}
     contenders: dict[str, tuple[dict[str, Any], int]] = {
         "plain": ({"num_relations": 1}, recipe.width),
-        "equal width": (split, recipe.width),
-        "equal parameters": (split, narrow),
+        "equal width": (apart, recipe.width),
+        "equal parameters": (apart, narrow),
     }
     for contender, (own, width) in contenders.items():
         begin = time.perf_counter()
         scores, validation = train(recipe, task, layers, width, options.seeds, **own)
         found[contender] = {
             "width": width,
-            "parameters": count(recipe, layers, width, task, **own),
+            "parameters": budget if contender == "plain" else count(recipe, layers, width, task, **split),
             "scores": scores,
             "validation": validation,
             "seconds": round(time.perf_counter() - begin, 1),
@@ -299,6 +312,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20, choices=[number + 1 for number in STUDENT])
     parser.add_argument("--start", default="shared", help="of relations: shared or independent")
     parser.add_argument("--decay", type=float, default=DECAY)
+    parser.add_argument("--between", type=float, default=0.0, help="share of independent matrices in a shared start")
     parser.add_argument("--deviation", default="full", help="form of the deviations of relations: full or diagonal")
     parser.add_argument("--part", default="1/1", help="I/N: every N-th cell from the I-th, for N processes")
     parser.add_argument("--out", required=True, help="a JSON file, written anew after every cell")

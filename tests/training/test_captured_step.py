@@ -144,6 +144,31 @@ def test_padding_is_graphs_of_its_own():
     assert data.y[:3].tolist() == batch.y.tolist()
 
 
+def test_padding_graphs_lie_in_order():
+    like, small = batches((4, 2))
+    padded = PaddedBatch(like, 1.0, torch.device("cpu"), 3, sizes=(100, 3, 9))
+    for batch in (like, small):
+        padded.fill(batch)
+        data = padded.graph()
+        assert data.num_graphs == 10
+        assert data.num_nodes >= 110
+        torch.testing.assert_close(data.batch.sort()[0], data.batch, rtol=0, atol=0)
+        assert data.ptr.diff().tolist() == data.batch.bincount(minlength=10).tolist()
+        assert data.ptr.diff().min() > 0
+        assert data.ptr[: batch.num_graphs + 1].tolist() == batch.ptr.tolist()
+
+
+def test_buffers_of_known_sizes_do_not_depend_on_the_first_batch():
+    sizes = max(b.num_nodes for b in batches()), max(b.num_edges for b in batches()), 5
+    found = []
+    for sets in (batches(), batches()[::-1]):
+        step = make_step(Network().double(), room=1.0, sizes=sizes)
+        padded = {id(step._padded) for batch in sets if step(batch) is not None}
+        assert len(padded) == 1
+        found.append((step._padded.num_nodes, step._padded.num_edges, step._padded.num_graphs))
+    assert found[0] == found[1]
+
+
 def test_one_graph_for_all_steps():
     data = Data.from_dict(batches((1,))[0].to_dict())
     del data.batch, data.ptr
@@ -224,6 +249,8 @@ class Bad:
     [
         Bad("`clip` must be None or above 0, got 0", {"clip": 0}),
         Bad("`room` must be at least 1, got 0.5", {"room": 0.5}),
+        Bad("`sizes` must be the numbers of nodes, edges and graphs, got", {"sizes": (1, 2)}),
+        Bad("`sizes` must be a whole number", {"sizes": (1, 2, 3.0)}, TypeError),
         Bad("`autocast` must be None or torch.bfloat16", {"autocast": torch.float16}),
         Bad("`capture` must be None or False for a model on cpu, got True", {"capture": True}),
         Bad("`num_relations` must be at least 1, got 0", {"num_relations": 0}),

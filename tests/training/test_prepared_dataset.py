@@ -9,6 +9,7 @@ from graphprism.nn import CONVOLUTIONS
 from graphprism.splitting import ORDERINGS
 from graphprism.training import Run, build_model
 from graphprism.training.prepared_data import GraphReadout, PreparedDataset
+from graphprism.training.run_splits import run_splits
 from graphprism.transforms import LaplacianPE, SplitEdges
 
 DATASET = molecules(40)
@@ -55,6 +56,19 @@ def test_every_split_of_the_whole_is_that_of_the_parts(split):
     graphs = torch.arange(40).flip(0)
     ((_, output),) = by_prepared(run, network, graphs, 40)
     torch.testing.assert_close(output, by_pyg(run, network, graphs)[0])
+
+
+@pytest.mark.parametrize("model", ["mrs-gcn", "mrs-gated-gcn", "mrs-gine"])
+def test_edge_features_belong_to_the_edges_of_every_split(model):
+    run = replace(RUN, model=model, split="degree; ppr", start="independent")
+    network = build_model(run, DATASET).double().eval()
+    graphs = torch.tensor([3, 39, 0, 7, 7, 20, 11])
+    found = [output for _, output in by_prepared(run, network, graphs, 3)]
+    whole = DATASET.batch(graphs)
+    types = [split(whole) for split in run_splits(run, DATASET)]
+    network.readout.ptr = whole.ptr
+    expected = network(whole.x, whole.edge_index, types, edge_attr=whole.edge_attr, batch=whole.batch)
+    torch.testing.assert_close(torch.cat(found), expected)
 
 
 def test_nothing_is_left_for_the_layers_to_normalise():

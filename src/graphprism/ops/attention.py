@@ -20,7 +20,7 @@ from graphprism.ops.csr import span_sum
 from graphprism.ops.edge_softmax import check_not_negative, divisor, edge_softmax, entry_mass
 from graphprism.ops.entries import at_receivers, at_senders, entry_dot
 from graphprism.ops.linear_csr import backward_name, products_backward, relational_transform
-from graphprism.ops.mixed_linear import Mixture, mix
+from graphprism.ops.mixed_linear import Mixture, few_rows_product, mix
 from graphprism.ops.pair_rows import active_pairs_pay
 from graphprism.ops.prepared_graph import PreparedGraph
 from graphprism.ops.relational_adj import RelationalAdj
@@ -192,7 +192,10 @@ class _Attention(torch.autograd.Function):
         mixture: Mixture | None,
         negative_slope: float,
     ) -> Tensor:
-        weight: Tensor = matrices if mixture is None else mix(*mixture[:3])  # type: ignore[assignment]
+        if mixture is not None:
+            flat = few_rows_product(mixture.columns, mixture.deviation.flatten(1), mixture.common.reshape(-1))
+            matrices = flat.view(mixture.columns.size(0), *mixture.common.shape)
+        weight: Tensor = matrices  # type: ignore[assignment]  # given without a mixture
         heads, incoming, entries = att_src.size(1), adj.incoming, _Entries.of(adj)
         attend = _side_by_side(torch.cat([att_src, att_dst]))
         # (2 H, H F) times (H F, R F_in): the vectors of (end, head, relation)
@@ -243,7 +246,7 @@ class _Attention(torch.autograd.Function):
         of_vectors = torch.mm(of_scores.t(), x).view(2 * heads, -1)  # (2 H, R F_in)
         need_weight = need_matrices or need_common or need_deviation
         in_order = kept.index_select(0, adj.place_in_incoming)
-        grad_x, grad_weight = products_backward(grad, x, weight, in_order, adj, need_x, need_weight)
+        grad_x, grad_weight, of_bias = products_backward(grad, x, weight, in_order, adj, need_x, need_weight, need_bias)
         if grad_x is not None:
             grad_x.addmm_(of_scores, vectors)
         grads: list[Tensor | None] = [None, None, None]
@@ -252,14 +255,14 @@ class _Attention(torch.autograd.Function):
             if ctx.mixture is None:
                 grads[0] = grad_weight
             else:
-                both = torch.mm(ctx.mixture.adjoint, grad_weight.view(-1, common.numel())).view(grad_weight.shape)
+                both = few_rows_product(ctx.mixture.adjoint, grad_weight.view(-1, common.numel()))
+                both = both.view(grad_weight.shape)
                 grads[1:] = both[0], both[1:]
         of_src = of_dst = None
         if need_src or need_dst:
             of_ends = _own_parts(torch.mm(of_vectors, weight.flatten(0, 1)), heads)
             of_src, of_dst = of_ends[:1], of_ends[1:]
         of_edges = grad_logit.index_select(0, adj.place_in_incoming).view(-1, heads) if need_edges else None
-        of_bias = grad.sum(dim=0) if need_bias else None
         return grad_x, *grads, of_src, of_dst, of_edges, of_bias, None, None, None, None
 
 

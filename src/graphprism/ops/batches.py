@@ -19,7 +19,7 @@ class Batches:
     """Concatenated batches; each numbers its nodes, edges and graphs from 0.
 
     Attributes:
-        adjs: One graph per batch; its edges are sorted by receiver and relation.
+        adjs: One graph per batch; its edges are sorted by receiver and, unless they follow other edges, by relation.
         nodes: (N,) index of each node in the block-diagonal graph.
         edges: (E,) index of each edge in the block-diagonal graph.
         owner: (N,) index of the graph of each node, within its batch.
@@ -48,6 +48,7 @@ class BlockDiagonal:
     Args:
         adj: The whole graph, with one type per edge.
         ptr: (G + 1,) graph ``g`` has the nodes ``ptr[g]`` to ``ptr[g + 1] - 1``; no edge leaves it.
+        like: The same edges in another split: edges of a batch then have the same numbers as there.
 
     Example:
         >>> edges = torch.tensor([[0, 1, 2], [1, 0, 2]])  # graph 0: nodes 0 and 1; graph 1: node 2 with a loop
@@ -56,18 +57,23 @@ class BlockDiagonal:
         [[[0, 1], [0, 1]], [[1, 0], [0, 1]]]
     """
 
-    def __init__(self, adj: RelationalAdj, ptr: Tensor) -> None:
+    def __init__(self, adj: RelationalAdj, ptr: Tensor, like: BlockDiagonal | None = None) -> None:
         _check_blocks(adj, ptr)
+        if like is not None:
+            check_type("like", like, BlockDiagonal, "None or a BlockDiagonal")
         if adj.is_soft or adj.size[0] != adj.size[1]:
             raise ValueError(f"`adj` must have one type per edge and as many sources as targets, got {adj!r}")
         self.num_relations, self.device = adj.num_relations, adj.device
         incoming, outgoing = adj.incoming, adj.outgoing
-        self._order = order = incoming.order.long()
-        # in the order of `incoming`, so that edges and entries of a batch have the same numbers
+        # in the order of `incoming`, where the edges of a graph are adjacent
+        order: Tensor = incoming.order.long() if like is None else like._order
+        self._order: Tensor = order
         self._edge_index = adj.edge_index.long().index_select(1, order)
         self._edge_type = None if adj.edge_type is None else adj.edge_type[order]
         self._edge_weight = None if adj.edge_weight is None else adj.edge_weight[order]
-        places = (torch.arange(order.numel(), device=self.device), adj.place_in_incoming[outgoing.order.long()])
+        number = torch.empty_like(order)
+        number[order] = torch.arange(order.numel(), device=self.device)
+        places = (number[csr.order.long()] for csr in (incoming, outgoing))
         self._sides = tuple(zip((incoming, outgoing), (place.to(incoming.col.dtype) for place in places), strict=True))
         pair_ptr = ptr.to(self.device) * self.num_relations
         self._node_ptr = ptr.long().cpu()

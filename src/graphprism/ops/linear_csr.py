@@ -24,7 +24,7 @@ from graphprism.ops.aggregate import aggregate_csr
 from graphprism.ops.backends import Backends
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
-from graphprism.ops.row_orders import active_rows, node_order, relation_products
+from graphprism.ops.row_orders import active_rows, relation_products
 
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
@@ -39,16 +39,17 @@ _MULTIPLY_ADDS_PER_MOVE = 25
 _CHANNELS_THAT_PAY_CPU = 42
 _CHANNELS_THAT_PAY_GPU = 160
 # Most channels for which a program of the fused kernel holds its sums and, in backward, the gradients of four matrices
-# in registers. Measured on an H200, fused and blocked, forward and backward: 2.9M nodes, 14M entries, 32 channels 3.0
-# and 3.6 ms (half of the memory); with 64 channels and hubs (169k nodes, 1.2M entries) 0.93 and 0.57 ms.
-_MOST_FUSED_CHANNELS = 32
+# in registers. Measured on an H200, fused and in blocks, forward and backward: 2.9M nodes, 14M entries, 32 channels 2.1
+# and 5.6 ms; with 64 channels and hubs (169k nodes, 1.2M entries) 0.48 and 0.68 ms.
+_MOST_FUSED_CHANNELS = 64
 # Gathered numbers below which launch time dominates, and sorting the nodes does not pay.
 _FEWEST_FUSED_NUMBERS = 1 << 24
 # Gathered or summed numbers below which the host takes longer to launch the kernels than a GPU to run them: 16 MB.
 _MOST_KEPT_NUMBERS = 1 << 22
-# Nodes per hub: with more hubs than that, gathering takes most of the time and fusing saves little.
-_NODES_PER_HUB = 32
 _FUSED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+# Of the input, the weights and the bias.
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
@@ -113,16 +114,20 @@ def linear_backward(
     needed: tuple[bool, ...],
 ) -> tuple[Tensor | None, ...]:
     """Those gradients of ``x``, ``weight``, ``entry_weight`` and the bias that are needed."""
-    grad_bias = grad.sum(dim=0) if needed[3] else None
     if torch.is_grad_enabled():  # a gradient of this gradient is wanted
-        return *_differentiable_backward(grad, x, weight, entry_weight, adj, needed), grad_bias
-    need_x, need_weight, need_entry_weight = needed[:3]
+        return *_differentiable_backward(grad, x, weight, entry_weight, adj, needed), _grad_bias(grad, needed[3])
+    need_x, need_weight, need_entry_weight, need_bias = needed[:4]
     grad = grad.contiguous()
     grad_x = grad_weight = grad_entry_weight = None
     if sums is not None:
         grad_x, grad_weight = sums_kept_backward(grad, weight, entry_weight, sums, adj, need_x, need_weight)
+        grad_bias = _grad_bias(grad, need_bias)
     elif need_x or need_weight:
-        grad_x, grad_weight = products_backward(grad, x, weight, entry_weight, adj, need_x, need_weight)
+        grad_x, grad_weight, grad_bias = products_backward(
+            grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias
+        )
+    else:
+        grad_bias = _grad_bias(grad, need_bias)
     if need_entry_weight and entry_weight is not None:
         h = relational_transform(x, weight).flatten(0, 1)
         grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
@@ -137,18 +142,22 @@ def products_backward(
     adj: RelationalAdj,
     need_x: bool,
     need_weight: bool,
-) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of ``x`` and ``weight`` by the cheapest backend.
+    need_bias: bool,
+) -> Gradients:
+    """Gradients of ``x``, ``weight`` and the bias by the cheapest backend.
 
     ``entry_weight`` may be (K, H), a weight for each of H equal parts of the channels of ``grad``.
     """
     name = backward_name(grad, weight, adj)
     if name == "triton" and entry_weight is not None and entry_weight.dim() == 2:
         name = "all_pairs"
-    found: tuple[Tensor | None, Tensor | None] = BACKWARD.choose(name, grad.device)(
-        grad, x, weight, entry_weight, adj, need_x, need_weight
-    )
+    backward = BACKWARD.choose(name, grad.device)
+    found: Gradients = backward(grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias)
     return found
+
+
+def _grad_bias(grad: Tensor, need_bias: bool) -> Tensor | None:
+    return grad.sum(dim=0) if need_bias else None
 
 
 def _differentiable_backward(
@@ -202,12 +211,10 @@ def waits_for_launches(csr: Csr, in_channels: int, out_channels: int) -> bool:
 
 
 def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
-    """Whether the fused kernel (gather, sum, multiply) pays; a host-device sync, once per graph."""
+    """Whether the fused kernel (gather, sum, multiply) pays, which needs a host-device sync once per graph."""
     if not dense.is_cuda or dense.dtype not in _FUSED_TYPES or weight.dtype != dense.dtype:
         return False
-    if max(weight.shape[1:]) > _MOST_FUSED_CHANNELS or csr.col.numel() * dense.size(1) < _FEWEST_FUSED_NUMBERS:
-        return False
-    return node_order(csr).hub.numel() * _NODES_PER_HUB <= csr.num_rows
+    return max(weight.shape[1:]) <= _MOST_FUSED_CHANNELS and csr.col.numel() * dense.size(1) >= _FEWEST_FUSED_NUMBERS
 
 
 def all_pairs_forward(
@@ -229,6 +236,9 @@ def all_pairs_forward(
 
 def _product(left: Tensor, right: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
     """``left @ right + bias``."""
+    if bias is not None and left.is_cuda and out is None and left.numel() < _MOST_KEPT_NUMBERS:
+        # `addmm` looks for the best kernel anew in each call: 60 us of the host, where `mm` takes 25
+        return torch.mm(left, right).add_(bias)
     return torch.mm(left, right, out=out) if bias is None else torch.addmm(bias, left, right, out=out)
 
 
@@ -240,8 +250,9 @@ def all_pairs_backward(
     adj: RelationalAdj,
     need_x: bool,
     need_weight: bool,
-) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of ``x`` and ``weight`` from one pass over the reversed edges."""
+    need_bias: bool = False,
+) -> Gradients:
+    """Gradients of ``x`` and ``weight`` from one pass over the reversed edges, and of the bias."""
     num_relations, in_channels, out_channels = weight.shape
     csr = adj.outgoing
     stacked = weight.transpose(1, 2).flatten(0, 1) if need_x else None
@@ -249,7 +260,7 @@ def all_pairs_backward(
     if csr.is_one_block(grad):
         h = csr.sum_pairs(csr.col, value, grad).view(x.size(0), num_relations * out_channels)
         grad_x = None if stacked is None else h @ stacked
-        return grad_x, _by_relation(x.t() @ h, weight) if need_weight else None
+        return grad_x, _by_relation(x.t() @ h, weight) if need_weight else None, _grad_bias(grad, need_bias)
     grad_x = torch.empty_like(x) if need_x else None
     total = wide_zeros(x, in_channels, num_relations * out_channels)
     for nodes, h in csr.sums_by_block(value, grad):
@@ -257,7 +268,8 @@ def all_pairs_backward(
             torch.mm(h, stacked, out=grad_x[nodes])
         if need_weight:
             add_product(total, x[nodes].t(), h)
-    return grad_x, _by_relation(total.to(weight.dtype), weight) if need_weight else None
+    grad_weight = _by_relation(total.to(weight.dtype), weight) if need_weight else None
+    return grad_x, grad_weight, _grad_bias(grad, need_bias)
 
 
 def _by_relation(side_by_side: Tensor, weight: Tensor) -> Tensor:
@@ -295,8 +307,9 @@ def active_pairs_backward(
     adj: RelationalAdj,
     need_x: bool,
     need_weight: bool,
-) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of ``x`` and ``weight`` from one pass over the reversed edges."""
+    need_bias: bool = False,
+) -> Gradients:
+    """Gradients of ``x`` and ``weight`` from one pass over the reversed edges, and of the bias."""
     active = active_rows(adj.outgoing, grad)
     value = adj.values(active.order, entry_weight, grad.dtype)
     is_one = len(active.blocks) == 1
@@ -314,7 +327,7 @@ def active_pairs_backward(
             sizes = block.relations
             for part, *rows in zip(total, senders.split_with_sizes(sizes), h.split_with_sizes(sizes), strict=True):
                 add_product(part, rows[0].t(), rows[1])
-    return grad_x, total.to(weight.dtype) if need_weight else None
+    return grad_x, total.to(weight.dtype) if need_weight else None, _grad_bias(grad, need_bias)
 
 
 def weights_first_forward(

@@ -12,9 +12,11 @@ from torch import Tensor
 
 from graphprism.ops.csr import Csr, span_sum
 
-# A program processes the entries of a few nodes in parallel, so its time is that of the longest row. Rows of 64
-# entries do not delay a kernel; a hub of thousands would leave the rest of the GPU idle.
-_MOST_LIGHT_ENTRIES = 64
+# Rows that a program of a kernel processes in parallel, and the most entries of a row.
+TILE_ROWS = 16
+ROW_ENTRIES = 64
+# Relations by which rows of equal length are sorted.
+_MOST_PATTERN = 32
 
 
 def active_rows(csr: Csr, dense: Tensor) -> ActiveRows:
@@ -124,43 +126,116 @@ def _blocks(rows: list[list[int]], entries: list[int], step: int, num_nodes: int
     return tuple(found)
 
 
-def node_order(csr: Csr) -> NodeOrder:
-    """The nodes of ``csr`` by their number of entries; built once."""
-    if "node_order" not in csr.cache:
-        csr.cache["node_order"] = NodeOrder.build(csr)
-    order: NodeOrder = csr.cache["node_order"]
-    return order
+def node_tiles(csr: Csr) -> NodeTiles:
+    """The rows of ``csr`` in tiles; built once."""
+    if "node_tiles" not in csr.cache:
+        csr.cache["node_tiles"] = NodeTiles.build(csr)
+    tiles: NodeTiles = csr.cache["node_tiles"]
+    return tiles
 
 
 @dataclass(frozen=True)
-class NodeOrder:
-    """Nodes of few entries in the order in which a kernel processes them, and hubs separately.
+class NodeTiles:
+    """The entries of a `Csr` as a kernel reads them that processes 16 rows at once.
+
+    A row is a node, or a piece of a hub: nodes of more than 64 entries are cut, since the time of a tile is that of its
+    longest row. Rows of one tile have equally many entries and entries in the same relations wherever possible, the
+    longest rows first, so that they do not start last. The k-th entries of the 16 rows of a tile are adjacent *slots*;
+    a row that has fewer is filled up with slots that are not used.
 
     Attributes:
-        light: (n,) the nodes of at most 64 entries, most entries first, so that the longest rows do not start last.
-        hub: (H,) all other nodes.
-        hub_csr: the entries of the hubs alone; hub k is row node k.
+        node: (n,) the node of each row.
+        target: (n,) the node of a row that is a whole node or the first piece of one; N + p for the p-th other piece.
+        ends: (G, n) for each four relations, one byte each: the number of entries of a row up to that relation.
+        active: (G, tiles) one bit for each of four relations: whether any row of the tile has an entry in it.
+        start: (tiles + 1,) the first slot of each tile.
+        col: (slots,) the other node.
+        order: (slots,) the index of the entry before sorting, 0 where a slot is not used.
+        hub: (H,) the hubs.
+        hub_begin, hub_end: (H,) the range of the other pieces of each hub, counted from 0.
     """
 
-    light: Tensor
+    node: Tensor
+    target: Tensor
+    ends: Tensor
+    active: Tensor
+    start: Tensor
+    col: Tensor
+    order: Tensor
     hub: Tensor
-    hub_csr: Csr
+    hub_begin: Tensor
+    hub_end: Tensor
+    num_pieces: int
+
+    @property
+    def num_tiles(self) -> int:
+        """Number of tiles."""
+        return self.start.numel() - 1
 
     @staticmethod
-    def build(csr: Csr) -> NodeOrder:
-        """Sorts the nodes (stable); a host-device sync, hence done once per graph."""
-        count, by_count = torch.sort(csr.node_rowptr.diff(), descending=True, stable=True)
-        num_hubs = int((count > _MOST_LIGHT_ENTRIES).sum())
-        hub = by_count[:num_hubs]
-        return NodeOrder(by_count[num_hubs:].to(csr.col.dtype), hub, _rows_of(csr, hub))
+    def build(csr: Csr) -> NodeTiles:
+        """Sorts the rows (stable); a host-device sync, hence done once per graph."""
+        device, dtype = csr.rowptr.device, csr.col.dtype
+        count = csr.node_rowptr.diff().long()
+        pieces = ((count - 1).clamp(min=0) // ROW_ENTRIES) + 1  # of each node
+        hub = (pieces > 1).nonzero().view(-1)
+        others = pieces[hub] - 1
+        past = others.cumsum(0)
+        num_pieces = int(others.sum())
+        # whole nodes and first pieces, then the other pieces
+        nodes = torch.arange(csr.num_rows, device=device)
+        number = torch.arange(num_pieces, device=device)
+        of = torch.repeat_interleave(torch.arange(hub.numel(), device=device), others, output_size=num_pieces)
+        node = torch.cat([nodes, hub[of]])
+        target = torch.cat([nodes, csr.num_rows + number])
+        piece = torch.cat([torch.zeros_like(nodes), number - (past - others)[of] + 1])
+        ends = _ends_of_rows(csr, node, piece)  # (n, R)
+        length = ends[:, -1]
+        found = ends.diff(dim=1, prepend=torch.zeros_like(ends[:, :1])) > 0
+        bits = 2 ** torch.arange(min(csr.num_relations, _MOST_PATTERN), device=device)
+        pattern = (found[:, : bits.numel()].long() * bits).sum(dim=1)
+        order = torch.argsort((ROW_ENTRIES - length) * 2**_MOST_PATTERN + pattern, stable=True)
+        node, target, ends, found, length = node[order], target[order], ends[order], found[order], length[order]
+        piece = piece[order]
+        width = length[::TILE_ROWS]  # the longest row of each tile comes first
+        start = torch.cat([width.new_zeros(1), (width * TILE_ROWS).cumsum(0)])
+        slots = int(start[-1])
+        row = torch.repeat_interleave(torch.arange(node.numel(), device=device), length, output_size=csr.col.numel())
+        k = torch.arange(row.numel(), device=device) - (length.cumsum(0) - length)[row]
+        entry = csr.node_rowptr.long()[node[row]] + piece[row] * ROW_ENTRIES + k
+        slot = start[row // TILE_ROWS] + k * TILE_ROWS + row % TILE_ROWS
+        col, first_order = (index.new_zeros(slots).index_copy_(0, slot, index[entry]) for index in (csr.col, csr.order))
+        return NodeTiles(
+            node=node.to(dtype),
+            target=target.to(dtype),
+            ends=_packed(ends, 8).to(torch.int32).t().contiguous(),
+            active=_packed(_any_of_tile(found), 1).to(torch.int32).t().contiguous(),
+            start=start.to(torch.int32 if slots < 2**31 else torch.int64),
+            col=col,
+            order=first_order,
+            hub=hub,
+            hub_begin=past - others,
+            hub_end=past,
+            num_pieces=num_pieces,
+        )
 
 
-def _rows_of(csr: Csr, node: Tensor) -> Csr:
-    pair = (node[:, None] * csr.num_relations + torch.arange(csr.num_relations, device=node.device)).view(-1)
-    begin = csr.rowptr[pair].long()
-    count = csr.rowptr[pair + 1] - begin
-    rowptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
-    moved = torch.repeat_interleave(begin - rowptr[:-1], count)
-    entry = moved + torch.arange(moved.numel(), device=node.device)
-    rowptr = rowptr.to(csr.rowptr.dtype)
-    return Csr(rowptr, csr.col[entry], csr.pair_col[entry], csr.order[entry], csr.num_relations)
+def _ends_of_rows(csr: Csr, node: Tensor, piece: Tensor) -> Tensor:
+    """(n, R) how many entries of each row belong to the relations up to each."""
+    pair = node[:, None] * csr.num_relations + torch.arange(csr.num_relations, device=node.device)
+    ends = csr.rowptr[pair + 1].long() - csr.node_rowptr[node].long()[:, None]
+    return (ends - piece[:, None] * ROW_ENTRIES).clamp(0, ROW_ENTRIES)
+
+
+def _any_of_tile(found: Tensor) -> Tensor:
+    """(n, R) -> (tiles, R) whether any row of each tile has it."""
+    tiles = -(-found.size(0) // TILE_ROWS)
+    padded = torch.nn.functional.pad(found, (0, 0, 0, tiles * TILE_ROWS - found.size(0)))
+    return padded.view(tiles, TILE_ROWS, found.size(1)).any(dim=1)
+
+
+def _packed(numbers: Tensor, bits: int) -> Tensor:
+    """(n, R) -> (n, G): four numbers of some bits in one; the last column is repeated up to a multiple of four."""
+    numbers = torch.cat([numbers, numbers[:, -1:].expand(-1, -numbers.size(1) % 4)], dim=1).long()
+    shifts = torch.arange(4, device=numbers.device) * bits
+    return (numbers.view(numbers.size(0), numbers.size(1) // 4, 4) << shifts).sum(dim=2)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphprism._checks import check_function, check_number, check_positive, check_type
+from graphprism._checks import check_function, check_number, check_positive, check_type, check_whole
 from graphprism.ops import RelationalAdj
 from graphprism.splitting.check_split import split_relations
 from graphprism.training.lockstep.captured import recording
@@ -47,16 +47,18 @@ class CapturedStep:
     Args:
         model: A network whose Python code does not branch on values of tensors.
         optimizer: An optimiser of its parameters; for a capture with ``capturable=True``, SGD with ``fused=True``.
-        loss: Function of the model and of a graph with the tensors of the batch, ``num_graphs``, ``adj`` (their
-            `RelationalAdj`), ``node_mask``, ``edge_mask`` and ``graph_mask``. It returns one loss per graph or per
-            node, of which the mean without padding is taken, or a scalar, which must not include padding. It is also
-            called outside of steps, to check the padding.
+        loss: Function of the model and of a graph with the tensors of the batch, ``num_graphs``, ``ptr``, ``adj``
+            (their `RelationalAdj`), ``node_mask``, ``edge_mask`` and ``graph_mask``. It returns one loss per graph or
+            per node, of which the mean without padding is taken, or a scalar, which must not include padding. It is
+            also called outside of steps, to check the padding.
         data: The graph of all steps, for training on a single graph: it gets a prepared ``adj``, but no padding and no
             masks.
         num_relations: R; needed where ``edge_type`` has one dimension and `graphprism.SplitEdges` did not write it.
         clip: Largest norm of the gradient; `None` for no clipping.
         autocast: ``torch.bfloat16`` for mixed precision; `None` for none.
         room: Size of the buffers as a multiple of the first batch.
+        sizes: Largest numbers of nodes, edges and graphs of a batch, where known: buffers for these and a ``room`` of 1
+            do not depend on which batch is the first.
         capture: Whether to capture; `None` for a capture on CUDA devices.
 
     Example:
@@ -86,6 +88,7 @@ class CapturedStep:
         clip: float | None = None,
         autocast: torch.dtype | None = None,
         room: float = 1.25,
+        sizes: tuple[int, int, int] | None = None,
         capture: bool | None = None,
     ) -> None:
         check_type("model", model, torch.nn.Module, "a torch.nn.Module")
@@ -99,9 +102,15 @@ class CapturedStep:
             raise ValueError(f"`autocast` must be None or torch.bfloat16, which needs no loss scaling, got {autocast}")
         if not check_number("room", room) >= 1:
             raise ValueError(f"`room` must be at least 1, got {room}")
+        if sizes is not None:
+            check_type("sizes", sizes, tuple, "None or a tuple of three whole numbers")
+            for size in sizes:
+                check_whole("sizes", size)
+            if len(sizes) != 3:
+                raise ValueError(f"`sizes` must be the numbers of nodes, edges and graphs, got {sizes}")
         self.model, self.optimizer = model, optimizer
         self._loss, self._relations = loss, num_relations
-        self._clip, self._autocast, self._room = clip, autocast, float(room)
+        self._clip, self._autocast, self._room, self._sizes = clip, autocast, float(room), sizes or (0, 0, 0)
         self._parameters = [each for group in optimizer.param_groups for each in group["params"]]
         self._device = self._parameters[0].device
         self._captures = self._device.type == "cuda" if capture is None else capture
@@ -117,7 +126,7 @@ class CapturedStep:
         if self._captures:
             self._stream = torch.cuda.Stream(self._device)
             self._put_rates_on_device()
-            # loading a state allocates new tensors, which a captured step would not read
+            # loading a state allocates new tensors, which a captured step would not read; an empty one, none at all
             optimizer.register_load_state_dict_post_hook(lambda _: self._forget())
 
     def __call__(self, batch: Data | None = None) -> Tensor:
@@ -166,9 +175,9 @@ class CapturedStep:
         """Copies a batch into the buffers; allocates larger ones if it does not fit."""
         if self._padded is None or not self._padded.fits(batch):
             before, relations = self._padded, self._count_relations(batch)
-            padded = PaddedBatch(batch, self._room, self._device, relations, before)
+            padded = PaddedBatch(batch, self._room, self._device, relations, before, self._sizes)
             padded.fill(batch)
-            self._padded, self._warm_ups = padded, 0
+            self._padded = padded
             self._forget()
             if before is None:
                 self._check_padding(padded)
@@ -250,7 +259,7 @@ class CapturedStep:
         return values, trained, self.model.training, self._parameters[0].data_ptr()
 
     def _forget(self) -> None:
-        self._graph = None
+        self._graph, self._warm_ups = None, 0
 
     def _step_aside(self) -> None:
         """A warm-up step on the stream of the capture, where gradients must be allocated."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,6 +15,7 @@ from torch import Tensor
 from graphprism.datasets import PackedDataset
 from graphprism.nn import GNN
 from graphprism.training.build_model import build_model, width_of
+from graphprism.training.captured_graphs import CapturedGraphs
 from graphprism.training.engine import RunState, TrainedEpoch
 from graphprism.training.node_data import input_dropout
 from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, moments, set_learning_rate
@@ -28,7 +30,8 @@ from graphprism.training.whole_graph import WholeGraph, WholeGraphBatch
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-_EVALUATED_AT_ONCE = 512
+# Graphs that are evaluated at once: a GPU waits for launches, whose number does not depend on it.
+_EVALUATED_AT_ONCE = {"cpu": 512, "cuda": 1024}
 
 
 AnyBatch: TypeAlias = GraphBatch | SampledBatch | WholeGraphBatch
@@ -71,15 +74,21 @@ class EagerEngine:
     that of one process with the whole batch. Without ``run.neighbors`` nodes and links are trained on the whole graph,
     by one process.
 
+    With ``captures`` the step is a `CapturedStep`: on a GPU one CUDA graph, a tenth of the time of a deep network. A
+    step that cannot be captured is found in a trial before the first epoch; a warning says why, and the run is trained
+    by plain steps.
+
     Args:
         fabric: Lightning's Fabric, launched.
         run: The run.
         dataset: Graphs, nodes or links with targets.
+        captures: Whether to capture the step; for one process and runs without a reason of `why_not_captured`. On a
+            CPU the same padded steps run without a capture.
     """
 
     name = "eager"
 
-    def __init__(self, fabric: Fabric, run: Run, dataset: PackedDataset) -> None:
+    def __init__(self, fabric: Fabric, run: Run, dataset: PackedDataset, captures: bool = False) -> None:
         self.fabric, self.run, self.task, self.outputs = fabric, run, Task.of(dataset, run), dataset.num_outputs
         self.runs, self.device, self.processes = [run], fabric.device, fabric.world_size
         self._width = width_of(run, dataset)
@@ -89,8 +98,14 @@ class EagerEngine:
         install_readout(self.network)
         if fabric.world_size > 1:
             sync_batch_norms(self.network)
-        self.model, self.optimizer = fabric.setup(self.network, make_optimizer(run, self.network.parameters()))
+        on_gpu = fabric.device.type == "cuda"
+        optimizer = make_optimizer(run, self.network.parameters(), capturable=captures and on_gpu)
+        self.model, self.optimizer = fabric.setup(self.network, optimizer)
         self._parameters = list(self.network.parameters())
+        self._captured: CapturedGraphs | None = None
+        self._is_tried = False
+        if captures and isinstance(self.data, PreparedDataset):
+            self._captured = CapturedGraphs(run, self.task, self.network, optimizer, self.data)
         self._kept: dict[str, list[GraphBatch | WholeGraphBatch]] = {}
         self._of_nodes: Tensor | None = None  # outputs of all nodes, cached until the next step
         self._best: dict[str, Tensor] | None = None
@@ -108,6 +123,8 @@ class EagerEngine:
         order = self.data.training_rows(epoch)
         self._begin(epoch)
         output, losses, sizes = self._empty(order), [], []
+        if self._captured is not None and not self._is_tried:
+            self._try_capture(self._captured, order, epoch)
         clock = StepClock(self.fabric.device)
         for batch in self._batches(order, self._batch_size, epoch):
             losses.append(self._step(batch, output))
@@ -137,7 +154,8 @@ class EagerEngine:
         if isinstance(self.data, SampledGraph):
             return self.data.outputs_of_rows(self._states(self.data), graphs), self.data.targets(graphs)
         if fold not in self._kept:
-            found = self.data.batches(graphs, _EVALUATED_AT_ONCE, self.fabric.global_rank, self.fabric.world_size)
+            at_once = _EVALUATED_AT_ONCE[self.fabric.device.type]
+            found = self.data.batches(graphs, at_once, self.fabric.global_rank, self.fabric.world_size)
             self._kept[fold] = [batch for batch in found if batch.y.size(0)]
         self.model.eval()
         output = self._empty(graphs)
@@ -192,8 +210,25 @@ class EagerEngine:
         if self.fabric.device.type == "cuda":
             torch.cuda.default_generators[self.fabric.device.index or 0].manual_seed(seed)
 
+    def _try_capture(self, captured: CapturedGraphs, order: Tensor, epoch: int) -> None:
+        """Tries the captured step on the first batch, and restores the state before it."""
+        self._is_tried = True
+        before = self.state()
+        try:
+            captured.try_on(next(iter(self._batches(order, self._batch_size, epoch))), self._empty(order))
+        except (RuntimeError, ValueError) as error:
+            self._captured = None
+            if self.fabric.device.type == "cuda":  # the stream of the capture may still write buffers of the network
+                torch.cuda.synchronize(self.fabric.device)
+            warnings.warn(f"{self.run.title} is trained by plain steps, not captured ones: {error}", stacklevel=2)
+        self.load(0, before)
+        self.optimizer.zero_grad()  # plain steps begin without gradients
+        self._begin(epoch)
+
     def _step(self, batch: AnyBatch, output: Tensor) -> Tensor:
         """One step on one batch; returns this process's part of the mean loss."""
+        if self._captured is not None and isinstance(batch, GraphBatch):
+            return self._captured(batch, output)
         found = self._forward(batch, self.model)
         loss = self.task.losses(found, batch.y).sum() / batch.total
         # gradients are averaged over processes, and each has only a part of the sum

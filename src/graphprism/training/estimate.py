@@ -28,7 +28,7 @@ from graphprism.training.run import Run
 from graphprism.training.run_splits import relations_of
 from graphprism.training.session import restore_torch_state
 from graphprism.training.task import Task
-from graphprism.training.train import engine_of, why_not_lockstep
+from graphprism.training.train import captures_steps, engine_of, why_not_lockstep
 
 # Steps on batches, and epochs on a whole graph, that are timed; the first epoch includes one-time work.
 _BATCHES, _EPOCHS = 24, 4
@@ -157,7 +157,8 @@ def _engine(run: Run, dataset: PackedDataset, device: torch.device) -> Engine:
     if engine_of(run, dataset, "auto", device.type) == "lockstep":
         dtype = torch.float64 if run.precision == "float64" else torch.float32
         return LockstepEngine([run], dataset, TableDataset(run, dataset, device, dtype), device)
-    return EagerEngine(make_fabric(run, device.type, 1, 1), run, dataset)
+    captures = captures_steps(run, dataset, "auto", device.type)
+    return EagerEngine(make_fabric(run, device.type, 1, 1), run, dataset, captures)
 
 
 def _continued(probes: list[_Probe], widths: list[int], width: int) -> _Probe:

@@ -31,6 +31,7 @@ class PaddedBatch:
         device: Where the buffers are.
         num_relations: R.
         before: Buffers that were too small; the new ones are at least as large in every size.
+        sizes: Nodes, edges and graphs of a batch that must fit besides.
 
     Attributes:
         num_nodes, num_edges, num_graphs: Sizes with padding, all different.
@@ -43,14 +44,15 @@ class PaddedBatch:
         device: torch.device,
         num_relations: int,
         before: PaddedBatch | None = None,
+        sizes: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
         self.num_relations = num_relations
         self._levels: dict[str, str] = _levels(like) if before is None else before._levels
         nodes, edges, graphs = _sizes(like)
-        self.num_graphs = graphs + 1
+        self.num_graphs = max(graphs, sizes[2]) + 1
         # every padding graph has a node
-        self.num_nodes = _rounded(nodes * room + self.num_graphs)
-        self.num_edges = _rounded(edges * room + 1)
+        self.num_nodes = _rounded(max(nodes * room, sizes[0]) + self.num_graphs)
+        self.num_edges = _rounded(max(edges * room, sizes[1]) + 1)
         if before is not None:
             self.num_graphs = max(self.num_graphs, before.num_graphs)
             self.num_nodes = max(self.num_nodes, before.num_nodes + self.num_graphs - before.num_graphs)
@@ -96,7 +98,7 @@ class PaddedBatch:
         self._counts.copy_(torch.tensor(sizes), non_blocking=True)
 
     def graph(self, other: bool = False) -> Data:
-        """The padded graph: the tensors of the batch, masks of what is real, and ``adj``.
+        """The padded graph: the tensors of the batch, ``ptr``, masks of what is real, and ``adj``.
 
         Args:
             other: Whether padding gets different features and edges, which must not change the loss.
@@ -111,7 +113,8 @@ class PaddedBatch:
                 spread = place["edge"] % (self.num_nodes - nodes)  # loops at many nodes: no node is a hub
                 fill = (nodes + (0 * spread if other else spread)).to(buffer.dtype)
             elif key == "batch":
-                fill = graphs + (place["node"] - nodes) % (self.num_graphs - graphs)
+                # in the order of the graphs, so that `ptr` holds for padding as well
+                fill = graphs + (place["node"] - nodes) * (self.num_graphs - graphs) // (self.num_nodes - nodes)
             elif key == "edge_type":
                 fill = torch.full_like(buffer[:1], self.num_relations - 1 if other and buffer.dim() == 1 else 0)
             else:
@@ -119,6 +122,7 @@ class PaddedBatch:
             is_real = mask[level] if key == "edge_index" else mask[level].view(-1, *[1] * (buffer.dim() - 1))
             data[key] = torch.where(is_real, buffer, fill)
         data.num_nodes, data.num_graphs = self.num_nodes, self.num_graphs
+        data.ptr = torch.searchsorted(data.batch, torch.arange(self.num_graphs + 1, device=nodes.device))
         data.adj = RelationalAdj.in_forward(
             data.edge_index,
             getattr(data, "edge_type", None),

@@ -61,6 +61,7 @@ class GraphBatch:
             "edge_index": self.adj,
             "edge_attr": self.edge_attr,
             "batch": self.owner,
+            "batch_size": self.ptr.numel() - 1,
             "pe": self.pe,
             "edge_pe": self.edge_pe,
         }
@@ -138,7 +139,9 @@ class PreparedDataset:
         edge_norm, takes_edge_attr = edge_needs(run, dataset)
         plain = split_graphs(run, dataset, whole)
         weighted = [each if edge_norm == "none" else each.normalized(edge_norm, dtype) for each in plain]
-        self._blocks = [BlockDiagonal(each.to(device), whole.ptr) for each in weighted]
+        first = BlockDiagonal(weighted[0].to(device), whole.ptr)
+        # edge features have one order, that of the first split
+        self._blocks = [first, *(BlockDiagonal(each.to(device), whole.ptr, first) for each in weighted[1:])]
         self._table = _table(run, plain[0], edge_norm, dtype, torch.device(device)) if len(plain) == 1 else None
         self._x = _in_precision(whole.x, dtype).to(device)
         self._y = _in_precision(whole.y, dtype).to(device)
@@ -276,8 +279,8 @@ class GraphReadout(torch.nn.Module):
         super().__init__()
         self.mean = mean
 
-    def forward(self, h: Tensor, owner: Tensor) -> Tensor:
-        """One row for each graph."""
+    def forward(self, h: Tensor, owner: Tensor, dim_size: int | None = None) -> Tensor:
+        """One row for each graph, of which there are ``dim_size`` as in PyG's readouts; ``ptr`` has their number."""
         total: Tensor = _RunSum.apply(h, self.ptr, owner)  # type: ignore[no-untyped-call]
         return total / self.ptr.diff().clamp(min=1).to(total.dtype)[:, None] if self.mean else total
 

@@ -17,6 +17,7 @@ from graphprism._checks import check_choice, check_function, check_positive, che
 from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import MODELS
 from graphprism.results import ENGINES, RunResult
+from graphprism.training.captured_graphs import why_not_captured
 from graphprism.training.checkpoint import Checkpoint, RunFolder
 from graphprism.training.data_form import form_of
 from graphprism.training.eager import EagerEngine
@@ -68,8 +69,9 @@ def train(
     """Trains a run to its end, from its last checkpoint if there is one.
 
     A run that was killed at any moment and resumed gives bitwise the same result as one without interruption. Random
-    states and settings of the caller do not change. On one GPU a step is a CUDA graph if lockstep takes the run, as in
-    `train_lockstep`. On several devices each batch is divided among them, and the gradient is that of the whole batch.
+    states and settings of the caller do not change. On one GPU a step is a CUDA graph: as in `train_lockstep` if
+    lockstep takes the run, else a captured step of the eager engine if `why_not_captured` has no reason. On several
+    devices each batch is divided among them, and the gradient is that of the whole batch.
 
     Args:
         run: What to train.
@@ -78,8 +80,9 @@ def train(
         accelerator: ``"cpu"``, ``"cuda"`` or ``"auto"``, a GPU where there is one.
         devices: Devices of each machine; more than one means one process each.
         nodes: Machines; with more than one start the script by torchrun.
-        engine: For targets of graphs: ``"eager"``, ``"lockstep"`` (a captured step, on one device), or ``"auto"`` for
-            lockstep on one GPU where `why_not_lockstep` has no reason, else eager.
+        engine: For targets of graphs: ``"eager"`` (steps of Python), ``"lockstep"`` (a captured step, on one device),
+            or ``"auto"`` for lockstep on one GPU where `why_not_lockstep` has no reason, else eager, captured if
+            possible.
         on_epoch: Called after every epoch, on rank 0 only; if it returns True the run stops.
 
     Raises:
@@ -114,10 +117,11 @@ def train(
             (result,) = _train_graphs([run], dataset, device, folder, 1, on_epoch)
     else:
         check_processes(run, dataset, devices * nodes)
+        captures = captures_steps(run, dataset, engine, device_type(accelerator, devices, nodes), devices * nodes)
         fabric = make_fabric(run, accelerator, devices, nodes)
         kept = None if folder is None else Path(folder) / run.key / "checkpoint.pt"
         with restore_torch_state(fabric.device), noticing_lost_processes(fabric, run, kept):
-            (result,) = _finish(EagerEngine(fabric, run, dataset), dataset, folder, on_epoch, fabric)
+            (result,) = _finish(EagerEngine(fabric, run, dataset, captures), dataset, folder, on_epoch, fabric)
     if result.status == "diverged":
         epochs = len(result.history["val"])
         kept = Path(folder) / run.key / "checkpoint.pt" if folder is not None and epochs else None
@@ -144,6 +148,19 @@ def engine_of(run: Run, dataset: PackedDataset, engine: str, device: str, proces
     if reason and engine == "lockstep":
         raise ValueError(f"`engine` must be auto or eager, got 'lockstep': {reason}")
     return "eager" if reason else "lockstep"
+
+
+def captures_steps(run: Run, dataset: PackedDataset, engine: str, device: str, processes: int = 1) -> bool:
+    """Whether the eager engine captures the steps of a run.
+
+    Args:
+        run: The run, which lockstep does not take.
+        dataset: What it trains on.
+        engine: One of `graphprism.results.ENGINES`; ``"eager"`` captures nothing.
+        device: ``"cpu"`` or ``"cuda"``.
+        processes: How many share the run.
+    """
+    return engine != "eager" and device == "cuda" and processes == 1 and not why_not_captured(run, dataset)
 
 
 def _check_outputs(folder: object, on_epoch: object) -> None:
@@ -331,7 +348,7 @@ def _train_alone(
     run: Run, dataset: PackedDataset, folder: str | Path | None, device: torch.device, on_epoch: OnEpoch | None
 ) -> RunResult:
     try:
-        return train(run, dataset, folder=folder, accelerator=device.type, engine="eager", on_epoch=on_epoch)
+        return train(run, dataset, folder=folder, accelerator=device.type, on_epoch=on_epoch)
     except Diverged as error:
         return error.result
 

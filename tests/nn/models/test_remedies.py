@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphprism.nn import REMEDIES, RemedyGNN
 
@@ -74,6 +75,30 @@ def test_every_parameter_gets_a_gradient(remedy):
     model, x = made(remedy)
     model.train()(x, EDGES).square().sum().backward()
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
+
+
+class Additions(TorchDispatchMode):
+    """Notes sums of rows by index, which a GPU adds up in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if name.startswith(("scatter_add", "scatter_reduce", "index_add")) and out.dim() > 1:
+            self.found.append(name)
+        return out
+
+
+@pytest.mark.parametrize("batch", [None, BATCH], ids=["one graph", "batch"])
+@pytest.mark.parametrize("remedy", REMEDIES)
+def test_sums_of_rows_have_a_fixed_order(remedy, batch):
+    model, x = made(remedy, readout=None)
+    with Additions() as additions:
+        model.train()(x, EDGES, batch=batch, batch_size=2).square().sum().backward()
+    assert additions.found == []
 
 
 def test_dropedge_gives_the_edges_that_stay_their_own_degrees():

@@ -487,9 +487,7 @@ class GNN(torch.nn.Module):
         if not isinstance(adj, RelationalAdj) or adj.is_soft or adj.edge_type is None or self.learned_split is None:
             raise TypeError("`edge_type` must be one relation per edge with a learned split, got scores or none")
         scores = self.learned_split(h, adj.edge_index, adj.edge_type)
-        return RelationalAdj(
-            adj.edge_index, scores, adj.edge_weight, num_relations=self.num_relations, num_nodes=adj.size[0]
-        )
+        return RelationalAdj.in_forward(adj.edge_index, scores, adj.edge_weight, self.num_relations, adj.size)
 
     def _encode_edges(self, edge_attr: Tensor | None, edge_pe: Tensor | None) -> Tensor | None:
         """The features of edges that convolutions take, (E, F)."""

@@ -16,8 +16,55 @@ from graphprism.nn.conv import MRSGCNConv
 from graphprism.nn.models.baselines.gates import gradient_gate
 from graphprism.nn.models.convolutions import Convolution
 from graphprism.nn.models.gnn import GNN
-from graphprism.ops import RelationalAdj, edge_norm
+from graphprism.ops import RelationalAdj, at_receivers, at_senders, edge_norm, entry_sum, relational_aggregate
 from graphprism.ops.dropout import dropout, keep_mask
+
+
+class _InitialResidual(GCN2Conv):  # type: ignore[misc]
+    """PyG's layer on a prepared graph: sums over sorted edges give the same bits on a GPU, unlike atomic additions."""
+
+    def forward(self, x: Tensor, first: Tensor, adj: RelationalAdj) -> Tensor:
+        mixed = (1 - self.alpha) * _neighbour_sum(x, adj) + self.alpha * first
+        return torch.addmm(mixed, mixed, self.weight1, beta=1 - self.beta, alpha=self.beta)
+
+
+class _Frequencies(FAConv):  # type: ignore[misc]
+    """PyG's layer on a prepared graph."""
+
+    def forward(self, x: Tensor, first: Tensor, adj: RelationalAdj) -> Tensor:
+        assert adj.edge_weight is not None  # coefficients of the normalised graph
+        score = (at_senders(self.att_l(x), adj) + at_receivers(self.att_r(x), adj)).tanh().squeeze(1)
+        out: Tensor = _neighbour_sum(x, adj.with_weight(score * adj.edge_weight)) + self.eps * first
+        return out
+
+
+class _Neighbours(GCNConv):  # type: ignore[misc]
+    """PyG's layer on a prepared graph."""
+
+    def forward(self, x: Tensor, adj: RelationalAdj) -> Tensor:
+        return _neighbour_sum(self.lin(x), adj)
+
+
+def _neighbour_sum(x: Tensor, adj: RelationalAdj) -> Tensor:
+    return relational_aggregate(x, adj).squeeze(1)
+
+
+def _pair_norm(x: Tensor, members: RelationalAdj) -> Tensor:
+    """PyG's `PairNorm` over the nodes of each graph, with edges ``members`` from nodes to their graphs."""
+    count = members.incoming.node_rowptr.diff().clamp(min=1)[:, None]
+
+    def mean(rows: Tensor) -> Tensor:
+        return at_receivers(entry_sum(rows, members) / count.to(rows.dtype), members)
+
+    x = x - mean(x)
+    return x / (1e-5 + mean(x.square().sum(-1, keepdim=True))).sqrt()
+
+
+def _members(owner: Tensor, num_graphs: int | None) -> RelationalAdj:
+    """An edge from every node to its graph; without the number of graphs a host-device sync."""
+    count = int(owner.max()) + 1 if num_graphs is None else num_graphs
+    edges = torch.stack([torch.arange(owner.numel(), device=owner.device), owner])
+    return RelationalAdj.in_forward(edges, None, None, 1, (owner.numel(), count))
 
 
 def _plain(width: int, layer: int) -> torch.nn.Module:
@@ -25,17 +72,15 @@ def _plain(width: int, layer: int) -> torch.nn.Module:
 
 
 def _initial_residual(width: int, layer: int) -> torch.nn.Module:
-    conv: torch.nn.Module = GCN2Conv(width, alpha=0.1, theta=0.5, layer=layer, normalize=False)
-    return conv
+    return _InitialResidual(width, alpha=0.1, theta=0.5, layer=layer, normalize=False)
 
 
 def _frequencies(width: int, layer: int) -> torch.nn.Module:
-    conv: torch.nn.Module = FAConv(width, eps=0.3, normalize=False)
-    return conv
+    return _Frequencies(width, eps=0.3, normalize=False)
 
 
 def _antisymmetric(width: int, layer: int) -> torch.nn.Module:
-    conv: torch.nn.Module = AntiSymmetricConv(width, GCNConv(width, width, bias=False, normalize=False))
+    conv: torch.nn.Module = AntiSymmetricConv(width, _Neighbours(width, width, bias=False, normalize=False))
     return conv
 
 
@@ -98,15 +143,17 @@ class RemedyGNN(GNN):
         super().__init__(conv, hidden_channels, out_channels, num_layers, **options)
         self.remedy = remedy
         self._pair_norm = PairNorm()
-        self._owner: Tensor | None = None
+        self._members: RelationalAdj | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Runs the whole network; see `GNN`."""
-        self._owner = kwargs.get("batch")  # `PairNorm` works per graph
+        owner = kwargs.get("batch")
+        if self.remedy == "pairnorm" and owner is not None:
+            self._members = _members(owner, kwargs.get("batch_size"))
         try:
             return super().forward(*args, **kwargs)
         finally:
-            self._owner = None
+            self._members = None
 
     def run_layers(
         self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
@@ -115,19 +162,19 @@ class RemedyGNN(GNN):
         states: list[Tensor] = []
         first = h
         adj = self._weighted(graph, h, generator)
-        edges = adj.edge_index.long(), adj.edge_weight
+        plain = adj.with_weight(None)
         for conv in self.convs:
-            if self.remedy == "gcnii":
-                h = conv(h, first, *edges).relu()
-            elif self.remedy == "fagcn":
-                h = conv(h, first, *edges)
+            if self.remedy in ("gcnii", "fagcn"):
+                h = conv(h, first, adj)
+                h = h.relu() if self.remedy == "gcnii" else h
             elif self.remedy == "a-dgn":
-                h = conv(h, *edges)
+                h = conv(h, adj)
             elif self.remedy == "pairnorm":
-                h = self._pair_norm(conv(h, adj), self._owner).relu()
+                new = conv(h, adj)
+                h = (self._pair_norm(new) if self._members is None else _pair_norm(new, self._members)).relu()
             elif self.remedy == "g2":
                 new = conv(h, adj).relu()
-                h = torch.lerp(h, new, gradient_gate(new, adj.with_weight(None), _GATE_EXPONENT))
+                h = torch.lerp(h, new, gradient_gate(new, plain, _GATE_EXPONENT))
             else:
                 h = conv(h, adj).relu()
             h = dropout(h, self.dropout * self.training, generator)
@@ -135,7 +182,8 @@ class RemedyGNN(GNN):
         return states
 
     def _weighted(self, graph: RelationalAdj, h: Tensor, generator: torch.Generator | None) -> RelationalAdj:
-        """The graph with its coefficients; zero for dropped edges."""
+        """The graph with its coefficients, zero for dropped edges; sorted once for all layers."""
+        graph = graph if torch.compiler.is_compiling() else graph.prepare()
         if self.remedy == "dropedge" and self.training:
             kept = keep_mask(h.new_empty(graph.num_edges), _DROPPED_EDGES, generator).to(h.dtype)
             return graph.with_weight(edge_norm(graph.edge_index, graph.size, "sym", kept))

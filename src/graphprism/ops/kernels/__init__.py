@@ -16,6 +16,7 @@ import torch
 _OLDEST_TRITON = (3, 4)
 # Written without tuples: every Triton that a supported PyTorch brings compiles these.
 _WITHOUT_TUPLES = frozenset({"graphprism.ops.kernels.csr_sum"})
+_NO_CHANGE = nullcontext()
 
 
 def missing(module: str) -> str | None:
@@ -55,4 +56,23 @@ def dot_precision(highest: str = "ieee") -> str:
 
 def device_of(tensor: torch.Tensor) -> AbstractContextManager[object]:
     """Makes the device of ``tensor`` the current one, on which Triton launches."""
-    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
+    is_current = not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device()
+    return _NO_CHANGE if is_current else torch.cuda.device(tensor.device)
+
+
+def ceil_div(number: int, by: int) -> int:
+    """``number / by``, rounded up; ``triton.cdiv`` takes 7 us on the host.
+
+    >>> ceil_div(7, 3), ceil_div(6, 3), ceil_div(0, 3)
+    (3, 2, 0)
+    """
+    return -(-number // by)
+
+
+def power_of_2_from(number: int) -> int:
+    """The smallest power of two that is at least ``number``; ``triton.next_power_of_2`` takes 7 us on the host.
+
+    >>> [power_of_2_from(number) for number in (1, 2, 3, 64, 65)]
+    [1, 2, 4, 64, 128]
+    """
+    return 1 << max(0, number - 1).bit_length()

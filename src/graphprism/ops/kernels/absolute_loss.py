@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import power_of_2_from
+
 _BLOCK = 1024
 
 
@@ -38,6 +40,6 @@ def absolute_loss(output: Tensor, target: Tensor, share: Tensor, losses: Tensor,
     _kernel[(num_runs,)](
         output, target, share, losses, turn, grad, size, losses.stride(0), WIDTH=width,
         WIDE=tl.float64 if share.dtype == torch.float64 else tl.float32,
-        BLOCK=min(_BLOCK, triton.next_power_of_2(size)), num_warps=4,
+        BLOCK=min(_BLOCK, power_of_2_from(size)), num_warps=4,
     )  # fmt: skip
     return grad

@@ -21,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.batched.step import Coordinates
+from graphprism.ops.kernels import ceil_div, power_of_2_from
 
 # Numbers of one piece and one run that a program processes.
 _BLOCK = 2048
@@ -222,7 +223,7 @@ class _Pieces(NamedTuple):
     @property
     def block(self) -> int:
         """Positions in a chunk, a power of two; with all rows at least `_BLOCK` numbers."""
-        return triton.next_power_of_2(triton.cdiv(_BLOCK, self.rows))
+        return power_of_2_from(ceil_div(_BLOCK, self.rows))
 
 
 def adam_step(
@@ -248,7 +249,7 @@ def adam_step(
         _adam_kernel[(number, runs)](
             weight, plain.grads or (weight,), held.grads or (weight,), first, second, used, lr, decay, count,
             squares, chunks, weight.stride(0),
-            CLIP=float(clip), BETA_1=betas[0], BETA_2=betas[1], EPS=eps, CHUNKS=triton.next_power_of_2(chunks),
+            CLIP=float(clip), BETA_1=betas[0], BETA_2=betas[1], EPS=eps, CHUNKS=power_of_2_from(chunks),
             DECOUPLED=decoupled, HAS_USED=used is not None, **_constants(weight, plain, held), num_warps=8,
         )  # fmt: skip
 
@@ -291,6 +292,6 @@ def _launches(
                 tuple(grads[number].size(1) for number in chosen),
                 coordinates=coordinates[chosen[0]],
             )
-            first = accumulate(triton.cdiv(size, pieces.rows * pieces.block) for size in pieces.sizes)
+            first = accumulate(ceil_div(size, pieces.rows * pieces.block) for size in pieces.sizes)
             parts[kind is None].append(pieces._replace(first=(0, *first)))
     yield from zip_longest(parts[True], parts[False], fillvalue=_Pieces())

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.batched.slot_sum import gated_column_sum
+from graphprism.ops.kernels import ceil_div, power_of_2_from
 
 # Channels side by side, at most, and numbers of a row that one program holds: of a whole row, and of a part of it.
 _WHOLE, _WHOLE_TILE = 256, 2048
@@ -253,22 +254,22 @@ def attention_sum(
     logit, score = torch.empty_like(alpha), h.new_empty(num_runs, num_rows * relations * heads, 2, dtype=wide)
     out = h.new_empty(num_runs, num_rows, channels if mean else heads * channels)
     types = {"SUM": _wide(h), "COUNT": _count(h)}
-    block = min(_WHOLE, triton.next_power_of_2(channels))
+    block = min(_WHOLE, power_of_2_from(channels))
     side = max(1, _WHOLE_TILE // block)
-    _score_kernel[(triton.cdiv(score.size(1), side), num_runs)](
+    _score_kernel[(ceil_div(score.size(1), side), num_runs)](
         h, att_src, att_dst, score, score.size(1), channels, att_src.stride(0), att_dst.stride(0),
         HEADS=heads, ROWS=side, BLOCK=block, **types, num_warps=4,
     )  # fmt: skip
     sizes = {"SLOTS": slots, "RELATIONS": relations, "HEADS": heads, **types, "num_warps": 4}
     side, padded = _entries(slots)
-    _alpha_kernel[(triton.cdiv(num_rows, side), num_runs)](
+    _alpha_kernel[(ceil_div(num_rows, side), num_runs)](
         score, None if edge_logit is None else edge_logit.contiguous(), numbers, weights, alpha, logit,
         num_rows, SLOPE=negative_slope, MOST=_most(wide), HAS_LOGIT=edge_logit is not None,
         PADDED=padded, ROWS=side, **sizes,
     )  # fmt: skip
     side, block = _tile(channels)
     bias = None if bias is None else _packed(bias)
-    _sum_kernel[(triton.cdiv(num_rows, side), num_runs, triton.cdiv(channels, block))](
+    _sum_kernel[(ceil_div(num_rows, side), num_runs, ceil_div(channels, block))](
         h, alpha, bias, numbers, weights, out, num_rows, channels, 0 if bias is None else bias.stride(0),
         MEAN=mean, HAS_BIAS=bias is not None, ROWS=side, BLOCK=block, **sizes,
     )  # fmt: skip
@@ -296,20 +297,20 @@ def attention_gradients(
     received = alpha.new_empty(num_runs, num_rows, relations, heads)
     types = {"SUM": _wide(h), "COUNT": _count(h)}
     sizes = {"SLOTS": slots, "RELATIONS": relations, "HEADS": heads, **types, "num_warps": 4}
-    block = min(_WHOLE, triton.next_power_of_2(channels))
+    block = min(_WHOLE, power_of_2_from(channels))
     side = max(1, _WHOLE_TILE // block)
-    _dot_kernel[(triton.cdiv(num_rows, side), num_runs)](
+    _dot_kernel[(ceil_div(num_rows, side), num_runs)](
         grad, h, numbers, weights, of_alpha, num_rows, channels, MEAN=mean, ROWS=side, BLOCK=block, **sizes
     )
     side, padded = _entries(slots)
-    _logit_kernel[(triton.cdiv(num_rows, side), num_runs)](
+    _logit_kernel[(ceil_div(num_rows, side), num_runs)](
         of_alpha, alpha, logit, numbers, of_logit, received, num_rows,
         SLOPE=negative_slope, PADDED=padded, ROWS=side, **sizes,
     )  # fmt: skip
     side, block = _tile(channels)
-    count = triton.cdiv(num_rows, side)
+    count = ceil_div(num_rows, side)
     back, parts = torch.empty_like(h), alpha.new_empty(num_runs, count, 2 * heads * channels)
-    _sender_kernel[(count, num_runs, triton.cdiv(channels, block))](
+    _sender_kernel[(count, num_runs, ceil_div(channels, block))](
         grad, h, att_src, att_dst, alpha, of_logit, received, numbers, weights, back, parts, num_rows, channels,
         att_src.stride(0), att_dst.stride(0), MEAN=mean, ROWS=side, BLOCK=block, **sizes,
     )  # fmt: skip
@@ -318,13 +319,13 @@ def attention_gradients(
 
 
 def _tile(channels: int) -> tuple[int, int]:
-    block = min(_BLOCK, triton.next_power_of_2(channels))
+    block = min(_BLOCK, power_of_2_from(channels))
     return max(1, _TILE // block), block
 
 
 def _entries(slots: int) -> tuple[int, int]:
     """Nodes and slots of a program, both powers of two."""
-    padded = triton.next_power_of_2(slots)
+    padded = power_of_2_from(slots)
     return max(1, _ENTRIES // padded), padded
 
 

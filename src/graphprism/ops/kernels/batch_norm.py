@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import ceil_div, power_of_2_from
+
 # Rows that a program looks at once, channels side by side, and parts of the rows at most.
 _ROWS, _BLOCK, _PARTS = 128, 32, 32
 
@@ -206,7 +208,7 @@ def normalise(
     _normalise_kernel[grid](
         x, weight, bias, numbers, sums, squares, mean_, var, batches, out, mean, scale,
         num_rows, channels, weight.stride(0), bias.stride(0), length, grid[0],
-        MOMENTUM=float(momentum), EPS=float(eps), PARTS=triton.next_power_of_2(grid[0]), **sizes, num_warps=8,
+        MOMENTUM=float(momentum), EPS=float(eps), PARTS=power_of_2_from(grid[0]), **sizes, num_warps=8,
     )  # fmt: skip
     return out, mean, scale
 
@@ -227,7 +229,7 @@ def gradients(
     _gradients_kernel[grid](
         grad, x, counts, weight, mean, scale, numbers, of_weights, of_biases, grad_x, grad_weight, grad_bias,
         num_rows, channels, counts.stride(0), weight.stride(0), length, grid[0],
-        PARTS=triton.next_power_of_2(grid[0]), **sizes, num_warps=8,
+        PARTS=power_of_2_from(grid[0]), **sizes, num_warps=8,
     )  # fmt: skip
     return grad_x, grad_weight, grad_bias
 
@@ -241,9 +243,9 @@ def _rows(table: Tensor) -> Tensor:
 def _parts(x: Tensor) -> tuple[tuple[int, int, int], int, dict[str, Any]]:
     """The programs of a launch, (parts, runs, blocks of channels), rows of a part, and what the compiler knows."""
     num_runs, num_rows, channels = x.shape
-    rows, block = min(_ROWS, max(16, triton.next_power_of_2(num_rows))), min(_BLOCK, triton.next_power_of_2(channels))
-    length = rows * triton.cdiv(triton.cdiv(num_rows, rows), _PARTS)
-    grid = max(1, triton.cdiv(num_rows, max(1, length))), num_runs, triton.cdiv(channels, block)
+    rows, block = min(_ROWS, max(16, power_of_2_from(num_rows))), min(_BLOCK, power_of_2_from(channels))
+    length = rows * ceil_div(ceil_div(num_rows, rows), _PARTS)
+    grid = max(1, ceil_div(num_rows, max(1, length))), num_runs, ceil_div(channels, block)
     return grid, length, {"SUM": _wide(x), "ROWS": rows, "BLOCK": block}
 
 

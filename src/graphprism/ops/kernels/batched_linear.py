@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import ceil_div, power_of_2_from
+
 # Rows of a program on the way forward, and channels that it reads at once, at most.
 _ROWS, _MOST_CHANNELS = 8, 256
 # Channels of a program on the way back: few, so that 27 runs of 144 channels keep all processors busy.
@@ -130,10 +132,10 @@ def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     (num_runs, num_rows, channels), outputs = x.shape, weight.size(1)
     out = x.new_empty(num_runs, num_rows, outputs, dtype=torch.promote_types(x.dtype, weight.dtype))
     given = out if bias is None else _packed(bias)  # what is never read
-    _forward_kernel[(triton.cdiv(num_rows, _ROWS), num_runs, outputs)](
+    _forward_kernel[(ceil_div(num_rows, _ROWS), num_runs, outputs)](
         x, weight, given, out, num_rows, outputs, channels, x.stride(0), weight.stride(0), given.stride(0),
         HAS_BIAS=bias is not None, WIDE=_wide(out), ROWS=_ROWS,
-        BLOCK=min(_MOST_CHANNELS, triton.next_power_of_2(channels)), num_warps=4,
+        BLOCK=min(_MOST_CHANNELS, power_of_2_from(channels)), num_warps=4,
     )  # fmt: skip
     return out
 
@@ -144,9 +146,9 @@ def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool) 
     num_runs, num_rows, channels = x.shape
     grad_x, grad_weight = x.new_empty(x.shape), weight.new_empty(weight.shape)
     grad_bias = weight.new_empty(weight.shape[:2])
-    _backward_kernel[(triton.cdiv(channels, _CHANNELS), num_runs)](
+    _backward_kernel[(ceil_div(channels, _CHANNELS), num_runs)](
         grad, x, weight, grad_x, grad_weight, grad_bias, num_rows, channels, x.stride(0), weight.stride(0),
-        OUTPUTS=weight.size(1), WIDE=_wide(grad), ROWS=triton.next_power_of_2(num_rows), BLOCK=_CHANNELS, num_warps=4,
+        OUTPUTS=weight.size(1), WIDE=_wide(grad), ROWS=power_of_2_from(num_rows), BLOCK=_CHANNELS, num_warps=4,
     )  # fmt: skip
     return grad_x, grad_weight, grad_bias if needs_bias else None
 
@@ -154,8 +156,8 @@ def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool) 
 def finish(out: Tensor, bias: Tensor | None) -> None:
     """One program for a few rows."""
     given, (num_runs, num_rows, channels) = out if bias is None else _packed(bias), out.shape
-    block = min(_FINISHED // 16, triton.next_power_of_2(channels))
-    _finish_kernel[(triton.cdiv(num_rows, _FINISHED // block), num_runs, triton.cdiv(channels, block))](
+    block = min(_FINISHED // 16, power_of_2_from(channels))
+    _finish_kernel[(ceil_div(num_rows, _FINISHED // block), num_runs, ceil_div(channels, block))](
         out, given, num_rows, channels, given.stride(0),
         HAS_BIAS=bias is not None, WIDE=_wide(out), ROWS=_FINISHED // block, BLOCK=block, num_warps=4,
     )  # fmt: skip
@@ -165,10 +167,10 @@ def gate(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tenso
     """One program for a few channels of one run."""
     grad, (num_runs, num_rows, channels) = grad.contiguous(), out.shape
     passed, columns = torch.empty_like(out) if passed is None else passed, out.new_empty(num_runs, channels)
-    block = min(_GATED_CHANNELS, triton.next_power_of_2(channels))
-    _gate_kernel[(triton.cdiv(channels, block), num_runs)](
+    block = min(_GATED_CHANNELS, power_of_2_from(channels))
+    _gate_kernel[(ceil_div(channels, block), num_runs)](
         grad, out, passed, columns, num_rows, channels,
-        WIDE=_wide(out), ROWS=min(_GATED_ROWS, max(16, triton.next_power_of_2(num_rows))), BLOCK=block, num_warps=8,
+        WIDE=_wide(out), ROWS=min(_GATED_ROWS, max(16, power_of_2_from(num_rows))), BLOCK=block, num_warps=8,
     )  # fmt: skip
     return passed, columns
 

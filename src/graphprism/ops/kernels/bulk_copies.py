@@ -14,6 +14,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from graphprism.ops.batched.pair_products import TILE
+from graphprism.ops.kernels import ceil_div
 
 # Channels that one pass of a loop brings: a line of the cache.
 _DEPTH = 64
@@ -107,7 +108,7 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor, wide: int, rest: int
     relations = matrix.size(2) // channels
     out = x.new_empty(num_runs, num_rows, relations * channels)
     rows = TensorDescriptor(x, [*x.shape], [*x.stride()], [1, TILE, _DEPTH])
-    _product_kernel[(triton.cdiv(num_rows, TILE), relations, num_runs)](
+    _product_kernel[(ceil_div(num_rows, TILE), relations, num_runs)](
         rows, _boxes(matrix, wide, _DEPTH), _boxes(matrix, rest, _DEPTH), active, out, num_rows, active.size(1),
         CHANNELS=channels, RELATIONS=relations, ROWS=TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest,
         num_warps=4, num_stages=2,
@@ -123,7 +124,7 @@ def pair_product_back(
     relations = back.size(2) // channels
     by_relation = back.unflatten(2, (relations, channels))
     rows = TensorDescriptor(by_relation, [*by_relation.shape], [*by_relation.stride()], [1, TILE, 1, _DEPTH])
-    _back_kernel[(triton.cdiv(num_rows, TILE), num_runs)](
+    _back_kernel[(ceil_div(num_rows, TILE), num_runs)](
         rows, _boxes(matrix, _DEPTH, wide), _boxes(matrix, _DEPTH, rest), active, gate, out, num_rows, active.size(1),
         CHANNELS=channels, RELATIONS=relations, HAS_GATE=gate is not None, ROWS=TILE, DEPTH=_DEPTH,
         WIDE=wide, REST=rest, num_warps=4, num_stages=3,

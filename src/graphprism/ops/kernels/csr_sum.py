@@ -14,16 +14,21 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.csr import Segments
+from graphprism.ops.kernels import ceil_div, power_of_2_from
+from graphprism.ops.kernels.launch import launch
 
 # Numbers that one program holds: rows side by side keep many reads in flight, where one alone waits for each of them.
 _TILE = 512
+# Entries of each row that are read at once.
+_UNROLL = 2
+# Numbers of the rows that are added to one row at once.
+_ADDED = 2048
 
 
 @triton.jit
-def _kernel(
-    begin_of, end_of, col, value, dense, out, out_row, num_rows, channels,
-    HAS_COL: tl.constexpr, HAS_VALUE: tl.constexpr, ADDS: tl.constexpr, SUM: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+def _sum_kernel(
+    begin_of, end_of, col, value, dense, out, num_rows, channels,
+    HAS_VALUE: tl.constexpr, SUM: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -31,22 +36,37 @@ def _kernel(
     begin = tl.load(begin_of + row, mask=row < num_rows, other=0)
     count = tl.load(end_of + row, mask=row < num_rows, other=0) - begin
     total = tl.zeros((ROWS, BLOCK), dtype=SUM)
-    for k in range(0, tl.max(count, axis=0)):
-        here = k < count
-        source = tl.load(col + begin + k, mask=here, other=0) if HAS_COL else begin + k
-        # int64 addresses: a table of 2^31 numbers is an everyday graph
-        address = source.to(tl.int64)[:, None] * channels + channel[None, :]
-        entry = tl.load(dense + address, mask=here[:, None] & inside[None, :], other=0.0).to(SUM)
-        if HAS_VALUE:
-            entry = tl.load(value + begin + k, mask=here, other=0.0).to(SUM)[:, None] * entry
-        total += entry
+    for first in range(0, tl.max(count, axis=0), UNROLL):
+        for step in tl.static_range(UNROLL):
+            here = first + step < count
+            source = tl.load(col + begin + (first + step), mask=here, other=0)
+            # int64 addresses: a table of 2^31 numbers is an everyday graph
+            address = source.to(tl.int64)[:, None] * channels + channel[None, :]
+            entry = tl.load(dense + address, mask=here[:, None] & inside[None, :], other=0.0).to(SUM)
+            if HAS_VALUE:
+                entry = tl.load(value + begin + (first + step), mask=here, other=0.0).to(SUM)[:, None] * entry
+            total += entry
     wanted = (row < num_rows)[:, None] & inside[None, :]
-    row = tl.load(out_row + row, mask=row < num_rows, other=0) if ADDS else row
     place = out + row.to(tl.int64)[:, None] * channels + channel[None, :]
-    if ADDS:  # every row once, so nothing depends on the order
-        wanted = wanted & (count > 0)[:, None]
-        total += tl.load(place, mask=wanted, other=0.0).to(SUM)
     tl.store(place, total.to(out.dtype.element_ty), mask=wanted)
+
+
+@triton.jit
+def _add_kernel(
+    begin_of, end_of, rows, out, out_row, channels, SUM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    begin, end = tl.load(begin_of + tl.program_id(0)), tl.load(end_of + tl.program_id(0))
+    channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = channel < channels
+    if begin < end:
+        total = tl.zeros((ROWS, BLOCK), dtype=SUM)
+        for first in range(begin, end, ROWS):
+            row = first + tl.arange(0, ROWS)
+            address = row.to(tl.int64)[:, None] * channels + channel[None, :]
+            total += tl.load(rows + address, mask=(row < end)[:, None] & inside[None, :], other=0.0).to(SUM)
+        place = out + tl.load(out_row + tl.program_id(0)).to(tl.int64) * channels + channel
+        total_of_all = tl.load(place, mask=inside, other=0.0).to(SUM) + tl.sum(total, axis=0)
+        tl.store(place, total_of_all.to(out.dtype.element_ty), mask=inside)
 
 
 def cut_and_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
@@ -63,7 +83,13 @@ def csr_sum(segments: Segments, col: Tensor, value: Tensor | None, dense: Tensor
     pieces = dense.new_empty(segments.begin.numel(), dense.size(1))
     if pieces.numel() == 0:
         return pieces
-    _launch(segments.begin, segments.end, col, value, dense, pieces, None)
+    block = min(power_of_2_from(dense.size(1)), 256)
+    rows = max(1, _TILE // block)
+    launch(
+        _sum_kernel, (ceil_div(pieces.size(0), rows), ceil_div(dense.size(1), block)),
+        (segments.begin, segments.end, col, value, dense, pieces, pieces.size(0), dense.size(1)),
+        HAS_VALUE=value is not None, SUM=_sum_type(dense), ROWS=rows, UNROLL=_UNROLL, BLOCK=block, num_warps=4,
+    )  # fmt: skip
     return add_further(segments, pieces, num_rows)
 
 
@@ -71,26 +97,19 @@ def add_further(segments: Segments, pieces: Tensor, num_rows: int) -> Tensor:
     """Adds the sums of further segments to those of the first ones, in place: (M + H, F) -> (M, F)."""
     out = pieces[:num_rows]
     if segments.hub.numel() > 0:
-        _launch(segments.hub_begin, segments.hub_end, None, None, pieces[num_rows:], out, segments.hub)
+        add_ranges(segments.hub_begin, segments.hub_end, pieces[num_rows:], out, segments.hub)
     return out
 
 
-def _launch(
-    begin: Tensor,
-    end: Tensor,
-    col: Tensor | None,
-    value: Tensor | None,
-    dense: Tensor,
-    out: Tensor,
-    adds_to: Tensor | None,
-) -> None:
-    num_rows, channels = begin.numel(), out.size(1)
-    block = min(triton.next_power_of_2(channels), 256)
-    rows = max(1, _TILE // block)
-    grid = (triton.cdiv(num_rows, rows), triton.cdiv(channels, block))
-    _kernel[grid](
-        begin, end, col, value, dense, out, adds_to, num_rows, channels,
-        HAS_COL=col is not None, HAS_VALUE=value is not None, ADDS=adds_to is not None,
-        SUM=tl.float64 if dense.dtype == torch.float64 else tl.float32,
-        ROWS=rows, BLOCK=block, num_warps=4,
+def add_ranges(begin: Tensor, end: Tensor, rows: Tensor, out: Tensor, to: Tensor) -> None:
+    """Adds the sum of ``rows`` from ``begin[k]`` to ``end[k]`` to the row ``to[k]`` of ``out``; no row twice."""
+    channels = out.size(1)
+    block = min(power_of_2_from(channels), 128)
+    launch(
+        _add_kernel, (begin.numel(), ceil_div(channels, block)), (begin, end, rows, out, to, channels),
+        SUM=_sum_type(out), ROWS=_ADDED // block, BLOCK=block, num_warps=4,
     )  # fmt: skip
+
+
+def _sum_type(dense: Tensor) -> tl.dtype:
+    return tl.float64 if dense.dtype == torch.float64 else tl.float32

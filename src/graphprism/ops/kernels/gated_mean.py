@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.gated_mean import LinearMap, reference, without_autocast
-from graphprism.ops.kernels import device_of
+from graphprism.ops.kernels import ceil_div, device_of, power_of_2_from
 from graphprism.ops.kernels.csr_sum import add_further
 
 if TYPE_CHECKING:
@@ -353,11 +353,11 @@ def gated_gradients(
 
 
 def _grid(num_programs: int, channels: int, meta: dict[str, Any]) -> tuple[int, int]:
-    return triton.cdiv(num_programs, meta["ROWS"]), triton.cdiv(channels, meta["BLOCK"])
+    return ceil_div(num_programs, meta["ROWS"]), ceil_div(channels, meta["BLOCK"])
 
 
 def _meta(dst_rows: Tensor, csr: Csr, value: Tensor | None, num_gates: int, num_pieces: int) -> dict[str, Any]:
-    block = min(triton.next_power_of_2(dst_rows.size(1)), _BLOCK)
+    block = min(power_of_2_from(dst_rows.size(1)), _BLOCK)
     return {
         "HAS_HUBS": num_pieces > 0,
         "HAS_VALUE": value is not None,

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import ceil_div, power_of_2_from
+
 # Numbers of a row that one program holds, and channels side by side.
 _TILE = 512
 _BLOCK = 32
@@ -183,7 +185,7 @@ def gated_sum(
     ratio, scale = (rows.new_empty(num_runs, num_rows, channels, dtype=wide) for _ in range(2))
     packed = [None if each is None else _packed(each) for each in biases]
     side, block = _tile(channels)
-    _sum_kernel[(triton.cdiv(num_rows, side), num_runs, triton.cdiv(channels, block))](
+    _sum_kernel[(ceil_div(num_rows, side), num_runs, ceil_div(channels, block))](
         rows.contiguous(), None if edge_rows is None else edge_rows.contiguous(), *packed,
         numbers.contiguous(), weights.contiguous(), out, edge, ratio, scale,
         num_rows, channels, *(0 if each is None else each.stride(0) for each in packed),
@@ -212,7 +214,7 @@ def gated_gradients(
     numbers, weights, rows, bias = numbers.contiguous(), weights.contiguous(), rows.contiguous(), _packed(biases[-1])
     back, of_edges, scaled = torch.empty_like(rows), torch.empty_like(edge), torch.empty_like(ratio)
     side, block = _tile(channels)
-    grid = triton.cdiv(num_rows, side), num_runs, triton.cdiv(channels, block)
+    grid = ceil_div(num_rows, side), num_runs, ceil_div(channels, block)
     sizes = {
         "SLOTS": slots, "RELATIONS": num_relations, "GATES": num_gates, "SUM": _wide(rows),
         "COUNT": _count(rows, edge), "ROWS": side, "BLOCK": block, "num_warps": 4,
@@ -227,7 +229,7 @@ def gated_gradients(
 
 
 def _tile(channels: int) -> tuple[int, int]:
-    block = min(_BLOCK, triton.next_power_of_2(channels))
+    block = min(_BLOCK, power_of_2_from(channels))
     return max(1, _TILE // block), block
 
 

@@ -1,12 +1,11 @@
 """`relational_linear` as two fused Triton kernels (gather, sum, multiply) that write no sums to memory.
 
-A program processes a tile of nodes. It sums the rows of their neighbours in registers, one sum per relation, and
-multiplies the sums there. One loop over the entries of a node covers all relations: the position of an entry gives its
-relation. The gradient of the weights is accumulated by a fixed number of programs, each over many tiles, without
-atomics.
+A program processes 16 rows of `NodeTiles`. It sums the rows of their neighbours in registers, one sum per relation, and
+multiplies the sums there; relations in which no row of the tile has an entry are skipped. One loop over the entries
+covers all relations: the position of an entry gives its relation. The gradient of the weights is accumulated by a fixed
+number of programs, each over many tiles, without atomics.
 
-Nodes of few entries are processed in the order of their number of entries, so that the nodes of a tile finish together.
-The sums of the few hubs are written and multiplied as the backend ``all_pairs`` does for all nodes.
+Hubs are cut into pieces: the first one writes the node's row, a second kernel adds the products of the others.
 """
 
 from __future__ import annotations
@@ -18,29 +17,32 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.csr import Csr, Segments, trusted_csr_sum
-from graphprism.ops.kernels import csr_sum as csr_sum_kernel
-from graphprism.ops.kernels import device_of, dot_precision
-from graphprism.ops.row_orders import node_order
+from graphprism.ops.kernels import device_of, dot_precision, power_of_2_from
+from graphprism.ops.kernels.csr_sum import add_ranges
+from graphprism.ops.kernels.launch import launch
+from graphprism.ops.row_orders import TILE_ROWS, NodeTiles, node_tiles
 
 if TYPE_CHECKING:
+    from graphprism.ops.linear_csr import Gradients
     from graphprism.ops.relational_adj import RelationalAdj
 
 
-class Tile(NamedTuple):
-    """Nodes of a tile, entries of each that are read at once, warps for 32 channels; more channels take twice those."""
+class Shape(NamedTuple):
+    """Entries of each row that are read at once, and warps and registers of a program."""
 
-    rows: int
     unroll: int
     warps: int
+    registers: int | None = None
 
 
-# What a multiprocessor waits for is memory. With 16 nodes by 4 entries it runs 8 programs forward, of 64 registers a
-# thread, and 4 backward, of 128: at least 32 kB are on their way. Tiles of 32 nodes take more than twice the registers.
-FORWARD = Tile(rows=16, unroll=4, warps=4)
-BACKWARD = Tile(rows=16, unroll=4, warps=4)
+# By channels of a block. What a multiprocessor waits for is memory: programs of few warps have no barriers to wait at,
+# and few registers let more of them run at once, though some are spilled.
+FORWARD = {16: Shape(2, 4), 32: Shape(2, 4), 64: Shape(4, 4)}
+BACKWARD = {16: Shape(2, 2, 80), 32: Shape(2, 2, 80), 64: Shape(4, 4, 168)}
 # Programs that add up the gradient of the weights, for each multiprocessor: those that run at once.
-PROGRAMS = 4
+PROGRAMS = {16: 12, 32: 12, 64: 3}
+# Rows of the output's gradient that a program adds up at once, for the gradient of the bias.
+_BIAS_ROWS = 64
 # How float32 is multiplied where PyTorch is told to keep all of it: by three products of parts, which are as exact as
 # "ieee" (2e-7) and, measured on 2.9M nodes of 32 channels, take 3.6 instead of 10 ms forward and backward.
 HIGHEST = "tf32x3"
@@ -50,45 +52,37 @@ GROUP = 4
 
 @triton.jit
 def _sums(
-    rowptr, col, value, dense, node, there, first, num_relations,
-    GROUP: tl.constexpr, HAS_VALUE: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
-    ROWS: tl.constexpr, UNROLL: tl.constexpr,
+    first_slot, stop, start, packed, col, value, dense,
+    GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, HAS_VALUE: tl.constexpr,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    channel = tl.arange(0, BLOCK)
-    pair = node.to(tl.int64) * num_relations
-    begin = tl.load(rowptr + pair + first, mask=there, other=0)
-    # how many entries the first relation has, the first two, the first three, all of them
-    end0 = tl.load(rowptr + pair + tl.minimum(first + 1, num_relations), mask=there, other=0) - begin
-    end1, end2, end3 = end0, end0, end0
-    if GROUP > 1:
-        end1 = tl.load(rowptr + pair + tl.minimum(first + 2, num_relations), mask=there, other=0) - begin
-        end2, end3 = end1, end1
-    if GROUP > 2:
-        end2 = tl.load(rowptr + pair + tl.minimum(first + 3, num_relations), mask=there, other=0) - begin
-        end3 = end2
-    if GROUP > 3:
-        end3 = tl.load(rowptr + pair + tl.minimum(first + 4, num_relations), mask=there, other=0) - begin
+    lane, channel = tl.arange(0, ROWS), tl.arange(0, BLOCK)
+    end0, end1 = packed & 255, (packed >> 8) & 255
+    end2, end3 = (packed >> 16) & 255, (packed >> 24) & 255
     sum0 = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     sum1, sum2, sum3 = sum0, sum0, sum0
-    for begin_k in range(0, tl.max(end3, axis=0), UNROLL):
+    for begin_k in range(
+        0 if ONE_GROUP else tl.min(start, axis=0), stop if ONE_GROUP else tl.max(end3, axis=0), UNROLL
+    ):
         for step in tl.static_range(UNROLL):
-            k = begin_k + step  # counted from the first: with places in `col` instead Triton 3.6 does not compile
-            here = k < end3
-            source = tl.load(col + begin + k, mask=here, other=0)
-            wanted = here[:, None] & (channel < CHANNELS)[None, :]
+            k = begin_k + step
+            slot = first_slot + k * ROWS + lane  # unused slots are there, too: what they hold is not added
+            source = tl.load(col + slot, mask=k < stop, other=0)
+            here = (k >= start) & (k < end3)
+            wanted = here[:, None] if CHANNELS == BLOCK else here[:, None] & (channel < CHANNELS)[None, :]
             # int64 addresses: a table of 2^31 numbers is an everyday graph
             address = source.to(tl.int64)[:, None] * CHANNELS + channel[None, :]
             entry = tl.load(dense + address, mask=wanted, other=0.0).to(tl.float32)
             if HAS_VALUE:
-                entry = tl.load(value + begin + k, mask=here, other=0.0).to(tl.float32)[:, None] * entry
+                entry = tl.load(value + slot, mask=k < stop, other=0.0).to(tl.float32)[:, None] * entry
             # a choice and no product: zero times infinity is not zero
-            sum0 += tl.where((k < end0)[:, None], entry, 0.0)
+            sum0 += tl.where((here & (k < end0))[:, None], entry, 0.0)
             if GROUP > 1:
                 sum1 += tl.where(((k >= end0) & (k < end1))[:, None], entry, 0.0)
             if GROUP > 2:
                 sum2 += tl.where(((k >= end1) & (k < end2))[:, None], entry, 0.0)
             if GROUP > 3:
-                sum3 += tl.where((k >= end2)[:, None], entry, 0.0)
+                sum3 += tl.where(((k >= end2) & here)[:, None], entry, 0.0)
     return sum0, sum1, sum2, sum3
 
 
@@ -104,73 +98,122 @@ def _matrix(
 
 
 @triton.jit
+def _add_product(total, left, right, is_active, PRECISION: tl.constexpr):
+    if is_active:
+        total = tl.dot(left, right.to(left.dtype), total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def _store(
+    y, to, there, out, further, num_nodes,
+    HAS_PIECES: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    channel = tl.arange(0, BLOCK)[None, :]
+    inside = there[:, None] & (channel < CHANNELS)
+    place = to.to(tl.int64)[:, None] * CHANNELS + channel
+    if HAS_PIECES:
+        is_whole = (to < num_nodes)[:, None]
+        tl.store(further + (place - num_nodes * CHANNELS), y, mask=inside & ~is_whole)
+        inside = inside & is_whole
+    tl.store(out + place, y.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def _forward_kernel(
-    nodes, rowptr, col, value, dense, weight, bias, out, num_nodes, num_relations,
-    GROUP: tl.constexpr, TURNED: tl.constexpr, HAS_BIAS: tl.constexpr,
-    HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
+    target, ends, active, start, col, value, dense, weight, bias, out, further,
+    num_rows, num_tiles, num_nodes, num_relations, num_groups,
+    GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, TURNED: tl.constexpr, HAS_BIAS: tl.constexpr,
+    HAS_PIECES: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
     F_IN: tl.constexpr, F_OUT: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
     ROWS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    there = row < num_nodes
-    node = tl.load(nodes + row, mask=there, other=0)
+    tile = tl.program_id(0)
+    row = tile * ROWS + tl.arange(0, ROWS)
+    there = row < num_rows
+    slot = tl.load(start + tile)
+    longest = ((tl.load(start + tile + 1) - slot) // ROWS).to(tl.int32)
+    to = tl.load(target + row, mask=there, other=0)
+    begin = tl.zeros((ROWS,), dtype=tl.int32)
     y = tl.zeros((ROWS, OUT), dtype=tl.float32)
-    for first in range(0, num_relations, GROUP):
-        sums = _sums(rowptr, col, value, dense, node, there, first, num_relations,
-                     GROUP, HAS_VALUE, F_IN, IN, ROWS, UNROLL)  # fmt: skip
+    for group in range(0, num_groups):
+        packed = tl.load(ends + group * num_rows + row, mask=there, other=0)
+        bits = tl.load(active + group * num_tiles + tile)
+        sums = _sums(slot, longest, begin, packed, col, value, dense,
+                     GROUP, ONE_GROUP, HAS_VALUE, F_IN, IN, ROWS, UNROLL)  # fmt: skip
         for r in tl.static_range(GROUP):
-            matrix = _matrix(weight, first + r, num_relations, TURNED, F_IN, F_OUT, IN, OUT)
-            y = tl.dot(sums[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
-    o = tl.arange(0, OUT)[None, :]
-    if HAS_BIAS:
-        y += tl.load(bias + o, mask=o < F_OUT, other=0.0).to(tl.float32)
-    place = out + node.to(tl.int64)[:, None] * F_OUT + o
-    tl.store(place, y.to(out.dtype.element_ty), mask=there[:, None] & (o < F_OUT))
+            if (bits >> r) & 1 == 1:
+                matrix = _matrix(weight, group * GROUP + r, num_relations, TURNED, F_IN, F_OUT, IN, OUT)
+                y = tl.dot(sums[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
+        begin = (packed >> 24) & 255
+    if HAS_BIAS:  # once for each node
+        o = tl.arange(0, OUT)
+        added = tl.load(bias + o, mask=o < F_OUT, other=0.0).to(tl.float32)[None, :]
+        y += tl.where((to < num_nodes)[:, None], added, 0.0)
+    _store(y, to, there, out, further, num_nodes, HAS_PIECES, F_OUT, OUT)
 
 
 @triton.jit
 def _backward_kernel(
-    nodes, rowptr, col, value, grad, x, weight, grad_x, partial, num_nodes, first, num_relations,
-    GROUP: tl.constexpr, NEED_X: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
+    node, target, ends, active, start, col, value, grad, x, weight, grad_x, further, partial,
+    num_rows, num_tiles, num_nodes, num_relations, group, num_grads,
+    GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, NEED_X: tl.constexpr, NEED_BIAS: tl.constexpr,
+    HAS_PIECES: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
     F_IN: tl.constexpr, F_OUT: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
-    ROWS: tl.constexpr, UNROLL: tl.constexpr,
+    ROWS: tl.constexpr, UNROLL: tl.constexpr, BIAS_ROWS: tl.constexpr,
 ):  # fmt: skip
     f = tl.arange(0, IN)
     part0 = tl.zeros((IN, OUT), dtype=tl.float32)
     part1, part2, part3 = part0, part0, part0
-    for tile in range(tl.program_id(0), tl.cdiv(num_nodes, ROWS), tl.num_programs(0)):
+    for tile in range(tl.program_id(0), num_tiles, tl.num_programs(0)):
         row = tile * ROWS + tl.arange(0, ROWS)
-        there = row < num_nodes
-        node = tl.load(nodes + row, mask=there, other=0)
-        own = node.to(tl.int64)[:, None] * F_IN + f[None, :]
-        wanted = there[:, None] & (f < F_IN)[None, :]
-        turned = tl.trans(tl.load(x + own, mask=wanted, other=0.0))
-        back = _sums(rowptr, col, value, grad, node, there, first, num_relations,
-                     GROUP, HAS_VALUE, F_OUT, OUT, ROWS, UNROLL)  # fmt: skip
-        part0 = tl.dot(turned, back[0].to(turned.dtype), part0, input_precision=PRECISION)
+        there = row < num_rows
+        slot = tl.load(start + tile)
+        longest = ((tl.load(start + tile + 1) - slot) // ROWS).to(tl.int32)
+        packed = tl.load(ends + group * num_rows + row, mask=there, other=0)
+        bits = tl.load(active + group * num_tiles + tile)
+        begin = tl.zeros((ROWS,), dtype=tl.int32)
+        if not ONE_GROUP:
+            begin = (tl.load(ends + (group - 1) * num_rows + row, mask=there & (group > 0), other=0) >> 24) & 255
+        own = tl.load(node + row, mask=there, other=0).to(tl.int64)[:, None] * F_IN + f[None, :]
+        turned = tl.trans(tl.load(x + own, mask=there[:, None] & (f < F_IN)[None, :], other=0.0))
+        back = _sums(slot, longest, begin, packed, col, value, grad,
+                     GROUP, ONE_GROUP, HAS_VALUE, F_OUT, OUT, ROWS, UNROLL)  # fmt: skip
+        part0 = _add_product(part0, turned, back[0], bits & 1 == 1, PRECISION)
         if GROUP > 1:
-            part1 = tl.dot(turned, back[1].to(turned.dtype), part1, input_precision=PRECISION)
+            part1 = _add_product(part1, turned, back[1], bits & 2 == 2, PRECISION)
         if GROUP > 2:
-            part2 = tl.dot(turned, back[2].to(turned.dtype), part2, input_precision=PRECISION)
+            part2 = _add_product(part2, turned, back[2], bits & 4 == 4, PRECISION)
         if GROUP > 3:
-            part3 = tl.dot(turned, back[3].to(turned.dtype), part3, input_precision=PRECISION)
+            part3 = _add_product(part3, turned, back[3], bits & 8 == 8, PRECISION)
         if NEED_X:
             y = tl.zeros((ROWS, IN), dtype=tl.float32)
             for r in tl.static_range(GROUP):
-                matrix = _matrix(weight, first + r, num_relations, True, F_OUT, F_IN, OUT, IN)
-                y = tl.dot(back[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
-            tl.store(grad_x + own, y.to(grad_x.dtype.element_ty), mask=wanted)
+                if (bits >> r) & 1 == 1:
+                    matrix = _matrix(weight, group * GROUP + r, num_relations, True, F_OUT, F_IN, OUT, IN)
+                    y = tl.dot(back[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
+            to = tl.load(target + row, mask=there, other=0)
+            _store(y, to, there, grad_x, further, num_nodes, HAS_PIECES, F_IN, IN)
     parts = (part0, part1, part2, part3)
     o = tl.arange(0, OUT)
+    partial += tl.program_id(0).to(tl.int64) * (GROUP * F_IN * F_OUT + (F_OUT if NEED_BIAS else 0))
     for r in tl.static_range(GROUP):
-        place = partial + (tl.program_id(0) * GROUP + r).to(tl.int64) * (F_IN * F_OUT)
-        place += f[:, None] * F_OUT + o[None, :]
+        place = partial + r * (F_IN * F_OUT) + f[:, None] * F_OUT + o[None, :]
         tl.store(place, parts[r], mask=(f < F_IN)[:, None] & (o < F_OUT)[None, :])
+    if NEED_BIAS:
+        total = tl.zeros((BIAS_ROWS, OUT), dtype=tl.float32)
+        for first in range(tl.program_id(0) * BIAS_ROWS, num_grads, tl.num_programs(0) * BIAS_ROWS):
+            row = first + tl.arange(0, BIAS_ROWS)
+            wanted = (row < num_grads)[:, None] & (o < F_OUT)[None, :]
+            total += tl.load(grad + row.to(tl.int64)[:, None] * F_OUT + o[None, :], mask=wanted, other=0.0).to(
+                tl.float32
+            )
+        tl.store(partial + GROUP * F_IN * F_OUT + o, tl.sum(total, axis=0), mask=o < F_OUT)
 
 
 def sum_and_multiply(
-    nodes: Tensor,
-    csr: Csr,
+    tiles: NodeTiles,
+    num_relations: int,
     value: Tensor | None,
     dense: Tensor,
     weight: Tensor,
@@ -178,55 +221,97 @@ def sum_and_multiply(
     out: Tensor,
     bias: Tensor | None = None,
 ) -> None:
-    """Writes the rows ``nodes`` of ``out``; with ``turned`` the matrices of ``weight`` are read transposed."""
-    if nodes.numel() == 0:
-        return
-    _forward_kernel[(triton.cdiv(nodes.numel(), FORWARD.rows),)](
-        nodes, csr.rowptr, csr.col, value, dense, weight, bias, out, nodes.numel(), csr.num_relations,
-        GROUP=min(GROUP, csr.num_relations), TURNED=turned, HAS_BIAS=bias is not None,
-        **_meta(value, dense, dense.size(1), out.size(1), FORWARD),
-    )  # fmt: skip
+    """Writes ``out``; with ``turned`` the matrices of ``weight`` are read transposed."""
+    further = _further(tiles, out)
+    if tiles.num_tiles > 0:
+        arguments = (
+            tiles.target, tiles.ends, tiles.active, tiles.start, tiles.col, value, dense, weight, bias, out, further,
+            tiles.node.numel(), tiles.num_tiles, out.size(0), num_relations, tiles.ends.size(0),
+        )  # fmt: skip
+        launch(
+            _forward_kernel, (tiles.num_tiles,), arguments, TURNED=turned, HAS_BIAS=bias is not None,
+            **_meta(tiles, num_relations, value, dense, dense.size(1), out.size(1), FORWARD),
+        )  # fmt: skip
+    _add_pieces(tiles, further, out)
 
 
 def weight_gradient(
-    nodes: Tensor,
-    csr: Csr,
+    tiles: NodeTiles,
+    num_relations: int,
     value: Tensor | None,
     grad: Tensor,
     x: Tensor,
     weight: Tensor,
-    first: int = 0,
+    group: int = 0,
     grad_x: Tensor | None = None,
-) -> Tensor:
-    """What ``nodes`` add to the gradient of up to four matrices from ``first`` on: (at most 4, F_in, F_out).
+    need_bias: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """The gradient of up to four matrices, those of the ``group``-th four, (at most 4, F_in, F_out), and of a bias.
 
-    Writes the rows ``nodes`` of ``grad_x`` as well, where it is given: then there are no more relations than these.
+    Writes ``grad_x`` as well, where it is given: then there are no more relations than these.
     """
-    group = min(GROUP, csr.num_relations)
-    tiles = triton.cdiv(nodes.numel(), BACKWARD.rows)
-    partial = x.new_empty(min(_num_programs(x.device), tiles), group, *weight.shape[1:], dtype=torch.float32)
-    if partial.size(0) > 0:
-        _backward_kernel[(partial.size(0),)](
-            nodes, csr.rowptr, csr.col, value, grad, x, weight, grad_x, partial, nodes.numel(), first,
-            csr.num_relations, GROUP=group, NEED_X=grad_x is not None, maxnreg=_most_registers(x),
-            **_meta(value, grad, x.size(1), grad.size(1), BACKWARD),
+    size, (in_channels, out_channels) = min(GROUP, num_relations), weight.shape[1:]
+    further = None if grad_x is None else _further(tiles, grad_x)
+    numbers = size * in_channels * out_channels
+    partial = x.new_empty(
+        _num_programs(tiles, x, grad), numbers + (out_channels if need_bias else 0), dtype=torch.float32
+    )
+    if tiles.num_tiles > 0:
+        arguments = (
+            tiles.node, tiles.target, tiles.ends, tiles.active, tiles.start, tiles.col, value, grad, x, weight, grad_x,
+            further, partial, tiles.node.numel(), tiles.num_tiles, x.size(0), num_relations, group, grad.size(0),
         )  # fmt: skip
-    return partial.sum(0)[: csr.num_relations - first]
+        launch(
+            _backward_kernel, (partial.size(0),), arguments, NEED_X=grad_x is not None, NEED_BIAS=need_bias,
+            **_meta(tiles, num_relations, value, grad, in_channels, out_channels, BACKWARD), BIAS_ROWS=_BIAS_ROWS,
+        )  # fmt: skip
+    if grad_x is not None:
+        _add_pieces(tiles, further, grad_x)
+    total = partial.sum(0)
+    matrices = total[:numbers].view(size, in_channels, out_channels)[: num_relations - group * GROUP]
+    return matrices, total[numbers:].to(grad.dtype) if need_bias else None
 
 
-def _meta(value: Tensor | None, dense: Tensor, in_channels: int, out_channels: int, tile: Tile) -> dict[str, object]:
-    block = [max(16, triton.next_power_of_2(channels)) for channels in (in_channels, out_channels)]
+def _further(tiles: NodeTiles, out: Tensor) -> Tensor | None:
+    """For the products of those pieces of hubs that are not the first, in float32 at least."""
+    return out.new_empty(tiles.num_pieces, out.size(1), dtype=torch.float32) if tiles.num_pieces else None
+
+
+def _add_pieces(tiles: NodeTiles, further: Tensor | None, out: Tensor) -> None:
+    if further is not None:
+        add_ranges(tiles.hub_begin, tiles.hub_end, further, out, tiles.hub)
+
+
+def _meta(
+    tiles: NodeTiles,
+    num_relations: int,
+    value: Tensor | None,
+    dense: Tensor,
+    in_channels: int,
+    out_channels: int,
+    shapes: dict[int, Shape],
+) -> dict[str, object]:
+    in_block, out_block = _block(in_channels), _block(out_channels)
+    shape = shapes[min(max(in_block, out_block), max(shapes))]
     return {
+        "GROUP": min(GROUP, num_relations),
+        "ONE_GROUP": num_relations <= GROUP,
+        "HAS_PIECES": tiles.num_pieces > 0,
         "HAS_VALUE": value is not None,
         "PRECISION": _precision(dense),
         "F_IN": in_channels,
         "F_OUT": out_channels,
-        "IN": block[0],
-        "OUT": block[1],
-        "ROWS": tile.rows,
-        "UNROLL": tile.unroll,
-        "num_warps": tile.warps * (2 if max(block) > 32 else 1),
+        "IN": in_block,
+        "OUT": out_block,
+        "ROWS": TILE_ROWS,
+        "UNROLL": shape.unroll,
+        "num_warps": shape.warps,
+        "maxnreg": shape.registers,
     }
+
+
+def _block(channels: int) -> int:
+    return max(16, power_of_2_from(channels))
 
 
 def _precision(dense: Tensor) -> str:
@@ -235,28 +320,21 @@ def _precision(dense: Tensor) -> str:
     return dot_precision(HIGHEST)
 
 
-def _most_registers(dense: Tensor) -> int | None:
-    """Registers of a thread, so that two programs fit where one would take just more than half; none are spilled."""
-    return None if dense.dtype == torch.float32 and _precision(dense) != "tf32" else 128
-
-
-def _num_programs(device: torch.device) -> int:
-    if device.type != "cuda":  # the interpreter: a few, so that each has several tiles
-        return 3
-    return PROGRAMS * torch.cuda.get_device_properties(device).multi_processor_count
+def _num_programs(tiles: NodeTiles, x: Tensor, grad: Tensor) -> int:
+    if not x.is_cuda:  # the interpreter: a few, so that each has several tiles
+        return min(3, tiles.num_tiles)
+    block = max(_block(x.size(1)), _block(grad.size(1)))
+    multiprocessors = torch.cuda.get_device_properties(x.device).multi_processor_count
+    return min(PROGRAMS[min(block, max(PROGRAMS))] * multiprocessors, tiles.num_tiles)
 
 
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
     """Sums the neighbours of every node and multiplies the sums, all relations at once; adds a bias."""
-    x, weight = x.contiguous(), weight.contiguous()
+    x, weight, tiles = x.contiguous(), weight.contiguous(), node_tiles(adj.incoming)
     with device_of(x):
         out = x.new_empty(adj.size[1], weight.size(2))
-        value = adj.values(adj.incoming.order, entry_weight, x.dtype)
-        sum_and_multiply(node_order(adj.incoming).light, adj.incoming, value, x, weight, False, out, bias)
-        hub = node_order(adj.incoming).hub
-        if hub.numel() > 0:
-            sums, stacked = _hub_sums(adj.incoming, adj, entry_weight, x), weight.flatten(0, 1)
-            out[hub] = sums @ stacked if bias is None else torch.addmm(bias, sums, stacked)
+        value = adj.values(tiles.order, entry_weight, x.dtype)
+        sum_and_multiply(tiles, adj.num_relations, value, x, weight, False, out, bias)
     return out
 
 
@@ -268,46 +346,31 @@ def backward(
     adj: RelationalAdj,
     need_x: bool,
     need_weight: bool,
-) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of ``x`` and ``weight`` from one pass over the reversed edges; more than four relations take more."""
-    grad, x, weight = grad.contiguous(), x.contiguous(), weight.contiguous()
-    csr = adj.outgoing
-    hub = node_order(csr).hub
+    need_bias: bool = False,
+) -> Gradients:
+    """Gradients of ``x``, ``weight`` and a bias from one pass over the reversed edges.
+
+    More than four relations take more passes.
+    """
+    grad, x, weight, tiles = grad.contiguous(), x.contiguous(), weight.contiguous(), node_tiles(adj.outgoing)
+    num_relations, (num_groups, _) = adj.num_relations, tiles.ends.shape
     with device_of(x):
-        value = adj.values(csr.order, entry_weight, grad.dtype)
-        grad_x, total = _light_gradients(csr, value, grad, x, weight, need_x, need_weight)
-        if hub.numel() > 0:
-            h = _hub_sums(csr, adj, entry_weight, grad)  # (H, R * F_out)
-            if grad_x is not None:
-                grad_x[hub] = h @ weight.transpose(1, 2).flatten(0, 1)
-            if total is not None:
-                total += (x[hub].t() @ h).view(x.size(1), *weight.shape[::2]).transpose(0, 1)
-    return grad_x, None if total is None else total.to(weight.dtype)
-
-
-def _light_gradients(
-    csr: Csr, value: Tensor | None, grad: Tensor, x: Tensor, weight: Tensor, need_x: bool, need_weight: bool
-) -> tuple[Tensor | None, Tensor | None]:
-    nodes, relations = node_order(csr).light, range(0, csr.num_relations, GROUP)
-    grad_x = torch.empty_like(x) if need_x else None
-    at_once = need_weight and len(relations) == 1
-    if grad_x is not None and not at_once:
-        sum_and_multiply(nodes, csr, value, grad, weight, True, grad_x)
-    if not need_weight:
-        return grad_x, None
-    target = grad_x if at_once else None
-    parts = [weight_gradient(nodes, csr, value, grad, x, weight, first, target) for first in relations]
-    return grad_x, torch.cat(parts)
-
-
-def _hub_sums(csr: Csr, adj: RelationalAdj, entry_weight: Tensor | None, dense: Tensor) -> Tensor:
-    """The sums of the hubs, concatenated over relations: (H, R * F)."""
-    hubs = node_order(csr).hub_csr
-    value = adj.values(hubs.order, entry_weight, dense.dtype)
-    if dense.is_cuda:  # whatever their number: only this kernel cuts long rows
-        if "segments" not in hubs.cache:
-            hubs.cache["segments"] = Segments.cut(hubs.rowptr, hubs.col.numel())
-        sums = csr_sum_kernel.csr_sum(hubs.cache["segments"], hubs.col, value, dense, hubs.rowptr.numel() - 1)
-    else:
-        sums = trusted_csr_sum(hubs.rowptr, hubs.col, value, dense)
-    return sums.view(hubs.num_rows, hubs.num_relations * dense.size(1))
+        value = adj.values(tiles.order, entry_weight, grad.dtype)
+        grad_x = torch.empty_like(x) if need_x else None
+        adds_bias = need_bias and need_weight and tiles.num_tiles > 0
+        grad_bias = grad.sum(dim=0) if need_bias and not adds_bias else None
+        at_once = need_weight and num_groups == 1
+        if grad_x is not None and not at_once:
+            sum_and_multiply(tiles, num_relations, value, grad, weight, True, grad_x)
+        if not need_weight:
+            return grad_x, None, grad_bias
+        parts = []
+        for group in range(num_groups):
+            matrices, bias = weight_gradient(
+                tiles, num_relations, value, grad, x, weight, group, grad_x if at_once else None,
+                need_bias=adds_bias and group == 0,
+            )  # fmt: skip
+            parts.append(matrices)
+            grad_bias = grad_bias if bias is None else bias
+        grad_weight = parts[0] if at_once else torch.cat(parts)
+    return grad_x, grad_weight.to(weight.dtype), grad_bias

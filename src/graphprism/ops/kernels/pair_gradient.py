@@ -13,6 +13,7 @@ from torch import Tensor
 
 from graphprism.ops.batched.pair_products import TILE
 from graphprism.ops.kernels import pair_products as products
+from graphprism.ops.kernels import power_of_2_from
 
 # Channels of a matrix that one program holds.
 _MOST_CHANNELS = 192
@@ -92,7 +93,7 @@ def pair_gradient(
     wide, rest, _ = products.blocks(channels)
     _gradient_kernel[(num_relations, batch)](
         x, x if first is None else first.contiguous(), back, active, out, num_rows, active.size(1), active.size(0),
-        CHANNELS=channels, RELATIONS=num_relations, ROWS=TILE, TILES=triton.next_power_of_2(active.size(1)),
+        CHANNELS=channels, RELATIONS=num_relations, ROWS=TILE, TILES=power_of_2_from(active.size(1)),
         WIDE=wide, REST=rest, BELOW=_FEWEST_ROWS, num_warps=8, num_stages=3,
     )  # fmt: skip
     return out.transpose(2, 3)

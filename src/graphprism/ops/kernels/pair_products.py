@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.batched.pair_products import MOST_RELATIONS, TILE
-from graphprism.ops.kernels import bulk_copies, dot_precision
+from graphprism.ops.kernels import bulk_copies, ceil_div, dot_precision, power_of_2_from
 
 # Channels that one pass of the loop over them reads.
 _DEPTH = 16
@@ -155,7 +155,7 @@ def pair_product(x: Tensor, matrix: Tensor, active: Tensor) -> Tensor:
     if num_runs * num_rows >= _MANY and bulk_copies.takes(matrix, columns):
         return bulk_copies.pair_product(x.contiguous(), matrix, active, wide, rest)
     out = x.new_empty(num_runs, num_rows, relations * channels)
-    _product_kernel[(triton.cdiv(num_rows, TILE) * columns, relations, num_runs)](
+    _product_kernel[(ceil_div(num_rows, TILE) * columns, relations, num_runs)](
         x.contiguous(), matrix, active, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
         CHANNELS=channels, RELATIONS=relations, PRECISION=dot_precision(),
         ROWS=TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, COLUMNS=columns, num_warps=4, num_stages=_STAGES,
@@ -168,11 +168,11 @@ def pair_product_back(back: Tensor, matrix: Tensor, active: Tensor, gate: Tensor
     num_runs, num_rows, channels = out.shape
     wide, rest, columns = blocks(channels)
     if num_runs * num_rows < _MANY:
-        wide, rest, columns = 32, 1, triton.cdiv(channels, 32)
+        wide, rest, columns = 32, 1, ceil_div(channels, 32)
     elif bulk_copies.takes(matrix, columns):
         bulk_copies.pair_product_back(back, matrix, active, gate, out, wide, rest)
         return
-    _back_kernel[(triton.cdiv(num_rows, TILE), num_runs, columns)](
+    _back_kernel[(ceil_div(num_rows, TILE), num_runs, columns)](
         back, matrix, active, gate, out, num_rows, active.size(1), matrix.stride(0), **_strides(matrix),
         CHANNELS=channels, RELATIONS=back.size(2) // channels, HAS_GATE=gate is not None, PRECISION=dot_precision(),
         ROWS=TILE, DEPTH=_DEPTH, WIDE=wide, REST=rest, WRITTEN_OUT=_WRITTEN_OUT, num_warps=4, num_stages=_STAGES,
@@ -195,7 +195,7 @@ def _turn(matrices: Sequence[Tensor], gap: int) -> list[Tensor]:
     num_runs, channels, both = first.shape
     relations = both // channels
     out = first.new_empty(len(matrices), num_runs, channels, both)
-    _turn_kernel[(triton.cdiv(channels, side) ** 2, relations, len(matrices) * num_runs)](
+    _turn_kernel[(ceil_div(channels, side) ** 2, relations, len(matrices) * num_runs)](
         first, out, gap // first.element_size(), first.stride(0), num_runs,
         CHANNELS=channels, RELATIONS=relations, SIDE=side, num_warps=4,
     )  # fmt: skip
@@ -216,7 +216,7 @@ def blocks(channels: int) -> tuple[int, int, int]:
     144 is 128 and 16, where 256 would waste half. One program holds 256 channels at most: beyond, registers spill.
     """
     wide = 1 << (channels.bit_length() - 1)
-    rest = 1 if wide == channels else max(16, triton.next_power_of_2(channels - wide))
+    rest = 1 if wide == channels else max(16, power_of_2_from(channels - wide))
     if wide + rest > _MOST_CHANNELS:
-        return _MOST_CHANNELS // 2, 1, triton.cdiv(channels, _MOST_CHANNELS // 2)
+        return _MOST_CHANNELS // 2, 1, ceil_div(channels, _MOST_CHANNELS // 2)
     return wide, rest, 1

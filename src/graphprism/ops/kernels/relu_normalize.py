@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import ceil_div, power_of_2_from
+
 # Numbers of each tensor that one program holds.
 _TILE = 2048
 _WORD = 32  # channels whose comparisons are packed into one number
@@ -104,7 +106,7 @@ def forward(
     wider = None if largest is None else torch.promote_types(out.dtype, largest.dtype)
     larger = None if largest is None else x.new_empty(x.shape, dtype=wider)
     length = out.new_empty(*x.shape[:-1], 1) if keep else None
-    words = triton.cdiv(x.size(-1), _WORD)
+    words = ceil_div(x.size(-1), _WORD)
     compares = keep and largest is not None
     is_larger = out.new_empty(*x.shape[:-1], words, dtype=torch.int32) if compares else None
     tensors = [x, second, bias, None if kept is None else kept.contiguous().view(torch.uint8), largest]
@@ -147,7 +149,7 @@ def _launch(kernel: triton.JITFunction, out: Tensor, *tensors: Tensor | None, **
         channels = out.size(-1)
         kernel[(_programs(out),)](
             *(None if each is None else each.contiguous() for each in tensors),
-            out.numel() // channels, channels, triton.cdiv(channels, _WORD), **switches,
+            out.numel() // channels, channels, ceil_div(channels, _WORD), **switches,
             SUM=tl.float64 if out.dtype == torch.float64 else tl.float32, ROWS=_rows(out), BLOCK=_width(out),
             num_warps=4,
         )  # fmt: skip
@@ -155,7 +157,7 @@ def _launch(kernel: triton.JITFunction, out: Tensor, *tensors: Tensor | None, **
 
 
 def _width(out: Tensor) -> int:
-    return triton.next_power_of_2(out.size(-1))
+    return power_of_2_from(out.size(-1))
 
 
 def _rows(out: Tensor) -> int:
@@ -163,7 +165,7 @@ def _rows(out: Tensor) -> int:
 
 
 def _programs(out: Tensor) -> int:
-    return triton.cdiv(out.numel() // max(1, out.size(-1)), _rows(out))
+    return ceil_div(out.numel() // max(1, out.size(-1)), _rows(out))
 
 
 def _wide(out: Tensor) -> torch.dtype:

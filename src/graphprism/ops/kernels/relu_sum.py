@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import ceil_div, power_of_2_from
+
 # Numbers that one program holds of a row of messages, and channels side by side.
 _TILE = 1024
 _BLOCK = 64
@@ -122,9 +124,9 @@ def _launch(
     num_runs, num_out, slots = place.shape
     channels = rows.size(2)
     rows, edge_rows = rows.contiguous(), None if edge_rows is None else edge_rows.contiguous()
-    block = min(_BLOCK, triton.next_power_of_2(channels))
+    block = min(_BLOCK, power_of_2_from(channels))
     side = max(1, _TILE // block)
-    kernel[(triton.cdiv(num_out, side), num_runs, triton.cdiv(channels, block))](
+    kernel[(ceil_div(num_out, side), num_runs, ceil_div(channels, block))](
         rows, edge_rows, place, weight, relation, *tensors, rows.size(1), num_out, channels,
         _stride(place), _stride(weight), _stride(relation),
         SLOTS=slots, SUMS=num_sums, HAS_EDGES=edge_rows is not None,

@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import ceil_div
+
 # Numbers of one tensor that a program copies.
 _BLOCK = 1024
 
@@ -36,7 +38,7 @@ def take_row(tensors: Sequence[Tensor], number: Tensor) -> list[Tensor]:
     made = [torch.empty(tensor.shape[1:], dtype=tensor.dtype, device=tensor.device) for tensor in tensors]
     lines = [_lines(tensor) for tensor in tensors]
     sizes = tuple(each.numel() for each in made)
-    first = (0, *accumulate(triton.cdiv(size, _BLOCK) for size in sizes))
+    first = (0, *accumulate(ceil_div(size, _BLOCK) for size in sizes))
     _kernel[(first[-1],)](
         tuple(_plain(tensor) for tensor in tensors), tuple(_plain(each) for each in made), number,
         SIZES=sizes, WIDTHS=tuple(width for width, _ in lines), STRIDES=tuple(stride for _, stride in lines),

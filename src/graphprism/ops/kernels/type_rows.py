@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.kernels import ceil_div, power_of_2_from
+
 # Rows and channels of a program that reads, and of a pass of one that sums up: few channels, so that one run alone
 # keeps some processors busy.
 _READ = 64, 32
@@ -68,7 +70,7 @@ def read_rows(types: Tensor, weight: Tensor, dtype: torch.dtype | None = None) -
     (num_runs, num_rows), channels = types.shape, weight.size(2)
     out = weight.new_empty(num_runs, num_rows, channels, dtype=dtype or weight.dtype)
     side, block = _READ
-    _read_kernel[(triton.cdiv(num_rows, side), num_runs, triton.cdiv(channels, block))](
+    _read_kernel[(ceil_div(num_rows, side), num_runs, ceil_div(channels, block))](
         types, weight, out, num_rows, weight.size(1), channels, types.stride(0), types.stride(1), weight.stride(0),
         ROWS=side, BLOCK=block, num_warps=4,
     )  # fmt: skip
@@ -79,9 +81,9 @@ def sum_types(types: Tensor, rows: Tensor, num_types: int, dtype: torch.dtype | 
     """Launches one program per run, few channels and few types."""
     num_runs, num_rows, channels = rows.shape
     out = rows.new_empty(num_runs, num_types, channels, dtype=dtype or rows.dtype)
-    kinds = min(_MOST_TYPES, max(_FEWEST_TYPES, triton.next_power_of_2(num_types)))
+    kinds = min(_MOST_TYPES, max(_FEWEST_TYPES, power_of_2_from(num_types)))
     side, block = _SUMMED
-    _sum_kernel[(triton.cdiv(channels, block) * triton.cdiv(num_types, kinds), num_runs)](
+    _sum_kernel[(ceil_div(channels, block) * ceil_div(num_types, kinds), num_runs)](
         types, rows.contiguous(), out, num_rows, num_types, channels, types.stride(0), types.stride(1),
         PRECISION=_PRECISION, TYPES=kinds, ROWS=side, BLOCK=block, num_warps=4,
     )  # fmt: skip
