@@ -102,6 +102,16 @@ def test_rows_of_active_pairs_in_blocks(heads, block_bytes, monkeypatch):
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
 
 
+def test_layers_of_two_widths_share_a_graph(monkeypatch):
+    monkeypatch.setattr(csr_module, "_CPU_BLOCK_BYTES", 15 * 3 * 64 * 8)  # 15 nodes of 64 channels, 14 of 66
+    adj = RelationalAdj(torch.randint(40, (2, 50)), torch.randint(3, (50,)), num_relations=3, num_nodes=40)
+    for channels in (64, 66):
+        given = [*inputs(adj, 1, channels, 64)[:4], None, None]
+        assert backward_name(given[0], given[1], adj) == "active_pairs"
+        found, expected = with_gradients(ours, given, adj), with_gradients(ours, given, adj, impl="reference")
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
 @pytest.mark.parametrize("heads", [1, 2])
 def test_rows_of_all_pairs_in_blocks(heads, monkeypatch):
     monkeypatch.setattr(csr_module, "_CPU_BLOCK_BYTES", 1 << 9)

@@ -345,8 +345,8 @@ def _rows(x: Tensor, weight: Tensor, adj: RelationalAdj) -> tuple[Tensor, Tensor
 
 
 def _active_row(active: ActiveRows, adj: RelationalAdj) -> Tensor:
-    """(K,) the active row of every sorted entry; built once."""
-    cache, key = adj.incoming.cache, ("active row", len(active.blocks))
+    """(K,) the active row of every sorted entry; built once for each size of blocks."""
+    cache, key = adj.incoming.cache, ("active row", active.blocks[0].nodes.stop)
     if key not in cache:
         row = torch.empty_like(adj.incoming.order)
         number = torch.arange(active.node.numel(), device=row.device, dtype=row.dtype)
