@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphprism.nn import GNN, DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
-from graphprism.ops import RelationalAdj, linear_csr, relational_adj
+from graphprism.ops import RelationalAdj, attention, linear_csr, relational_adj
 
 LAYERS = {
     "gcn": lambda width: MRSGCNConv(width, width),
@@ -43,7 +43,8 @@ def test_layer_waits_for_nothing(name, width, soft, monkeypatch):
     monkeypatch.setattr(RelationalAdj, "one_pass", property(lambda adj: True, lambda adj, value: None), raising=False)
     monkeypatch.setattr(relational_adj, "guard_ranges", lambda ranges: None)
     softmax = sys.modules["graphprism.ops.edge_softmax"]  # the package has a function of that name
-    monkeypatch.setattr(softmax, "check_not_negative", lambda weight: None)
+    for module in (softmax, attention):
+        monkeypatch.setattr(module, "check_not_negative", lambda weight: None)
     with NoSync():
         out = layer(x, e, t)
         out.sum().backward()

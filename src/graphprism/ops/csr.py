@@ -105,8 +105,10 @@ def span_sum(
     """`csr_sum` over consecutive rows of a larger structure, with the entries ``span``.
 
     ``rowptr`` counts entries from the start of the whole structure. On a GPU, the `Segments` derived from it are cached
-    in ``cache`` under ``key``.
+    in ``cache`` under ``key``. With a ``value`` (K, H), H equal parts of the channels have values of their own.
     """
+    if value is not None and value.dim() == 2:
+        return _sum_heads(cache, rowptr, span, col, value, dense, key)
     if BACKENDS.kernel_fits(dense.device, lambda _: _fills_gpu(col, dense)):
         if ("segments", key) not in cache:
             cache["segments", key] = Segments.cut(rowptr, span[1] - span[0])
@@ -117,6 +119,18 @@ def span_sum(
         return embedding_bag(rowptr, col, value, dense)
     part = None if value is None else value[first:last]
     return embedding_bag(rowptr - first if first else rowptr, col[first:last], part, dense)
+
+
+def _sum_heads(
+    cache: dict[Any, Any], rowptr: Tensor, span: tuple[int, int], col: Tensor, value: Tensor, dense: Tensor, key: object
+) -> Tensor:
+    (first, last), heads = span, value.size(1)
+    rows = dense.view(dense.size(0) * heads, dense.size(1) // heads)  # no head is copied: each is every H-th row
+    col = col[first:last] * heads if rows.size(0) < 2**31 else col[first:last].long() * heads
+    rowptr = rowptr - first if first else rowptr
+    rowptr, values = rowptr.to(col.dtype), value[first:last].t().contiguous()
+    parts = [span_sum(cache, rowptr, (0, last - first), col + k, values[k], rows, key) for k in range(heads)]
+    return torch.cat(parts, dim=1)
 
 
 def _fills_gpu(col: Tensor, dense: Tensor) -> bool:

@@ -24,7 +24,7 @@ from graphprism.ops.aggregate import aggregate_csr
 from graphprism.ops.backends import Backends
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
-from graphprism.ops.row_orders import active_rows
+from graphprism.ops.row_orders import active_rows, relation_products
 
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
@@ -126,14 +126,37 @@ def linear_backward(
         grad_x, grad_weight = sums_kept_backward(grad, weight, entry_weight, sums, adj, need_x, need_weight)
         grad_bias = _grad_bias(grad, need_bias)
     elif need_x or need_weight:
-        backward = BACKWARD.choose(_backward_name(grad, weight, adj), grad.device)
-        grad_x, grad_weight, grad_bias = backward(grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias)
+        grad_x, grad_weight, grad_bias = products_backward(
+            grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias
+        )
     else:
         grad_bias = _grad_bias(grad, need_bias)
     if need_entry_weight and entry_weight is not None:
         h = relational_transform(x, weight).flatten(0, 1)
         grad_entry_weight = entry_dot(grad, adj.dst, h, adj.pair_src).to(entry_weight.dtype)
     return grad_x, grad_weight, grad_entry_weight, grad_bias
+
+
+def products_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    entry_weight: Tensor | None,
+    adj: RelationalAdj,
+    need_x: bool,
+    need_weight: bool,
+    need_bias: bool,
+) -> Gradients:
+    """Gradients of ``x``, ``weight`` and the bias by the cheapest backend.
+
+    ``entry_weight`` may be (K, H), a weight for each of H equal parts of the channels of ``grad``.
+    """
+    name = backward_name(grad, weight, adj)
+    if name == "triton" and entry_weight is not None and entry_weight.dim() == 2:
+        name = "all_pairs"
+    backward = BACKWARD.choose(name, grad.device)
+    found: Gradients = backward(grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias)
+    return found
 
 
 def _grad_bias(grad: Tensor, need_bias: bool) -> Tensor | None:
@@ -268,12 +291,14 @@ def active_pairs_forward(
     """
     active = active_rows(adj.incoming, x)
     value = adj.values(active.order, entry_weight, x.dtype)
-    out = x.new_empty(adj.size[1], weight.size(2))
+    is_one = len(active.blocks) == 1  # its rows are the output, not copied into it
+    out = x.new_empty(0 if is_one else adj.size[1], weight.size(2))
     for block, h in active.sums(value, x):
-        y = h.new_empty(h.size(0), weight.size(2))
-        for rows, matrix in zip(block.relations, weight, strict=True):
-            torch.mm(h[rows], matrix, out=y[rows])
-        out[block.nodes] = active.collect(block, y)
+        y = relation_products(block, h, weight)
+        if is_one:
+            out = active.collect(block, y)
+        else:
+            out[block.nodes] = active.collect(block, y)
     return out if bias is None else out.add_(bias)
 
 
@@ -290,18 +315,21 @@ def active_pairs_backward(
     """Gradients of ``x`` and ``weight`` from one pass over the reversed edges, and of the bias."""
     active = active_rows(adj.outgoing, grad)
     value = adj.values(active.order, entry_weight, grad.dtype)
-    grad_x = torch.empty_like(x) if need_x else None
+    is_one = len(active.blocks) == 1
+    grad_x = x.new_empty(0 if is_one else x.size(0), x.size(1)) if need_x else None
     total = wide_zeros(x, *weight.shape)
     for block, h in active.sums(value, grad):
         if grad_x is not None:
-            y = h.new_empty(h.size(0), x.size(1))
-            for rows, matrix in zip(block.relations, weight, strict=True):
-                torch.mm(h[rows], matrix.t(), out=y[rows])
-            grad_x[block.nodes] = active.collect(block, y)
+            y = relation_products(block, h, weight.transpose(1, 2))
+            if is_one:
+                grad_x = active.collect(block, y)
+            else:
+                grad_x[block.nodes] = active.collect(block, y)
         if need_weight:
             senders = x.index_select(0, active.node[block.rows])
-            for part, rows in zip(total, block.relations, strict=True):
-                add_product(part, senders[rows].t(), h[rows])
+            sizes = block.relations
+            for part, *rows in zip(total, senders.split_with_sizes(sizes), h.split_with_sizes(sizes), strict=True):
+                add_product(part, rows[0].t(), rows[1])
     return grad_x, total.to(weight.dtype) if need_weight else None, _grad_bias(grad, need_bias)
 
 
@@ -384,7 +412,7 @@ def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     return name
 
 
-def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
+def backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the backward pass; chosen once for each graph and kind of call."""
     cache, is_kept = adj.outgoing.cache, _is_kept(adj, adj.outgoing)
     key = ("backward", weight.shape, grad.dtype, weight.dtype, adj.one_pass, is_kept)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ class ActiveBlock:
     nodes: slice
     rows: slice
     entries: slice
-    relations: tuple[slice, ...]  # rows of each relation, counted from the first row of the block
+    relations: tuple[int, ...]  # number of rows of each relation
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,24 @@ class ActiveRows:
         return span_sum(self._cache, rowptr, span, self.back_col, None, rows, ("back", block.rows.start))
 
 
+def relation_products(
+    block: ActiveBlock, rows: Tensor, matrices: Iterable[Tensor], out: Tensor | None = None
+) -> Tensor:
+    """Multiplies the rows of each relation of a block by its matrix: (n, F), R times (F, F') -> (n, F')."""
+    parts = list(zip(rows.split_with_sizes(block.relations), matrices, strict=True))
+    out = rows.new_empty(rows.size(0), parts[0][1].size(1)) if out is None else out
+    for (part, matrix), place in zip(parts, out.split_with_sizes(block.relations), strict=True):
+        torch.mm(part, matrix, out=place)
+    return out
+
+
 def _blocks(rows: list[list[int]], entries: list[int], step: int, num_nodes: int) -> tuple[ActiveBlock, ...]:
     row_ptr = [0, *accumulate(sum(counts) for counts in rows)]
     found = []
     for number, counts in enumerate(rows):
-        relations = tuple(slice(begin, end) for begin, end in pairwise([0, *accumulate(counts)]))
         nodes = slice(number * step, min((number + 1) * step, num_nodes))
         span = slice(row_ptr[number], row_ptr[number + 1])
-        found.append(ActiveBlock(nodes, span, slice(entries[number], entries[number + 1]), relations))
+        found.append(ActiveBlock(nodes, span, slice(entries[number], entries[number + 1]), tuple(counts)))
     return tuple(found)
 
 

@@ -31,6 +31,7 @@ from graphprism.ops import (
     relational_sum,
     relational_transform,
 )
+from graphprism.ops.attention import attention_fits, relational_attention
 from graphprism.ops.batched.attention_sum import padded_attention_sum
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
@@ -159,10 +160,13 @@ class MRSGATConv(RelationalConv):
         if self.add_self_loops:
             check_edge_attr(edge_attr, self.lin_edge, adj)
             adj, edge_attr = with_new_loops(adj, edge_attr, self.fill_value)
+        if self._sums_alone(return_attention_weights) and attention_fits(x_src, adj, self.heads):
+            out = self._fused(x_src, adj, self._edge_logit(edge_attr, adj))
+            return out if self.res is None else out + self.res(x_dst)
         weight = self.lin(x_src)
         h_src, graph = sender_rows(x_src, adj, weight)
         h_src = h_src.unflatten(-1, (self.heads, self.out_channels))  # (N, R, H, F)
-        if isinstance(adj, PaddedAdj) and self._is_plain(return_attention_weights):
+        if isinstance(adj, PaddedAdj) and self._sums_alone(return_attention_weights) and not self._drops:
             out = self._padded(h_src, adj, self._edge_logit(edge_attr, adj))
             return out if self.res is None else out + self.res(x_dst)
         if graph is adj:
@@ -195,10 +199,36 @@ class MRSGATConv(RelationalConv):
         vectors = self.att_src[0], self.att_dst[0]
         return padded_attention_sum(h, *vectors, more, self.bias, adj, self.negative_slope, mean=not self.concat)
 
-    def _is_plain(self, return_attention_weights: bool | None) -> bool:
-        """Whether no one needs the coefficients of attention themselves."""
-        drops = self.training and self.dropout > 0
-        return self.lin_dst is None and not drops and not self.is_by_edge and not return_attention_weights
+    def _fused(self, x: Tensor, adj: Prepared, edge_logit: Tensor | float) -> Tensor:
+        """The sums of all heads, (N, H F), or their mean, with the bias; one node of autograd up to the mean."""
+        assert isinstance(adj, RelationalAdj)  # `attention_fits` says so
+        more = edge_logit if isinstance(edge_logit, Tensor) else None
+        weight, kept = self.lin.mixture(), None
+        if self._drops:
+            kept = torch.nn.functional.dropout(x.new_ones(adj.incoming.col.numel(), self.heads), self.dropout)
+        out = relational_attention(
+            x,
+            adj,
+            self.lin(x) if weight is None else weight,
+            self.att_src,
+            self.att_dst,
+            more,
+            self.bias if self.concat else None,
+            kept,
+            negative_slope=self.negative_slope,
+        )
+        if self.concat:
+            return out
+        out = out.view(-1, self.heads, self.out_channels).mean(dim=1)
+        return out if self.bias is None else out + self.bias
+
+    def _sums_alone(self, return_attention_weights: bool | None) -> bool:
+        """Whether no one needs the coefficients of attention or the messages themselves."""
+        return self.lin_dst is None and not self.is_by_edge and not return_attention_weights
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.dropout > 0
 
     def message(self, rows: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[override]  # PyG finds arguments by name
         """The message of every edge, (E, H, F)."""

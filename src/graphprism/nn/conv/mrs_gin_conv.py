@@ -35,6 +35,7 @@ from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batched.padded_products import sum_with_root
 from graphprism.ops.batched.vmap import only_vmap
+from graphprism.ops.mixed_linear import mixed_linear
 
 
 class MRSGINConv(RelationalConv):
@@ -190,13 +191,14 @@ class MRSGINConv(RelationalConv):
             return map_rows(maps, sum_with_root(x_src, adj, self.eps[0]))
         root = (1 + self.eps).to(x_dst.dtype) * x_dst
         weight: Any = self.nn.get_submodule(self._first).weight.t()  # type: ignore
-        matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
-        if self.is_by_edge:
-            adj = graph_by_edge(x_src, adj)
-            rows = sender_rows_by_edge(x_src, adj, matrices)
-            messages = self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
+        mixture = None
+        if self.deviation is not None and not self.is_by_edge:
+            mixture = self.together.mixture(weight, self.deviation)
+        if mixture is not None:
+            messages = mixed_linear(x_src, adj, mixture)
         else:
-            messages = relational_linear(x_src, adj, matrices)
+            matrices = weight[None] if self.deviation is None else self.together(weight, self.deviation)
+            messages = self._sum(x_src, x_dst, adj, matrices)
         if maps is not None:
             first = batched_linear(root, maps[0].weight, maps[0].bias) + messages
             return map_rows(maps[1:], first.relu()) if len(maps) > 1 else first
@@ -209,6 +211,14 @@ class MRSGINConv(RelationalConv):
         if not was_read:
             raise ValueError('`nn` must begin with a linear map for start="shared", got one that does not apply it')
         return out
+
+    def _sum(self, x_src: Tensor, x_dst: Tensor, adj: Prepared, matrices: Tensor) -> Tensor:
+        """The sums of the transformed rows of senders, (..., N, F_out)."""
+        if not self.is_by_edge:
+            return relational_linear(x_src, adj, matrices)
+        adj = graph_by_edge(x_src, adj)
+        rows = sender_rows_by_edge(x_src, adj, matrices)
+        return self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
 
     def _rename(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
         """Loads states of 0.1, which had a list of networks, one per relation; that of one relation becomes ``nn``."""

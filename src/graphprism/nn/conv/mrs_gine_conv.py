@@ -112,7 +112,7 @@ class MRSGINEConv(RelationalConv):
             received = relu_sum(x_src, adj, edges, by_relation=True)  # (N, R, F_in)
         # mean(W_r) x = sum_r W_r (x / R): the node itself as one more term of every relation
         received = received + (((1 + self.eps) / self.num_relations).to(x_dst.dtype) * x_dst)[:, None]
-        hidden = (received.flatten(1) @ self.lin().flatten(0, 1) + self.bias).relu()
+        hidden = torch.addmm(self.bias, received.flatten(1), self.lin().flatten(0, 1)).relu()
         return linear(self.lin_out, hidden)
 
     def _by_edge(self, x_src: Tensor, x_dst: Tensor, adj: Prepared, edges: Tensor | None) -> Tensor:

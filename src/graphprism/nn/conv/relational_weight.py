@@ -101,6 +101,14 @@ class Together(torch.nn.Module):
             return common * (1 + spread).unsqueeze(1 if dim == -1 else -1)
         return common + _spread(deviation, columns) if is_long else mix(common, deviation, columns)
 
+    def mixture(self, common: Tensor, deviation: Tensor) -> Mixture | None:
+        """The summands of matrices, for a layer that fuses their sum; `None` if it must call this module."""
+        columns, adjoint = self.columns, self.adjoint
+        is_full = common.dim() == 2 and deviation.dim() == 3
+        if adjoint is None or not is_full or columns.dtype != common.dtype or has_hooks(self):
+            return None
+        return Mixture(common, deviation, columns, adjoint)
+
     def apart(self, tensors: Tensor, deviation: str = "full") -> tuple[Tensor, Tensor]:
         """The ``common`` and the ``deviation`` that give ``tensors``, (R, ...)."""
         common = tensors.mean(dim=0)
@@ -299,13 +307,9 @@ class RelationalParameter(torch.nn.Module):
 
     def mixture(self) -> Mixture | None:
         """The summands of the matrices, for a layer that fuses their sum; `None` if it must call this module."""
-        together = self.together
-        if together is None or self.is_waiting or self.form != "full" or has_hooks(self):
+        if self.together is None or self.is_waiting or has_hooks(self):
             return None
-        common, columns, adjoint = self.common, together.columns, together.adjoint
-        if adjoint is None or common.dim() != 2 or columns.dtype != common.dtype:
-            return None
-        return Mixture(common, self.deviation, columns, adjoint)
+        return self.together.mixture(self.common, self.deviation)
 
     def _parts(self, tensors: Tensor) -> dict[str, Tensor]:
         """Values of the own parameters that give ``tensors``."""
