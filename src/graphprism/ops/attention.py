@@ -20,7 +20,7 @@ from graphprism.ops.csr import span_sum
 from graphprism.ops.edge_softmax import check_not_negative, divisor, edge_softmax, entry_mass
 from graphprism.ops.entries import at_receivers, at_senders, entry_dot
 from graphprism.ops.linear_csr import backward_name, products_backward, relational_transform
-from graphprism.ops.mixed_linear import Mixture, few_rows_product, mix
+from graphprism.ops.mixed_linear import Mixture, mix
 from graphprism.ops.pair_rows import active_pairs_pay
 from graphprism.ops.prepared_graph import PreparedGraph
 from graphprism.ops.relational_adj import RelationalAdj
@@ -193,8 +193,7 @@ class _Attention(torch.autograd.Function):
         negative_slope: float,
     ) -> Tensor:
         if mixture is not None:
-            flat = few_rows_product(mixture.columns, mixture.deviation.flatten(1), mixture.common.reshape(-1))
-            matrices = flat.view(mixture.columns.size(0), *mixture.common.shape)
+            matrices = mix(mixture.common, mixture.deviation, mixture.columns)
         weight: Tensor = matrices  # type: ignore[assignment]  # given without a mixture
         heads, incoming, entries = att_src.size(1), adj.incoming, _Entries.of(adj)
         attend = _side_by_side(torch.cat([att_src, att_dst]))
@@ -255,7 +254,7 @@ class _Attention(torch.autograd.Function):
             if ctx.mixture is None:
                 grads[0] = grad_weight
             else:
-                both = few_rows_product(ctx.mixture.adjoint, grad_weight.view(-1, common.numel()))
+                both = torch.mm(ctx.mixture.adjoint, grad_weight.view(-1, common.numel()))
                 both = both.view(grad_weight.shape)
                 grads[1:] = both[0], both[1:]
         of_src = of_dst = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 import warnings
@@ -221,6 +222,9 @@ class EagerEngine:
             if self.fabric.device.type == "cuda":  # the stream of the capture may still write buffers of the network
                 torch.cuda.synchronize(self.fabric.device)
             warnings.warn(f"{self.run.title} is trained by plain steps, not captured ones: {error}", stacklevel=2)
+        if self._captured is None:  # autograd's nodes of the trial would expect the gradients of its stream
+            del captured
+            gc.collect()
         self.load(0, before)
         self.optimizer.zero_grad()  # plain steps begin without gradients
         self._begin(epoch)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import torch
 import triton
 from torch import Tensor
 
@@ -33,7 +32,7 @@ def launch(kernel: Any, grid: tuple[int, ...], arguments: tuple[Tensor | int | N
         arguments: All arguments that are not constants.
         meta: All constants of the kernel, and options of the compiler.
     """
-    device = torch.cuda.current_device() if torch.cuda.is_available() else -1
+    device = next(each.get_device() for each in arguments if isinstance(each, Tensor))
     key = (kernel, device, *meta.values(), *map(_kind, arguments))
     if (found := _COMPILED.get(key)) is not None:
         found.kernel[(*grid, 1, 1)[:3]](*arguments, *found.constants)
