@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, linear_csr, relational_linear
 from graphprism.ops.linear_csr import kernel_pays
 from graphprism.ops.mixed_linear import biased_linear
@@ -212,6 +213,21 @@ def test_bias_in_any_layout_and_shape(device):
     values = torch.arange(32.0, device=device)
     for bias in (values[::2], values[:1], values[3], values[:16].expand(131, 16)):
         torch.testing.assert_close(biased_linear(x, adj, weight, bias), plain + bias, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("start", ["shared", "independent"])
+def test_batched_gradients(start, device, monkeypatch):
+    monkeypatch.setattr("graphprism.ops.csr._FEWEST_NUMBERS", 0)
+    adj = random_adj(3, num_nodes=(150, 150), dtype=torch.float32).to(device)
+    conv, x = MRSGCNConv(16, 16, start=start).to(device), leaf(150, 16, dtype=torch.float32, device=device)
+    leaves = [x, *conv.parameters()]
+    out = conv(x, adj)
+    grads = normal(2, 150, 16, dtype=torch.float32).detach().to(device)
+    found = torch.autograd.grad(out, leaves, grads, retain_graph=True, is_grads_batched=True)
+    for number, grad in enumerate(grads):
+        for ours, theirs in zip(found, torch.autograd.grad(out, leaves, grad, retain_graph=True), strict=True):
+            scale = theirs.abs().max()
+            torch.testing.assert_close(ours[number] / scale, theirs / scale, **tolerance(torch.float32))
 
 
 def test_pieces_of_hubs_beyond_2_31_numbers(device):

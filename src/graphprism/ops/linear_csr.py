@@ -21,7 +21,7 @@ from torch import Tensor
 
 from graphprism._checks import check_channels, check_dtype, check_shape, check_tensor
 from graphprism.ops.aggregate import aggregate_csr
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_batched
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
 from graphprism.ops.row_orders import active_rows
@@ -123,7 +123,9 @@ def linear_backward(
         grad_x, grad_weight = sums_kept_backward(grad, weight, entry_weight, sums, adj, need_x, need_weight)
         grad_bias = _grad_bias(grad, need_bias)
     elif need_x or need_weight:
-        backward = BACKWARD.choose(_backward_name(grad, weight, adj), grad.device)
+        # all pairs in one block: the other backends write to tensors that have no batch
+        name = "all_pairs" if is_batched(grad) else _backward_name(grad, weight, adj)
+        backward = BACKWARD.choose(name, grad.device)
         grad_x, grad_weight, grad_bias = backward(grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias)
     else:
         grad_bias = _grad_bias(grad, need_bias)
@@ -234,7 +236,7 @@ def all_pairs_backward(
     csr = adj.outgoing
     stacked = weight.transpose(1, 2).flatten(0, 1) if need_x else None
     value = adj.values(csr.order, entry_weight, grad.dtype)
-    if csr.is_one_block(grad):
+    if csr.is_one_block(grad) or is_batched(grad):
         h = csr.sum_pairs(csr.col, value, grad).view(x.size(0), num_relations * out_channels)
         grad_x = None if stacked is None else h @ stacked
         return grad_x, _by_relation(x.t() @ h, weight) if need_weight else None, _grad_bias(grad, need_bias)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphprism.ops.backends import Backends, inside_functorch, is_transformed
+from graphprism.ops.backends import Backends, is_batched, is_transformed
 from graphprism.ops.linear import relational_linear
 from graphprism.ops.linear_csr import csr, linear_backward, linear_forward
 from graphprism.ops.pair_rows import active_pairs_pay
@@ -53,7 +53,7 @@ def few_rows_product(matrix: Tensor, rows: Tensor, added: Tensor | None = None, 
 
     Shapes: ``matrix`` (R, K), ``rows`` (K, L), ``added`` (L,) -> (R, L)
     """
-    fits = matrix.size(1) <= _MOST_COLUMNS and not inside_functorch()
+    fits = matrix.size(1) <= _MOST_COLUMNS and not is_batched(rows)
     out: Tensor = FEW_ROWS.choose(impl, rows.device, lambda _: fits)(matrix, rows, added)
     return out
 
