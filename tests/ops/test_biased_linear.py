@@ -78,6 +78,16 @@ def test_batched_gradients_of_a_graph_of_several_blocks(monkeypatch):
         torch.testing.assert_close(ours, torch.stack(theirs))
 
 
+def test_backends_are_chosen_again_on_another_device(monkeypatch):
+    """A graph that was saved on a GPU and loaded on a CPU keeps what it has cached."""
+    adj, weight = make_adj("random"), normal(3, 4, 5)
+    for name in ("forward", "backward"):
+        monkeypatch.setattr(f"graphprism.ops.linear_csr._choose_{name}", lambda x, *_: x.device.type)
+        choose = getattr(linear_csr, f"_{name}_name")
+        for device in ("cpu", "meta"):
+            assert choose(torch.empty(7, 4, dtype=torch.double, device=device), weight, adj) == device
+
+
 def test_biased_linear_names_what_does_not_fit():
     adj, bias = make_adj("random"), torch.zeros(3, dtype=torch.double)
     with pytest.raises(TypeError, match=r"`x` must be torch.float32 as `weight`, got torch.float64"):

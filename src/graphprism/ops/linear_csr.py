@@ -375,7 +375,7 @@ BACKWARD = Backends(
 
 def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the forward pass; chosen once for each graph and kind of call."""
-    cache, key = adj.incoming.cache, ("forward", weight.shape, x.dtype, weight.dtype, adj.one_pass)
+    cache, key = adj.incoming.cache, ("forward", weight.shape, x.dtype, weight.dtype, x.device, adj.one_pass)
     if key not in cache:
         cache[key] = _choose_forward(x, weight, adj)
     name: str = cache[key]
@@ -384,7 +384,7 @@ def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
 
 def _backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the backward pass; chosen once for each graph and kind of call."""
-    cache, key = adj.outgoing.cache, ("backward", weight.shape, grad.dtype, weight.dtype, adj.one_pass)
+    cache, key = adj.outgoing.cache, ("backward", weight.shape, grad.dtype, weight.dtype, grad.device, adj.one_pass)
     if key not in cache:
         cache[key] = _choose_backward(grad, weight, adj)
     name: str = cache[key]
