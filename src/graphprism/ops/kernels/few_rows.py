@@ -1,6 +1,6 @@
 """The product of a matrix of few rows and columns with long rows, as one Triton kernel.
 
-For the host, not for the GPU: launches of ``mm`` and ``+`` take 70 us of it, this one 15.
+It saves time of the host, not of the GPU: the launches of ``mm`` and ``+`` take 70 us, this one 15.
 """
 
 from __future__ import annotations
