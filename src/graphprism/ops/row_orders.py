@@ -218,10 +218,10 @@ def _ends_of_rows(csr: Csr, node: Tensor, piece: Tensor) -> Tensor:
 
 
 def _any_of_tile(found: Tensor) -> Tensor:
-    """(n, R) -> (tiles, R) whether any row of a tile has an entry in the relation."""
-    tiles = -(-found.size(0) // TILE_ROWS)
-    padded = torch.nn.functional.pad(found, (0, 0, 0, tiles * TILE_ROWS - found.size(0)))
-    return padded.view(tiles, TILE_ROWS, found.size(1)).any(dim=1)
+    """(n, R) -> (tiles, 4 G) whether any row of a tile has an entry in the relation; none has beyond the last one."""
+    (rows, relations), tiles = found.shape, -(-found.size(0) // TILE_ROWS)
+    padded = torch.nn.functional.pad(found, (0, -relations % 4, 0, tiles * TILE_ROWS - rows))
+    return padded.view(tiles, TILE_ROWS, padded.size(1)).any(dim=1)
 
 
 def _packed(numbers: Tensor, bits: int) -> Tensor:
