@@ -65,6 +65,28 @@ def test_batched_gradients_of_a_layer_are_those_of_each(start):
     torch.testing.assert_close(found, torch.stack(expected))
 
 
+def test_batched_gradients_of_a_graph_of_several_blocks(monkeypatch):
+    monkeypatch.setattr("graphprism.ops.csr._CPU_BLOCK_BYTES", 64)
+    adj = make_adj("random")
+    leaves = [normal(adj.size[0], 4), normal(3, 4, 5, seed=1), normal(5, seed=2), adj.edge_weight]
+    out = biased_linear(leaves[0], adj, *leaves[1:3])
+    grads = normal(2, *out.shape, seed=3).detach()
+    assert not adj.outgoing.is_one_block(grads[0])
+    found = torch.autograd.grad(out, leaves, grads, retain_graph=True, is_grads_batched=True)
+    expected = [torch.autograd.grad(out, leaves, each, retain_graph=True) for each in grads]
+    for ours, theirs in zip(found, zip(*expected, strict=True), strict=True):
+        torch.testing.assert_close(ours, torch.stack(theirs))
+
+
+def test_backends_are_chosen_again_on_another_device(monkeypatch):
+    """A graph that was saved on a GPU and loaded on a CPU keeps what it has cached."""
+    adj, weight = make_adj("random"), normal(3, 4, 5)
+    for name, choose in (("forward", linear_csr._forward_name), ("backward", linear_csr.backward_name)):
+        monkeypatch.setattr(linear_csr, f"_choose_{name}", lambda x, *_: x.device.type)
+        for device in ("cpu", "meta"):
+            assert choose(torch.empty(7, 4, dtype=torch.double, device=device), weight, adj) == device
+
+
 def test_biased_linear_names_what_does_not_fit():
     adj, bias = make_adj("random"), torch.zeros(3, dtype=torch.double)
     with pytest.raises(TypeError, match=r"`x` must be torch.float32 as `weight`, got torch.float64"):

@@ -1,7 +1,9 @@
+import os
+
 import pytest
 import torch
 
-from graphprism.ops.csr import csr_sum
+from graphprism.ops.csr import BACKENDS, csr_sum
 from graphprism.testing import tolerance
 
 ROWPTR, COL = torch.tensor([0, 2, 2, 3, 6]), torch.tensor([1, 0, 2, 2, 2, 0])
@@ -47,3 +49,26 @@ def test_nothing_to_sum(impl, rows, table, channels):
 def test_an_implementation_that_is_missing_raises():
     with pytest.raises(ValueError, match=r"`impl` must be one of .* got 'fast'"):
         csr_sum(ROWPTR, COL, None, torch.ones(3, 1), impl="fast")
+
+
+@pytest.fixture
+def kernel_device():
+    if "triton" not in BACKENDS:
+        pytest.skip("the kernels of Triton cannot run on this machine")
+    return "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"
+
+
+def test_kernel_reads_arguments_in_any_layout(kernel_device):
+    rowptr, col, value = (
+        torch.stack([each, torch.zeros_like(each)], dim=1).to(kernel_device)[:, 0]
+        for each in (ROWPTR, COL, torch.arange(6.0))
+    )
+    dense = torch.randn(4, 3).to(kernel_device).t()
+    for weights in (value, None):
+        expected = csr_sum(rowptr, col, weights, dense, impl="reference")
+        torch.testing.assert_close(csr_sum(rowptr, col, weights, dense, impl="triton"), expected)
+
+
+def test_kernel_has_a_row_for_each_row_without_channels(kernel_device):
+    rowptr, col = (each.to(kernel_device) for each in (torch.tensor([0, 300]), torch.zeros(300, dtype=torch.long)))
+    assert csr_sum(rowptr, col, None, torch.ones(3, 0, device=kernel_device), impl="triton").shape == (1, 0)

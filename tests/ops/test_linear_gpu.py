@@ -6,10 +6,12 @@
 import os
 import warnings
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
 
+from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, linear_csr, relational_linear
 from graphprism.ops.linear_csr import kernel_pays
 from graphprism.ops.mixed_linear import biased_linear
@@ -234,3 +236,41 @@ def test_where_the_kernels_are_used():
     assert not taken(dtype=torch.float64)
     assert not taken(width=65)
     assert not taken(width=16)  # too little to gather
+
+
+def test_bias_in_any_layout_and_shape(device):
+    adj = random_adj(3, hubs=False, dtype=torch.float32).to(device)
+    x, weight = (leaf(*size, dtype=torch.float32, device=device) for size in ((150, 16), (3, 16, 16)))
+    plain = relational_linear(x, adj, weight, impl="reference")
+    values = torch.arange(32.0, device=device)
+    for bias in (values[::2], values[:1], values[3], values[:16].expand(131, 16)):
+        torch.testing.assert_close(biased_linear(x, adj, weight, bias), plain + bias, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("start", ["shared", "independent"])
+def test_batched_gradients(start, device, monkeypatch):
+    monkeypatch.setattr("graphprism.ops.csr._FEWEST_NUMBERS", 0)
+    adj = random_adj(3, num_nodes=(150, 150), dtype=torch.float32).to(device)
+    conv, x = MRSGCNConv(16, 16, start=start).to(device), leaf(150, 16, dtype=torch.float32, device=device)
+    leaves = [x, *conv.parameters()]
+    out = conv(x, adj)
+    grads = normal(2, 150, 16, dtype=torch.float32).detach().to(device)
+    found = torch.autograd.grad(out, leaves, grads, retain_graph=True, is_grads_batched=True)
+    for number, grad in enumerate(grads):
+        for ours, theirs in zip(found, torch.autograd.grad(out, leaves, grad, retain_graph=True), strict=True):
+            scale = theirs.abs().max()
+            torch.testing.assert_close(ours[number] / scale, theirs / scale, **tolerance(torch.float32))
+
+
+def test_pieces_of_hubs_beyond_2_31_numbers(device):
+    """Rows of more than 2^31 numbers, of which only the first is stored and read."""
+    from graphprism.ops.kernels.linear import sum_and_multiply  # needs Triton
+
+    adj = RelationalAdj(torch.stack([torch.arange(200) % 7, torch.zeros(200, dtype=torch.long)]), num_nodes=(7, 1))
+    tiles, num_nodes = node_tiles(adj.to(device).incoming), 2**27 + 2
+    assert tiles.num_pieces == 3
+    moved = replace(tiles, target=torch.where(tiles.target > 0, tiles.target - 1 + num_nodes, 0))
+    x, weight = torch.ones(7, 16, device=device), torch.eye(16, device=device)[None]
+    row = torch.zeros(1, 16, device=device)
+    sum_and_multiply(moved, 1, None, x, weight, False, row.expand(num_nodes, 16))
+    assert (row == 200).all()

@@ -75,6 +75,12 @@ def test_rows_of_a_tile_have_about_equally_many_entries_and_the_same_relations()
     assert used < pairs + 0.15  # with rows in any order all relations of nearly all tiles would be used
 
 
+@pytest.mark.parametrize("num_relations", [1, 3, 5, 6])
+def test_only_relations_of_the_graph_are_active(num_relations):
+    tiles = NodeTiles.build(graph(num_relations, 200).incoming)
+    assert int(tiles.active[-1].max()) < 2 ** ((num_relations - 1) % 4 + 1)
+
+
 @pytest.mark.parametrize("may_sync", [True, False])
 @pytest.mark.parametrize("num_nodes", [0, 3])
 def test_a_graph_without_edges(num_nodes, may_sync):

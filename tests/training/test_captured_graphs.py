@@ -1,6 +1,8 @@
 """Captured steps of the eager engine, without a capture: padded steps are the plain ones, whatever the network."""
 
+import gc
 import sys
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -143,6 +145,20 @@ def test_step_that_cannot_be_captured_leaves_no_trace(monkeypatch):
     expected = trained(make_engine(run, False))
     assert torch.equal(found[0], expected[0])
     torch.testing.assert_close(found[1]["model"], expected[1]["model"], rtol=0, atol=0)
+
+
+def test_captured_step_is_freed_with_its_engine():
+    """Without a garbage collection: the next run needs the memory of the graph and its buffers."""
+    engine = make_engine(replace(RUNS["directed"], epochs=1), True)
+    engine.train_epoch(0)
+    step = weakref.ref(engine._captured._step)
+    gc.collect()
+    gc.disable()
+    try:
+        del engine
+        assert step() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`CapturedStep` without a capture: padding changes nothing, and what it would change is refused."""
 
 import copy
+import weakref
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +10,7 @@ from torch_geometric.data import Batch, Data
 
 import graphprism as gp
 from graphprism.training import CapturedStep
+from graphprism.training.captured_step import _forget_on_load
 from graphprism.training.padded_batch import PaddedBatch
 from tests.training.step_cases import LAYERS, Network, absolute_errors, batches, plain_losses
 
@@ -167,6 +169,18 @@ def test_buffers_of_known_sizes_do_not_depend_on_the_first_batch():
         assert len(padded) == 1
         found.append((step._padded.num_nodes, step._padded.num_edges, step._padded.num_graphs))
     assert found[0] == found[1]
+
+
+def test_optimizer_does_not_keep_a_step():
+    step = make_step(Network().double())
+    optimizer, found = step.optimizer, weakref.ref(step)
+    _forget_on_load(step)
+    step._warm_ups = 2
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert step._warm_ups == 0
+    del step
+    assert found() is None
+    optimizer.load_state_dict(optimizer.state_dict())
 
 
 def test_one_graph_for_all_steps():

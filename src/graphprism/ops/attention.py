@@ -15,7 +15,7 @@ from torch import Tensor
 
 from graphprism._checks import check_dtype, check_shape
 from graphprism.ops.aggregate import relational_sum
-from graphprism.ops.backends import Backends, is_transformed
+from graphprism.ops.backends import Backends, is_batched, is_transformed
 from graphprism.ops.csr import span_sum
 from graphprism.ops.edge_softmax import check_not_negative, divisor, edge_softmax, entry_mass
 from graphprism.ops.entries import at_receivers, at_senders, entry_dot
@@ -219,7 +219,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled() or _is_batched(grad):
+        if torch.is_grad_enabled() or is_batched(grad):
             return _plain_backward(ctx, grad)
         x, weight, common, _, att_src, _, _, _, attend, vectors, logit, alpha, kept, h = ctx.saved_tensors
         need_x, need_matrices, need_common, need_deviation, need_src, need_dst, need_edges, need_bias = (
@@ -281,11 +281,6 @@ def _plain_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     found = iter(torch.autograd.grad(out, wanted, grad, create_graph=create_graph) if wanted else ())
     grads = [next(found) if need else None for need in needed[:7]]
     return *grads, grad.sum(dim=0) if needed[7] else None, None, None, None, None
-
-
-def _is_batched(grad: Tensor) -> bool:
-    """Whether this is the gradient of ``is_grads_batched=True``."""
-    return torch._C._functorch.is_legacy_batchedtensor(grad) or torch._C._functorch.is_batchedtensor(grad)
 
 
 def _side_by_side(vectors: Tensor) -> Tensor:

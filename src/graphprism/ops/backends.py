@@ -108,3 +108,8 @@ def is_transformed() -> bool:
 def inside_functorch() -> bool:
     """Whether the code runs under `torch.vmap` or another transform of `torch.func`."""
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def is_batched(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no storage, which kernels and ``out=`` need: one of `torch.vmap` or `is_grads_batched`."""
+    return not torch._C._has_storage(tensor)

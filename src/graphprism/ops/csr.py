@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_dtype, check_integer, check_same_device, check_shape, guard_ranges
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_batched
 
 # Bytes of the sums of one block, on a CPU for each thread. A blocked product keeps them in the cache instead of writing
 # (N, R, F) numbers to memory and reading them back: two cores, 169k nodes, 64 channels, forward, 51 ms at 2 MiB, 77 ms
@@ -25,6 +25,10 @@ _LONGEST_SEGMENT = 128
 # Entries of a graph whose rows are not cut: the longest possible row takes a quarter of a millisecond, and no second
 # launch is needed.
 _FEWEST_CUT = 2048
+# Gathered numbers of at least 32 channels below which launch time dominates: about 50 us for a Triton kernel, 15 us for
+# one of PyTorch's. That one sums a row sequentially, however few its channels are: 5 ms for a softmax on 1.2M entries
+# with a hub of 12,600.
+_FEWEST_NUMBERS = 1 << 22
 
 
 def reference(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
@@ -134,9 +138,7 @@ def _sum_heads(
 
 
 def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
-    # For smaller products launch time dominates: about 50 us for a Triton kernel, 15 us for one of PyTorch's. That one
-    # sums a row sequentially, however few its channels are: 5 ms for a softmax on 1.2M entries with a hub of 12,600.
-    return col.numel() * max(32, dense.size(1)) >= 1 << 22
+    return col.numel() * max(32, dense.size(1)) >= _FEWEST_NUMBERS and not is_batched(dense)
 
 
 @dataclass(frozen=True)

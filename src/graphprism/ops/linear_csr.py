@@ -21,7 +21,7 @@ from torch import Tensor
 
 from graphprism._checks import check_channels, check_dtype, check_shape, check_tensor
 from graphprism.ops.aggregate import aggregate_csr
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_batched
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
 from graphprism.ops.row_orders import active_rows, relation_products
@@ -151,7 +151,8 @@ def products_backward(
 
     ``entry_weight`` may be (K, H), a weight for each of H equal parts of the channels of ``grad``.
     """
-    name = backward_name(grad, weight, adj)
+    # all pairs in one block: the other backends write to tensors that have no batch
+    name = "all_pairs" if is_batched(grad) else backward_name(grad, weight, adj)
     if name == "triton" and entry_weight is not None and entry_weight.dim() == 2:
         name = "all_pairs"
     backward = BACKWARD.choose(name, grad.device)
@@ -260,7 +261,7 @@ def all_pairs_backward(
     csr = adj.outgoing
     stacked = weight.transpose(1, 2).flatten(0, 1) if need_x else None
     value = adj.values(csr.order, entry_weight, grad.dtype)
-    if csr.is_one_block(grad):
+    if csr.is_one_block(grad) or is_batched(grad):
         h = csr.sum_pairs(csr.col, value, grad).view(x.size(0), num_relations * out_channels)
         grad_x = None if stacked is None else h @ stacked
         return grad_x, _by_relation(x.t() @ h, weight) if need_weight else None, _grad_bias(grad, need_bias)
@@ -405,7 +406,7 @@ BACKWARD = Backends(
 def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the forward pass; chosen once for each graph and kind of call."""
     cache, is_kept = adj.incoming.cache, _is_kept(adj, adj.incoming)
-    key = ("forward", weight.shape, x.dtype, weight.dtype, adj.one_pass, is_kept)
+    key = ("forward", weight.shape, x.dtype, weight.dtype, x.device, adj.one_pass, is_kept)
     if key not in cache:
         cache[key] = _choose_forward(x, weight, adj, is_kept)
     name: str = cache[key]
@@ -415,7 +416,7 @@ def _forward_name(x: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
 def backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
     """The cheapest backend of the backward pass; chosen once for each graph and kind of call."""
     cache, is_kept = adj.outgoing.cache, _is_kept(adj, adj.outgoing)
-    key = ("backward", weight.shape, grad.dtype, weight.dtype, adj.one_pass, is_kept)
+    key = ("backward", weight.shape, grad.dtype, weight.dtype, grad.device, adj.one_pass, is_kept)
     if key not in cache:
         cache[key] = _choose_backward(grad, weight, adj, is_kept)
     name: str = cache[key]

@@ -80,7 +80,7 @@ def _in_one_node(x: Tensor, adj: PreparedGraph, sizes: tuple[int, ...], weight: 
         and x.shape == (adj.size[0], sizes[1])
         and x.dtype == weight.dtype
         and x.device == weight.device == adj.edge_index.device
-        and (bias is None or (bias.dtype == x.dtype and bias.device == x.device))
+        and (bias is None or (bias.shape == weight.shape[-1:] and bias.dtype == x.dtype and bias.device == x.device))
         and x.layout == torch.strided
         and not active_pairs_pay(adj)
         and not (x.is_meta or torch.is_autocast_enabled(x.device.type))

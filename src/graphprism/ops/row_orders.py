@@ -136,7 +136,7 @@ def node_tiles(csr: Csr, may_sync: bool = True) -> NodeTiles:
 
 @dataclass(frozen=True)
 class NodeTiles:
-    """The entries of a `Csr` as a kernel reads them that processes 16 rows at once.
+    """The entries of a `Csr` in the layout of a kernel that processes 16 rows at once.
 
     A row is a node, or a piece of a hub: nodes of more than 64 entries are cut, since the time of a tile is that of its
     longest row. Rows of one tile have equally many entries and entries in the same relations wherever possible, the
@@ -146,7 +146,7 @@ class NodeTiles:
     Attributes:
         node: (n,) the node of each row.
         target: (n,) the node of a row that is a whole node or the first piece of one; N + p for the p-th other piece.
-        ends: (G, n) for each four relations, one byte each: the number of entries of a row up to that relation.
+        ends: (G, n) for each four relations, one byte each: the number of entries of a row in the relations up to it.
         active: (G, tiles) one bit for each of four relations: whether any row of the tile has an entry in it.
         start: (tiles + 1,) the first slot of each tile.
         col: (slots,) the other node.
@@ -231,21 +231,21 @@ class NodeTiles:
 
 
 def _ends_of_rows(csr: Csr, node: Tensor, piece: Tensor) -> Tensor:
-    """(n, R) how many entries of each row belong to the relations up to each."""
+    """(n, R) the number of entries of each row up to and including each relation."""
     pair = node[:, None] * csr.num_relations + torch.arange(csr.num_relations, device=node.device)
     ends = csr.rowptr[pair + 1].long() - csr.node_rowptr[node].long()[:, None]
     return (ends - piece[:, None] * ROW_ENTRIES).clamp(0, ROW_ENTRIES)
 
 
 def _any_of_tile(found: Tensor) -> Tensor:
-    """(n, R) -> (tiles, R) whether any row of each tile has it."""
-    tiles = -(-found.size(0) // TILE_ROWS)
-    padded = torch.nn.functional.pad(found, (0, 0, 0, tiles * TILE_ROWS - found.size(0)))
-    return padded.view(tiles, TILE_ROWS, found.size(1)).any(dim=1)
+    """(n, R) -> (tiles, 4 G) whether any row of a tile has an entry in the relation; none has beyond the last one."""
+    (rows, relations), tiles = found.shape, -(-found.size(0) // TILE_ROWS)
+    padded = torch.nn.functional.pad(found, (0, -relations % 4, 0, tiles * TILE_ROWS - rows))
+    return padded.view(tiles, TILE_ROWS, padded.size(1)).any(dim=1)
 
 
 def _packed(numbers: Tensor, bits: int) -> Tensor:
-    """(n, R) -> (n, G): four numbers of some bits in one; the last column is repeated up to a multiple of four."""
+    """(n, R) -> (n, G) four numbers in one, of ``bits`` bits each; the last column fills up a multiple of four."""
     numbers = torch.cat([numbers, numbers[:, -1:].expand(-1, -numbers.size(1) % 4)], dim=1).long()
     shifts = torch.arange(4, device=numbers.device) * bits
     return (numbers.view(numbers.size(0), numbers.size(1) // 4, 4) << shifts).sum(dim=2)

@@ -66,8 +66,7 @@ class CapturedGraphs:
         data: PreparedDataset,
         capture: bool | None = None,
     ) -> None:
-        self._task, self._dtype = task, torch.float64 if run.precision == "float64" else torch.float32
-        self._output: Tensor | None = None
+        self._losses = _Losses(task, torch.float64 if run.precision == "float64" else torch.float32)
         self._step = CapturedStep(
             network,
             optimizer,
@@ -83,8 +82,8 @@ class CapturedGraphs:
     def __call__(self, batch: GraphBatch, output: Tensor) -> Tensor:
         """Takes one step, writes the outputs of the graphs into rows of ``output`` and returns the mean loss."""
         loss = self._step(_to_data(batch))
-        assert self._output is not None  # set by the step
-        output[batch.rows] = self._output[: batch.y.size(0)].to(output.dtype)
+        assert self._losses.output is not None  # set by the step
+        output[batch.rows] = self._losses.output[: batch.y.size(0)].to(output.dtype)
         return loss
 
     def try_on(self, batch: GraphBatch, output: Tensor) -> None:
@@ -98,14 +97,25 @@ class CapturedGraphs:
             loss = self(batch, output)
         loss.item()  # errors of the device are raised at a sync
 
-    def _losses(self, network: torch.nn.Module, data: Data) -> Tensor:
+
+class _Losses:
+    """The loss of each graph, and the outputs that it was computed from.
+
+    Not a method of `CapturedGraphs`: its step would refer back to it, and only a garbage collection free both.
+    """
+
+    def __init__(self, task: Task, dtype: torch.dtype) -> None:
+        self._task, self._dtype = task, dtype
+        self.output: Tensor | None = None
+
+    def __call__(self, network: torch.nn.Module, data: Data) -> Tensor:
         readout: Any = network.readout
         readout.ptr = data.ptr
         names = ("batch", "edge_attr", "pe", "edge_pe")
         inputs = {name: getattr(data, name, None) for name in names}
         found: Tensor = network(data.x, data.adj, batch_size=data.num_graphs, **inputs).to(self._dtype)
         # a captured step writes into this very tensor at every replay
-        self._output = found.detach()
+        self.output = found.detach()
         return self._task.losses(found, data.y)
 
 

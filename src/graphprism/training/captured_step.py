@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 
@@ -126,8 +127,7 @@ class CapturedStep:
         if self._captures:
             self._stream = torch.cuda.Stream(self._device)
             self._put_rates_on_device()
-            # loading a state allocates new tensors, which a captured step would not read; an empty one, none at all
-            optimizer.register_load_state_dict_post_hook(lambda _: self._forget())
+            _forget_on_load(self)
 
     def __call__(self, batch: Data | None = None) -> Tensor:
         """Takes one step and returns its loss, on the device; without a batch if all steps share one graph."""
@@ -276,6 +276,17 @@ class CapturedStep:
         with recording(graph, self._stream, "thread_local"):
             self._step()
         self._graph = graph
+
+
+def _forget_on_load(step: CapturedStep) -> None:
+    """Captures anew after the optimiser has loaded a state: a captured step would not read its new tensors."""
+    found = weakref.ref(step)  # a hook that held the step would keep its graph and its buffers
+
+    def forget(_: torch.optim.Optimizer) -> None:
+        if (step := found()) is not None:
+            step._forget()
+
+    step.optimizer.register_load_state_dict_post_hook(forget)
 
 
 @contextmanager

@@ -127,3 +127,9 @@ def test_dropedge_gives_the_edges_that_stay_their_own_degrees():
 def test_unknown_remedy_is_named():
     with pytest.raises(ValueError, match="`remedy` must be one of"):
         RemedyGNN("hope", 4, 2, 3)
+
+
+def test_pair_norm_of_a_batch_given_by_position():
+    model, x = made("pairnorm", readout="mean")
+    by_name = model(x, EDGES, batch=BATCH, batch_size=2)
+    torch.testing.assert_close(model(x, EDGES, None, None, None, BATCH), by_name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from itertools import count
 from types import MappingProxyType
 from typing import Any
@@ -102,6 +103,9 @@ _DROPPED_EDGES = 0.2
 _GATE_EXPONENT = 2.0
 
 
+_INPUTS = tuple(signature(GNN.forward).parameters)[1:]
+
+
 class RemedyGNN(GNN):
     r"""A `GNN` of graph convolutions with one remedy of other authors in every layer.
 
@@ -147,9 +151,9 @@ class RemedyGNN(GNN):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Runs the whole network; see `GNN`."""
-        owner = kwargs.get("batch")
-        if self.remedy == "pairnorm" and owner is not None:
-            self._members = _members(owner, kwargs.get("batch_size"))
+        given = {**dict(zip(_INPUTS, args, strict=False)), **kwargs}
+        if self.remedy == "pairnorm" and given.get("batch") is not None:
+            self._members = _members(given["batch"], given.get("batch_size"))
         try:
             return super().forward(*args, **kwargs)
         finally:

@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.csr import Segments
-from graphprism.ops.kernels import ceil_div, power_of_2_from
+from graphprism.ops.kernels import ceil_div, device_of, power_of_2_from
 from graphprism.ops.kernels.launch import launch
 
 # Numbers that one program holds: rows side by side keep many reads in flight, where one alone waits for each of them.
@@ -71,26 +71,25 @@ def _add_kernel(
 
 def cut_and_sum(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
     """`csr_sum` with `Segments` built for this call only."""
+    rowptr, col, value = rowptr.contiguous(), col.contiguous(), None if value is None else value.contiguous()
     return csr_sum(Segments.cut(rowptr, col.numel()), col, value, dense, rowptr.numel() - 1)
 
 
 def csr_sum(segments: Segments, col: Tensor, value: Tensor | None, dense: Tensor, num_rows: int) -> Tensor:
     """Sums all segments in one launch, then adds the further segments of the few rows that have them."""
     dense = dense.contiguous()
-    if dense.device.index != torch.cuda.current_device():  # Triton launches on the current device
-        with torch.cuda.device(dense.device):
-            return csr_sum(segments, col, value, dense, num_rows)
     pieces = dense.new_empty(segments.begin.numel(), dense.size(1))
     if pieces.numel() == 0:
-        return pieces
+        return pieces[:num_rows]
     block = min(power_of_2_from(dense.size(1)), 256)
     rows = max(1, _TILE // block)
-    launch(
-        _sum_kernel, (ceil_div(pieces.size(0), rows), ceil_div(dense.size(1), block)),
-        (segments.begin, segments.end, col, value, dense, pieces, pieces.size(0), dense.size(1)),
-        HAS_VALUE=value is not None, SUM=_sum_type(dense), ROWS=rows, UNROLL=_UNROLL, BLOCK=block, num_warps=4,
-    )  # fmt: skip
-    return add_further(segments, pieces, num_rows)
+    with device_of(dense):
+        launch(
+            _sum_kernel, (ceil_div(pieces.size(0), rows), ceil_div(dense.size(1), block)),
+            (segments.begin, segments.end, col, value, dense, pieces, pieces.size(0), dense.size(1)),
+            HAS_VALUE=value is not None, SUM=_sum_type(dense), ROWS=rows, UNROLL=_UNROLL, BLOCK=block, num_warps=4,
+        )  # fmt: skip
+        return add_further(segments, pieces, num_rows)
 
 
 def add_further(segments: Segments, pieces: Tensor, num_rows: int) -> Tensor:

@@ -1,7 +1,7 @@
-"""Launches of a kernel that is compiled already, without Triton's own look at every argument.
+"""Launches of compiled kernels without Triton's own inspection of every argument.
 
-Triton finds the compiled form of a kernel by the kind of each argument, in Python: 30 to 50 us of the host, as long as
-a GPU takes for a small kernel. Here the same kinds are compared in about 8 us.
+Triton specialises a kernel for properties of its arguments and compares all of them in Python before every launch: 30
+to 50 us of the host, as long as a GPU takes for a small kernel. Here the same properties are compared in about 8 us.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import triton
 from torch import Tensor
 
-# Whose compiled kernels take all arguments, constants included; earlier ones leave those out.
+# Since Triton 3.4 compiled kernels take all arguments, constants included.
 _TAKES_ALL = tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 4)
 
 
@@ -44,7 +44,10 @@ def launch(kernel: Any, grid: tuple[int, ...], arguments: tuple[Tensor | int | N
 
 
 def _kind(argument: Tensor | int | None) -> object:
-    """What Triton compiles a kernel anew for: types, addresses and sizes that are multiples of 16, and ones."""
+    """The properties that Triton specialises a kernel for.
+
+    Of a tensor its dtype and alignment; of a number whether it is a multiple of 16, is 1, and fits 32 bits.
+    """
     if isinstance(argument, Tensor):
         return argument.dtype, argument.data_ptr() % 16
     if argument is None:

@@ -111,12 +111,12 @@ def _store(
 ):  # fmt: skip
     channel = tl.arange(0, BLOCK)[None, :]
     inside = there[:, None] & (channel < CHANNELS)
-    place = to.to(tl.int64)[:, None] * CHANNELS + channel
+    to = to.to(tl.int64)[:, None]  # before any product: that of a number of nodes and of channels exceeds int32, too
     if HAS_PIECES:
-        is_whole = (to < num_nodes)[:, None]
-        tl.store(further + (place - num_nodes * CHANNELS), y, mask=inside & ~is_whole)
+        is_whole = to < num_nodes
+        tl.store(further + (to - num_nodes) * CHANNELS + channel, y, mask=inside & ~is_whole)
         inside = inside & is_whole
-    tl.store(out + place, y.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + to * CHANNELS + channel, y.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -273,7 +273,7 @@ def weight_gradient(
 
 
 def _further(tiles: NodeTiles, out: Tensor) -> Tensor | None:
-    """For the products of those pieces of hubs that are not the first, in float32 at least."""
+    """For the products, in float32, of those pieces of hubs that are not the first."""
     return out.new_empty(tiles.num_pieces, out.size(1), dtype=torch.float32) if tiles.num_pieces else None
 
 
@@ -331,6 +331,7 @@ def _num_programs(tiles: NodeTiles, x: Tensor, grad: Tensor) -> int:
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
     """Sums the neighbours of every node and multiplies the sums, all relations at once; adds a bias."""
     x, weight, tiles = x.contiguous(), weight.contiguous(), node_tiles(adj.incoming, not adj.one_pass)
+    bias = None if bias is None else bias.contiguous()
     with device_of(x):
         out = x.new_empty(adj.size[1], weight.size(2))
         value = adj.values(tiles.order, entry_weight, x.dtype)
