@@ -32,7 +32,7 @@ def launch(kernel: Any, grid: tuple[int, ...], arguments: tuple[Tensor | int | N
         arguments: All arguments that are not constants.
         meta: All constants of the kernel, and options of the compiler.
     """
-    device = next(each.get_device() for each in arguments if isinstance(each, Tensor))
+    device = next((each.get_device() for each in arguments if isinstance(each, Tensor)), -1)
     key = (kernel, device, *meta.values(), *map(_kind, arguments))
     if (found := _COMPILED.get(key)) is not None:
         found.kernel[(*grid, 1, 1)[:3]](*arguments, *found.constants)
