@@ -115,6 +115,15 @@ def test_fits_and_is_silent(browser, address, width, scheme):
         assert tab.run(f"['gcn-view', 'mrs-view', 'distance-chart', 'rank-chart'].every((id) => {drawn})")
 
 
+@pytest.mark.parametrize("width", [1200, 900])
+def test_lines_below_the_names_of_networks_are_whole(browser, address, width):
+    with browser.page(f"{address}#layer=0", width) as tab:
+        lines = "Array.from(document.querySelectorAll('.about'), (each) => each.scrollWidth - each.clientWidth)"
+        assert tab.run(lines) == [0, 0]
+        tops = "Array.from(document.querySelectorAll('.pair canvas'), (each) => each.getBoundingClientRect().top)"
+        assert len(set(tab.run(tops))) == 1
+
+
 def press(tab, key, code=None):
     for kind in ("keyDown", "keyUp"):
         tab.call("Input.dispatchKeyEvent", type=kind, key=key, code=code or key, text=" " if key == " " else "")
