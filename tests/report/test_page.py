@@ -204,5 +204,7 @@ def test_table_without_published_numbers_compares_with_none():
     assert "ours alone" not in drawn.text
     assert "1.3e−06" in drawn.text  # not 0.000, which it is not
     assert [link.attributes["href"] for link in found.one("nav").all("a")] == ["#table-own"]
+    with_runs = read(page([own], depth_runs())).one("nav").all("a")  # the order of the page
+    assert [link.attributes["href"] for link in with_runs][:3] == ["#comparison", "#table-own", "#depth"]
     both = read(page([own, depth_table(depth_runs())], []))
     assert len(both.one("section", id="overview").one("tbody").all("tr")) == 1

@@ -142,6 +142,16 @@ def test_depth_chart_can_be_read_on_a_phone(browser, address):
         assert fits(tab)
 
 
+def test_figures_keep_a_width_that_can_be_read_on_a_phone(browser, tmp_path):
+    wide, small = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20"/>' for width in (720, 40))
+    path = tmp_path / "figures.html"
+    path.write_text(page([], [], {"wide": wide, "small": small}), "utf-8")
+    with browser.page(path.as_uri(), 390) as tab:
+        widths = "Array.from(document.querySelectorAll('figure img'), (each) => each.getBoundingClientRect().width)"
+        assert tab.run(widths) == pytest.approx([528, 56], abs=1)  # 33 rem at most, the small one with its padding
+        assert fits(tab)
+
+
 def test_filter_by_words_and_choices(browser, address):
     with browser.page(address) as tab:
         tab.type("#filter", "MRS-gcn res")

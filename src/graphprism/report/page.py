@@ -29,7 +29,7 @@ def _figure(title: str, svg: str) -> Html:
     return tag("figure", tag("img", src=address, alt=title), tag("figcaption", title))
 
 
-# Sections in the table of contents; tables that the overview links to are left out of it.
+# Names of sections in the table of contents; tables that the overview links to are left out of it.
 PARTS = {
     "comparison": "Plain against split",
     "overview": "At a glance",
@@ -77,8 +77,12 @@ def page(
 
 
 def _contents(parts: Mapping[str, Html | None], tables: Sequence[TableResult]) -> Html | None:
-    names = {part: name for part, name in PARTS.items() if parts[part]}
-    names |= {f"table-{identifier(table.name)}": table.title for table in tables if not is_published(table)}
+    names: dict[str, str] = {}
+    for part, content in parts.items():  # in the order of the page
+        if part == "tables":
+            names |= {f"table-{identifier(table.name)}": table.title for table in tables if not is_published(table)}
+        elif content:
+            names[part] = PARTS[part]
     links = [tag("a", name, href=f"#{part}") for part, name in names.items()]
     return tag("nav", *links, aria_label="Parts of this page") if links else None
 
