@@ -197,5 +197,6 @@ def _circles(positions: _Array, radius: float, entered: _Array, colour: str) -> 
 
 def _describe(axes: Axes, name: str, edges: Tensor, colour: str) -> None:
     count = edges.size(1)
-    axes.set_title(name, loc="left", fontsize=11, color=colour, fontweight="bold")
+    ink = colour if _luminance(colour) < 0.5 else _INK  # the panel is white
+    axes.set_title(name, loc="left", fontsize=11, color=ink, fontweight="bold")
     axes.set_title(f"{count} {'edge' if count == 1 else 'edges'}", loc="right", fontsize=8, color="0.4")

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from matplotlib.collections import LineCollection, PatchCollection, PolyCollection
+from matplotlib.colors import to_hex
 
 from graphprism.plotting import COLOURS, draw_split
 from graphprism.splitting import Graph, by_attribute, by_order, by_soft_order
@@ -49,9 +50,12 @@ def test_tips_point_at_the_node_that_is_entered():
 
 
 def test_relations_have_their_colours():
-    for axes, colour in zip(draw_split(molecule(7)).axes[1:], COLOURS, strict=False):
+    panels = draw_split(molecule(7)).axes[1:]
+    for axes, colour in zip(panels, COLOURS, strict=False):
         assert axes.title.get_color() == "black"
-        assert axes._left_title.get_color() == colour
+        assert to_hex(shapes(axes, LineCollection)[-1].get_color()[0]) == colour
+    # words in the third colour, a pale green, could hardly be read on white
+    assert [axes._left_title.get_color() for axes in panels] == [*COLOURS[:2], "#1f1f1f"]
 
 
 def test_one_edge_each_way_is_one_line_and_loops_are_rings():
