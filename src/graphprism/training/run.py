@@ -20,7 +20,7 @@ from graphprism._checks import (
 from graphprism.nn.conv.relational_weight import DECAY, DEVIATIONS, STARTS
 from graphprism.nn.models import BASELINES, MODELS, REMEDIES
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
-from graphprism.nn.models.gnn import PE_ENCODERS, SPLIT_LAYERS
+from graphprism.nn.models.gnn_options import PE_ENCODERS, SPLIT_LAYERS
 from graphprism.splitting import parse_splits
 from graphprism.training.schedule import SCHEDULES
 

@@ -7,7 +7,7 @@ from torch_geometric.data import Batch, Data
 
 from graphprism.nn import GNN
 from graphprism.nn.models.blocks import FeedForward
-from graphprism.nn.models.gnn import splits_of
+from graphprism.nn.models.gnn_options import splits_of
 from graphprism.splitting import by_order
 from graphprism.testing import molecules, tolerance
 from graphprism.transforms import RandomWalkPE

@@ -12,37 +12,41 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import BatchNorm, JumpingKnowledge
 from torch_geometric.nn.dense import Linear
-from torch_geometric.nn.resolver import normalization_resolver
 
 from graphprism._checks import (
-    check_choice,
-    check_flag,
     check_floating,
     check_integer,
-    check_positive,
     check_range,
     check_same_device,
     check_shape,
-    check_share,
     check_tensor,
     check_type,
-    check_whole,
     guard_ranges,
 )
 from graphprism.nn.conv import DirConv, LearnedSplit, MRSGCNConv
 from graphprism.nn.conv.operands import (
     batch_norm,
     check_features,
-    check_in_channels,
     has_hooks,
-    resolved,
     resolved_aggregation,
     to_adj,
 )
 from graphprism.nn.conv.relational_weight import DECAY
-from graphprism.nn.models.blocks import ACTIVATIONS, HEADS, FeedForward, Head, WalkEncoder, drop
-from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
+from graphprism.nn.models.blocks import ACTIVATIONS, FeedForward, Head, WalkEncoder, drop
+from graphprism.nn.models.convolutions import Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
+from graphprism.nn.models.gnn_options import (
+    Factory,
+    check_encoders,
+    check_jk,
+    check_layers,
+    check_pe_channels,
+    check_sizes,
+    check_types,
+    find_convolution,
+    resolved_norm,
+    splits_of,
+)
 from graphprism.nn.models.sampled_hops import SampledHops
 from graphprism.nn.models.type_encoder import TypeEncoder
 from graphprism.ops import RelationalAdj
@@ -169,42 +173,32 @@ class GNN(torch.nn.Module):
         head_activation: str = "relu",
     ) -> None:
         super().__init__()
-        _check_sizes(hidden_channels, out_channels, num_layers, in_channels, num_relations)
-        check_share("dropout", dropout, below_one=True)
-        check_share("alpha", alpha)
+        check_sizes(hidden_channels, out_channels, num_layers, in_channels, num_relations)
         flags = {"encode": encode, "residual": residual, "normalize": normalize, "ffn": ffn}
         flags |= {"edge_dropout": edge_dropout, "edge_walks": edge_walks, "learned_split": learned_split}
-        for name, flag in flags.items():
-            check_flag(name, flag)
-        check_choice("activation", activation, tuple(ACTIVATIONS))
-        check_choice("head_activation", head_activation, tuple(ACTIVATIONS))
-        check_choice("head", head, tuple(HEADS))
-        check_choice("split_layers", split_layers, SPLIT_LAYERS)
-        check_positive("head_layers", head_layers)
-        if normalize and (ffn or activation != "relu"):
-            came = f"normalize=True with ffn={ffn} and activation={activation!r}"
-            raise ValueError(f'`normalize` must be False with a feed-forward block or without "relu", got {came}')
-        _check_types("num_node_types", num_node_types)
-        _check_types("num_edge_types", num_edge_types)
-        check_whole("pe_channels", pe_channels)
-        if not 0 <= pe_channels < hidden_channels:
-            raise ValueError(f"`pe_channels` must be in [0, {hidden_channels}), the width, got {pe_channels}")
-        if jk not in (None, "cat", "max", "lstm"):
-            raise ValueError(f'`jk` must be None, "cat", "max" or "lstm", got {jk!r}')
-        if pe_encoder not in PE_ENCODERS or (pe_encoder and not pe_channels):
-            came = f"{pe_encoder!r} with {pe_channels} channels"
-            must = 'None, or "deepset" or "walk" with `pe_channels` of at least 1'
-            raise ValueError(f"`pe_encoder` must be {must}, got {came}")
-        check_whole("walk_steps", walk_steps)
-        if (walk_steps > 0) != (pe_encoder == "walk"):
-            must = "at least 1" if pe_encoder == "walk" else '0 without pe_encoder="walk"'
-            raise ValueError(f"`walk_steps` must be {must}, got {walk_steps}")
-        if edge_walks and (pe_encoder != "walk" or not num_edge_types):
-            came = f"{pe_encoder!r} and {num_edge_types}"
-            raise ValueError(f'`edge_walks` must be False without pe_encoder="walk" and types of edges, got {came}')
-        if not encode and (num_node_types or pe_channels):
-            came = f"{num_node_types} and {pe_channels}"
-            raise ValueError(f"`num_node_types` and `pe_channels` must be None and 0 without an encoder, got {came}")
+        check_layers(
+            flags,
+            dropout=dropout,
+            alpha=alpha,
+            activation=activation,
+            split_layers=split_layers,
+            head=head,
+            head_layers=head_layers,
+            head_activation=head_activation,
+        )
+        check_types("num_node_types", num_node_types)
+        check_types("num_edge_types", num_edge_types)
+        check_pe_channels(pe_channels, hidden_channels)
+        check_jk(jk)
+        check_encoders(
+            encode=encode,
+            num_node_types=num_node_types,
+            num_edge_types=num_edge_types,
+            pe_channels=pe_channels,
+            pe_encoder=pe_encoder,
+            walk_steps=walk_steps,
+            edge_walks=edge_walks,
+        )
         self.hidden_channels, self.pe_channels = hidden_channels, pe_channels
         self.residual, self.jk, self.normalize, self.dropout = residual, jk, normalize, dropout
         self.edge_residual, self.edge_dropout = residual or edge_residual, edge_dropout
@@ -214,7 +208,7 @@ class GNN(torch.nn.Module):
         headless = not encode and jk is None
         last = out_channels if headless else hidden_channels
         widths = [hidden_channels if encode else in_channels, *[hidden_channels] * (num_layers - 1), last]
-        known = _find(conv)
+        known = find_convolution(conv)
         options: dict[str, Any] = {
             "edge_dim": hidden_channels if num_edge_types else None,
             "alpha": alpha,
@@ -245,8 +239,7 @@ class GNN(torch.nn.Module):
         if uses_edges:
             self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types, type_start)
         self.walk_encoder = Linear(walk_steps, hidden_channels) if uses_edges and edge_walks else None
-        norms = (_resolved_norm(norm, hidden_channels) if norm is not None else None for _ in layers[headless:])
-        self.norms = torch.nn.ModuleList(torch.nn.Identity() if each is None else each for each in norms)
+        self.norms = torch.nn.ModuleList(resolved_norm(norm, hidden_channels) for _ in layers[headless:])
         self.readout = None if readout is None else resolved_aggregation("readout", readout)
         self.jumping = JumpingKnowledge("lstm", hidden_channels, num_layers) if jk == "lstm" else None
         joined = hidden_channels * (num_layers if jk == "cat" else 1)
@@ -264,7 +257,7 @@ class GNN(torch.nn.Module):
             is_walk = pe_encoder == "walk"
             self.pe_encoder = WalkEncoder(walk_steps, pe_channels) if is_walk else DeepSetPE(pe_channels)
 
-    def _describe(self, known: Convolution | Callable[[int], torch.nn.Module], relations: list[int]) -> None:
+    def _describe(self, known: Convolution | Factory, relations: list[int]) -> None:
         """Stores the properties that `forward` needs, without the factories of the table: models can be pickled."""
         first = self.convs[0]
         if isinstance(known, Convolution):
@@ -562,20 +555,6 @@ class GNN(torch.nn.Module):
         return edge_index, edge_type.long()
 
 
-PE_ENCODERS = (None, "deepset", "walk")
-SPLIT_LAYERS = ("all", "early", "late")
-
-
-def splits_of(split_layers: str, num_layers: int) -> list[bool]:
-    """For each layer, whether it is relational.
-
-    >>> splits_of("early", 3), splits_of("late", 3)
-    ([True, True, False], [False, False, True])
-    """
-    half = (num_layers + 1) // 2
-    return [split_layers == "all" or (number < half) == (split_layers == "early") for number in range(num_layers)]
-
-
 def larger(first: Tensor, second: Tensor) -> Tensor:
     r"""Computes :math:`\max(a_{ic}, b_{ic})`; for equal values the gradient goes to ``first``, NaN stays NaN.
 
@@ -588,34 +567,6 @@ def larger(first: Tensor, second: Tensor) -> Tensor:
     tensor([2., 5.])
     """
     return torch.where((second > first) | second.isnan(), second, first)
-
-
-def _find(conv: str | Convolution | Callable[[int], torch.nn.Module]) -> Convolution | Callable[[int], torch.nn.Module]:
-    """The entry of `CONVOLUTIONS` by name; an entry or a factory is returned unchanged."""
-    if isinstance(conv, Convolution) or (callable(conv) and not isinstance(conv, str)):
-        return conv
-    if not isinstance(conv, str) or conv not in CONVOLUTIONS:
-        raise ValueError(f"`conv` must be a function of the width or one of {sorted(CONVOLUTIONS)}, got {conv!r}")
-    return CONVOLUTIONS[conv]
-
-
-def _check_sizes(hidden: object, out: object, layers: object, in_channels: object, relations: object) -> None:
-    check_positive("hidden_channels", hidden)
-    check_positive("out_channels", out)
-    check_positive("num_layers", layers)
-    check_in_channels(in_channels)
-    counts = relations if isinstance(relations, list | tuple) else [relations]
-    for count in counts:
-        check_positive("num_relations", count)
-    if not counts:
-        raise ValueError("`num_relations` must be at least one number, got none")
-
-
-def _check_types(name: str, types: object) -> None:
-    """Raises unless ``types`` is `None`, a number of types, or one for each column."""
-    numbers = types if isinstance(types, Sequence) and not isinstance(types, str) else [types]
-    if types is not None and not (numbers and all(type(each) is int and each >= 1 for each in numbers)):
-        raise ValueError(f"`{name}` must be None, a whole number of at least 1, or a sequence of them, got {types!r}")
 
 
 def _check_rows(name: str, x: Tensor) -> None:
@@ -631,11 +582,6 @@ def _check_batch(batch: Tensor, h: Tensor) -> None:
     check_same_device("batch", batch, "x", h)
     if batch.device.type == "cpu" and not is_transformed():
         check_range("batch", batch, None)
-
-
-def _resolved_norm(norm: object, channels: int) -> torch.nn.Module:
-    must = "None or the name of a normalisation of PyG"
-    return resolved("norm", norm, must, lambda: normalization_resolver(norm, channels))
 
 
 def _encoder(
