@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,6 +31,8 @@ from graphprism.ops.linear import dispatch_linear
 from graphprism.ops.pair_rows import PairRows, active_pairs_pay
 from graphprism.ops.relu_sum import dispatch_relu_sum
 from graphprism.splitting.check_split import check_split, split_relations
+
+_T = TypeVar("_T")
 
 # Cached structures that do not depend on edge weights, and their names in the transposed graph.
 _REVERSED = {
@@ -249,18 +251,18 @@ class RelationalAdj:
         return self.edge_type
 
     def _soft_entries(self) -> tuple[Tensor, Tensor]:
-        if "entries" not in self._cache and _in_inference_mode():  # see `normalized`
-            with torch.inference_mode(False), torch.no_grad():
-                return self._soft_entries()
+        """Edge and relation of every entry, where types are soft."""
         if "entries" not in self._cache:
-            if self.scores.requires_grad or self.one_pass:  # all are entries: counting nonzero ones would sync
-                place = torch.arange(self.scores.numel(), device=self.device)
-                edge, relation = place // self.num_relations, place % self.num_relations
-            else:
-                edge, relation = self.scores.nonzero(as_tuple=True)
-            self._cache["entries"] = (edge, relation)
+            self._cache["entries"] = _outside_inference_mode(self._find_soft_entries)
         entries: tuple[Tensor, Tensor] = self._cache["entries"]
         return entries
+
+    def _find_soft_entries(self) -> tuple[Tensor, Tensor]:
+        if self.scores.requires_grad or self.one_pass:  # all are entries: counting nonzero ones would sync
+            place = torch.arange(self.scores.numel(), device=self.device)
+            return place // self.num_relations, place % self.num_relations
+        edge, relation = self.scores.nonzero(as_tuple=True)
+        return edge, relation
 
     @property
     def pair_src(self) -> Tensor:
@@ -402,28 +404,25 @@ class RelationalAdj:
         if key in self._cache:
             cached: RelationalAdj = self._cache[key]
             return cached
-        if _in_inference_mode():  # what it makes cannot be saved for backward, and the cache outlives it
-            with torch.inference_mode(False), torch.no_grad():
-                return self.normalized(kind, dtype)
         check_norm(kind, dtype)
-        if not torch.compiler.is_compiling():  # so that all kinds share the sorted structures
-            _ = self.incoming if self.one_pass and not active_pairs_pay(self) else self.prepare()
-        other = self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
+        other = _outside_inference_mode(lambda: self._normalize(kind, dtype))
         # a graph of gradients must not outlive its backward pass, nor what compiled code computes its call: it would be
         # compiled again for the graph that has it, and lie in memory that a CUDA graph overwrites
         if not wants_gradient and not torch.compiler.is_compiling():
             self._cache[key] = other
         return other
 
+    def _normalize(self, kind: str, dtype: torch.dtype | None) -> RelationalAdj:
+        if not torch.compiler.is_compiling():  # so that all kinds share the sorted structures
+            _ = self.incoming if self.one_pass and not active_pairs_pay(self) else self.prepare()
+        return self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
+
     def derived(self, key: Any, build: Callable[[], RelationalAdj]) -> RelationalAdj:
         """The graph made by ``build``, cached under ``key`` unless gradients flow through it."""
         if key in self._cache:
             cached: RelationalAdj = self._cache[key]
             return cached
-        if _in_inference_mode():  # see `normalized`
-            with torch.inference_mode(False), torch.no_grad():
-                return self.derived(key, build)
-        other = build()
+        other = _outside_inference_mode(build)
         tensors = (other.edge_weight, other.edge_type)
         wants_gradient = any(tensor is not None and tensor.requires_grad for tensor in tensors)
         if not wants_gradient and not torch.compiler.is_compiling():
@@ -557,8 +556,12 @@ def _device(device: object) -> torch.device:
         raise ValueError(f"`device` must be a device of torch, got {device!r}") from None
 
 
-def _in_inference_mode() -> bool:
-    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
+def _outside_inference_mode(build: Callable[[], _T]) -> _T:
+    """What ``build`` makes, for a cache: it outlives inference mode, whose tensors cannot be saved for backward."""
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return build()
+    with torch.inference_mode(False), torch.no_grad():
+        return build()
 
 
 def _may_look_at_values(tensor: Tensor) -> bool:
