@@ -118,7 +118,8 @@ def collapse() -> Drawing:
     for curve, colour in ((found.gcn.distance, GCN), (found.mrs.distance, MRS)):
         axes.curve([(layer, float(value)) for layer, value in enumerate(curve)], colour, 3)
     drawing.halo((axes.at(50, 1)[0], axes.at(50, float(found.mrs.distance[50]))[1] + 26), "MRS-GCN", MRS, 14)
-    drawing.halo((axes.at(27, 1)[0] + 30, axes.at(27, float(found.gcn.distance[27]))[1] - 8), "GCN", GCN, 14)
+    # above the highest point that the word spans
+    drawing.halo((axes.at(30, 1)[0], axes.at(30, float(found.gcn.distance[27:34].max()))[1] - 12), "GCN", GCN, 14)
     return drawing
 
 
@@ -309,7 +310,7 @@ def depth() -> Drawing:
             13,
             weight=600,
         )
-    drawing.text((540, 40), "line: ours, ring: published", SOFT, 12, "end")
+    drawing.text((540, 56), "line: ours, ring: published", SOFT, 12, "end")
     return drawing
 
 
