@@ -22,6 +22,15 @@ def test_advise_prints_a_recommendation_and_the_command_that_trains_it():
     assert "Not tested: " in run.stdout
 
 
+def test_advise_repeats_the_data_folder_in_its_command(tmp_path):
+    own = advise("molecules", "--seconds", 0, "--split", "degree", "--data", tmp_path)
+    assert f"--seeds 0..2 --data {tmp_path}" in own.stdout
+    env = {"COLUMNS": "160", "GRAPHPRISM_DATA": str(tmp_path)}
+    known = CliRunner().invoke(app, ["advise", "molecules", "--seconds", "0", "--split", "degree"], env=env)
+    assert known.exit_code == 0, known.output
+    assert "--data " not in known.stdout
+
+
 def test_advise_prints_json():
     run = advise("molecules", "--seconds", 0, "--split", "degree", "--json")
     found = json.loads(run.stdout)
