@@ -48,3 +48,11 @@ def test_advise_on_a_folder_says_how_to_import_it(tmp_path):
     run = advise(tmp_path)
     assert run.exit_code == 2
     assert f"graphprism data import {tmp_path} --target COLUMN" in run.stderr
+
+
+def test_advise_on_a_table_says_how_to_import_its_folder(tmp_path):
+    table = tmp_path / "edges.csv"
+    table.write_text("source,target\na,b\n")
+    run = advise(table)
+    assert run.exit_code == 2
+    assert f"{table} is a file, not a data set: graphprism data import {tmp_path} --target COLUMN" in run.stderr
