@@ -144,7 +144,12 @@ def test_advise_takes_a_list_of_graphs():
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(3, "`data` must be a PackedDataset"), ([], "at least one"), (Data(x=torch.ones(2, 1)), "must have features")],
+    [
+        (3, "`data` must be a PackedDataset"),
+        ([], "at least one"),
+        (Data(x=torch.ones(2, 1)), r"must have features `x` .* got x \[2, 1\] of torch.float32 and no y"),
+        (Data(x=torch.ones(2, 1), y=torch.ones(2)), r"got x .* and y \[2\] of torch.float32"),
+    ],
 )
 def test_advise_refuses_other_data(data, words):
     with pytest.raises((TypeError, ValueError), match=words):

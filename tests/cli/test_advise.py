@@ -22,6 +22,15 @@ def test_advise_prints_a_recommendation_and_the_command_that_trains_it():
     assert "Not tested: " in run.stdout
 
 
+def test_advise_repeats_the_data_folder_in_its_command(tmp_path):
+    own = advise("molecules", "--seconds", 0, "--split", "degree", "--data", tmp_path)
+    assert f"--seeds 0..2 --data {tmp_path}" in own.stdout
+    env = {"COLUMNS": "160", "GRAPHPRISM_DATA": str(tmp_path)}
+    known = CliRunner().invoke(app, ["advise", "molecules", "--seconds", "0", "--split", "degree"], env=env)
+    assert known.exit_code == 0, known.output
+    assert "--data " not in known.stdout
+
+
 def test_advise_prints_json():
     run = advise("molecules", "--seconds", 0, "--split", "degree", "--json")
     found = json.loads(run.stdout)
@@ -39,3 +48,11 @@ def test_advise_on_a_folder_says_how_to_import_it(tmp_path):
     run = advise(tmp_path)
     assert run.exit_code == 2
     assert f"graphprism data import {tmp_path} --target COLUMN" in run.stderr
+
+
+def test_advise_on_a_table_says_how_to_import_its_folder(tmp_path):
+    table = tmp_path / "edges.csv"
+    table.write_text("source,target\na,b\n")
+    run = advise(table)
+    assert run.exit_code == 2
+    assert f"{table} is a file, not a data set: graphprism data import {tmp_path} --target COLUMN" in run.stderr

@@ -62,6 +62,7 @@ def test_diverged_runs_have_no_score():
 @pytest.mark.parametrize(
     ("plain", "mrs", "words"),
     [
+        ({"test": 0.5}, {"test": 0.5}, "mrs-gcn's error equals gcn's at equal parameters."),
         ({"test": 0.5}, {"test": 0.39}, "mrs-gcn's error is 22 % below gcn's at equal parameters."),
         ({"test": 0.5}, {"test": 0.6}, "mrs-gcn's error is 20 % above gcn's at equal parameters."),
         (

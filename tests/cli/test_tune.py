@@ -14,6 +14,7 @@ def test_tune_writes_the_best_settings_that_train_takes(tmp_path):
     run = CliRunner().invoke(app, ["tune", *small, "--trials", "2", "--vary", "lr=1e-3..1e-2", *common])
     assert run.exit_code == 0, run.output
     assert "2 finished" in run.stdout
+    assert run.stderr.startswith("molecules: 2 trials of gcn over lr=1e-3..1e-2; 1 epoch each at most\n")
     best = str(tmp_path / "out" / "best.toml")
     again = CliRunner().invoke(app, ["train", best, *common])
     assert "finished before" in again.stderr

@@ -173,6 +173,13 @@ def test_model_without_convolutions_is_refused():
         gp.to_mrs(torch.nn.Linear(2, 2))
 
 
+def test_converted_model_is_not_converted_again():
+    converted = gp.to_mrs(pyg.GCNConv(2, 2))
+    for model in (converted, torch.nn.Sequential(converted)):
+        with pytest.raises(ValueError, match=r"`model` must not be converted yet, got .* of `to_mrs`"):
+            gp.to_mrs(model)
+
+
 def test_tied_parameters_are_refused():
     model = torch.nn.ModuleList([pyg.GCNConv(F, F), pyg.GCNConv(F, F)])
     model[1].lin.weight = model[0].lin.weight

@@ -121,6 +121,15 @@ def text(table, width=100):
     return shown.get()
 
 
+def test_rows_that_were_not_chosen_are_not_shown():
+    result = table_of([make_result(run) for run in runs()])
+    other = replace(result.cells[0], row="Other", ours=None, paper=None, runs=(), status=CellStatus.NOT_RUN)
+    shown = text(replace(result, rows=(*result.rows, "Other"), cells=(*result.cells, other)))
+    assert "Other Test: not run." in shown
+    assert shown.count("Other") == 1
+    assert "GCN" in shown
+
+
 def test_shows_all_of_a_cell():
     shown = text(table_of([make_result(run) for run in runs()], notes=("A note.",)))
     for words in ("Title", "GCN", "Test", "0.250±0.000", "0.200±0.100", "+0.050", "2 in 12 s", "A note.", "source"):

@@ -27,6 +27,7 @@ def make(edges=EDGES, types=TYPES, weight=None, num_relations=2, num_nodes=3):
         ({"types": TYPES - 1}, ValueError, r"`edge_type` must hold numbers in \[0, 2\), got -1"),
         ({"types": TYPES[:3]}, ValueError, r"`edge_type` must have shape \[4\], got \[3\]"),
         ({"types": TYPES.float()}, TypeError, "`edge_type` must hold integers, got torch.float32"),
+        ({"types": TYPES[:, None]}, ValueError, r"`edge_type` must have shape \[4\], got \[4, 1\]"),
         ({"types": torch.ones(4, 3)}, ValueError, r"`edge_type` must have shape \[4, 2\], got \[4, 3\]"),
         (
             {"types": torch.ones(4, 2).long()},

@@ -58,7 +58,10 @@ _MASKS = ("train_mask", "val_mask", "test_mask")
 
 def _nodes(data: Data) -> PackedDataset:
     if data.x is None or data.y is None or data.y.dim() != 1 or data.y.is_floating_point():
-        raise ValueError("`data` must have features `x` (N, F) and classes `y` (N,) of its nodes")
+        came = " and ".join(_came(name, data.get(name)) for name in ("x", "y"))
+        raise ValueError(
+            f"`data` must have features `x` (N, F) and whole numbers `y` (N,), the classes of its nodes, got {came}"
+        )
     masks = [data.get(name) for name in _MASKS]
     if any(mask is None for mask in masks):
         masks = [each[:, None] for each in _folds(int(data.num_nodes or 0))]
@@ -67,6 +70,10 @@ def _nodes(data: Data) -> PackedDataset:
         "", {}, "multiclass", "accuracy", (), (), "own", level="node", directed=not data.is_undirected()
     )
     return pack_nodes("own", known, data.x, data.edge_index, data.y, (columns[0], columns[1], columns[2]))
+
+
+def _came(name: str, value: Tensor | None) -> str:
+    return f"no {name}" if value is None else f"{name} {list(value.shape)} of {value.dtype}"
 
 
 def _graphs(graphs: list[Data]) -> PackedDataset:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +15,7 @@ from graphprism.adviser import advise as find_advice
 from graphprism.adviser.advice import default_run
 from graphprism.cli.arguments import Data, exit_on_user_error
 from graphprism.cli.run_training import train_data
+from graphprism.known import DATA_VARIABLE
 from graphprism.nn import CONVOLUTIONS
 from graphprism.training import Run
 
@@ -45,14 +48,17 @@ def advise(
         typer.echo(advice.to_json())
     else:
         Console().print(advice)
-        typer.echo(f"Train it in full: {_command(advice.run)}")
+        typer.echo(f"Train it in full: {_command(advice.run, data)}")
 
 
-def _command(run: Run) -> str:
-    """The shell command that trains a run and its plain partner."""
+def _command(run: Run, data: Path | None) -> str:
+    """The shell command that trains a run and its plain partner, on data in the folder that the user named."""
     convolution = CONVOLUTIONS[run.model]
     models = f"{convolution.partner},{run.model}" if convolution.relational else run.model
     options = ["--dataset", run.dataset, "--model", models, "--layers", str(run.layers)]
     if convolution.relational:
         options += ["--split", run.split, "--start", run.start]
-    return shlex.join(["graphprism", "train", *options, "--seeds", "0..2"])
+    options += ["--seeds", "0..2"]
+    if data is not None and os.environ.get(DATA_VARIABLE) != str(data):
+        options += ["--data", str(data)]
+    return shlex.join(["graphprism", "train", *options])

@@ -47,6 +47,8 @@ def train_data(name: str, root: Path | None) -> tuple[str, PackedDataset]:
     known = sorted({*DATASETS, *(file.stem for file in folder.glob("*.npz"))})
     if name not in known and Path(name).is_dir():
         raise ValueError(f"{name} is a folder, not a data set: {import_first(name)}")
+    if name not in known and not name.endswith(".npz") and Path(name).is_file():
+        raise ValueError(f"{name} is a file, not a data set: {import_first(str(Path(name).parent))}")
     if name not in known and not name.endswith(".npz"):
         raise ValueError(f"{name}: no data set of that name in or for {folder}{suggest(name, known)}")
     return name, load(name, root)

@@ -94,8 +94,10 @@ def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
     ours, theirs = mean_at_best(mrs, "test"), mean_at_best(plain, "test")
     if ours is None or theirs is None or theirs.mean == 0:
         return f"{name} and {partner} have no test scores to compare."
-    change = ours.mean / theirs.mean - 1
     what = mrs[0].metric if mrs[0].larger_is_better else "error"
+    if ours.mean == theirs.mean:
+        return f"{name}'s {what} equals {partner}'s {_parameters(mrs[0], plain[0])}."
+    change = ours.mean / theirs.mean - 1
     side = "above" if change > 0 else "below"
     amount = f"{100 * abs(change):.0f} %"
     if METRICS[mrs[0].metric].unit == "percent":  # a percentage of a percentage would read as points

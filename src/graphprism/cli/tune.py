@@ -67,7 +67,7 @@ def _run(options: dict[str, Any]) -> None:
     import torch
 
     from graphprism._extras import needs_extra
-    from graphprism._text import rich_table, short
+    from graphprism._text import counted, rich_table, short
     from graphprism.cli.progress import EpochProgress
     from graphprism.cli.run_file import write_run_file
     from graphprism.cli.run_training import train_data, train_runs
@@ -91,6 +91,11 @@ def _run(options: dict[str, Any]) -> None:
         accelerator=options["accelerator"],
         group=options["group"] or (8 if on_gpu else 1),
         seed=base.seed,
+    )
+    typer.echo(
+        f"{base.dataset}: {counted(options['trials'], 'trial')} of {base.model} over "
+        f"{', '.join(options['vary'] or _SPACE)}; {counted(base.epochs, 'epoch')} each at most",
+        err=True,
     )
     with EpochProgress() as progress:
 

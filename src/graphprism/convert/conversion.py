@@ -145,7 +145,10 @@ def _converted(
         reasons = "; ".join(f"`{name}` is a {reason}" for name, reason in refused.items())
         raise ValueError(f"every convolution must have a multi-relational form, got {reasons}")
     if not done:
-        raise ValueError(f"`model` must have a convolution of PyG, got a {type(model).__name__} without")
+        name = type(model).__name__
+        if any(isinstance(each, MRSModel) for each in model.modules()):
+            raise ValueError(f"`model` must not be converted yet, got a {name} with convolutions of `to_mrs`")
+        raise ValueError(f"`model` must have a convolution of PyG, got a {name} without")
     return MRSModel(model, current)
 
 

@@ -215,6 +215,9 @@ def _table(result: TableResult) -> Table:
     has_paper = any(cell.paper is not None for cell in result.cells)
     for row in result.rows:
         cells = [result.cell(row, column) for column in result.columns]
+        # a row that was not chosen, of a table without published numbers; the notes count its cells as not run
+        if all(cell is None or (cell.ours is None and cell.paper is None) for cell in cells):
+            continue
         lines = [line for line in _lines(cells, result.digits) if line[0] != "paper" or has_paper]
         for number, (label, texts) in enumerate(lines):
             last = number == len(lines) - 1
@@ -257,7 +260,8 @@ def _cell_notes(result: TableResult) -> list[str]:
     """Statuses and notes of cells: each distinct text once, with its cells."""
     places: dict[str, list[str]] = {}
     for cell in result.cells:
-        if text := "; ".join(part for part in (cell.status.label, cell.note) if part):
+        label = cell.status.label if cell.paper is not None else cell.status.label.removeprefix("quoted; ")
+        if text := "; ".join(part for part in (label, cell.note) if part):
             places.setdefault(text, []).append(f"{cell.row} {cell.column}")
     return [f"{_where(at, len(result.cells))}: {note}." for note, at in places.items()]
 

@@ -183,7 +183,8 @@ class RelationalAdj:
         types, num_edges = self.edge_type, self.num_edges
         if types is not None:
             if types.dim() != 1 or types.size(0) != num_edges:
-                expected = [num_edges, self.num_relations] if self.is_soft else [num_edges]
+                soft = self.is_soft and (types.is_floating_point() or types.size(1) == self.num_relations)
+                expected = [num_edges, self.num_relations] if soft else [num_edges]
                 _check_type_shape(types, expected)
             if types.dim() == 1 and types.is_floating_point():
                 raise TypeError(
