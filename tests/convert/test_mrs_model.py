@@ -446,3 +446,10 @@ def test_converted_model_names_edge_type_where_relations_come_as_weights():
         model(X, EDGES, types)
     with pytest.raises(TypeError, match=r"relations have a name, `edge_type=`$"):
         gp.to_mrs(GCNConv(F, OUT))(X, EDGES, types)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_state_of_the_plain_model_is_loaded_before_the_conversion(strict):
+    plain = GCN(4, 8, num_layers=2)
+    with pytest.raises(RuntimeError, match="must be loaded before the conversion, `to_mrs`, got"):
+        gp.to_mrs(GCN(4, 8, num_layers=2), "degree").load_state_dict(plain.state_dict(), strict=strict)

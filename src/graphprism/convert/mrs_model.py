@@ -61,7 +61,13 @@ class MRSModel(torch.nn.Module):
                 "`_extra_state` it loads unchecked"
             )
 
-    def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    def _before_load(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
+        given = [key for key in state if key.startswith(prefix)]
+        own = {f"{prefix}{name}" for name in self.state_dict()}
+        if given and own.isdisjoint(given):
+            more[-1].append(
+                f"weights of the plain model must be loaded before the conversion, `to_mrs`, got {given[0]!r}"
+            )
         state.setdefault(f"{prefix}_extra_state", self.get_extra_state())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
