@@ -240,7 +240,8 @@ def _ends_of_rows(csr: Csr, node: Tensor, piece: Tensor) -> Tensor:
 def _any_of_tile(found: Tensor) -> Tensor:
     """(n, R) -> (tiles, 4 G) whether any row of a tile has an entry in the relation; none has beyond the last one."""
     (rows, relations), tiles = found.shape, -(-found.size(0) // TILE_ROWS)
-    padded = torch.nn.functional.pad(found, (0, -relations % 4, 0, tiles * TILE_ROWS - rows))
+    padded = found.new_zeros(tiles * TILE_ROWS, relations + -relations % 4)  # torch 2.6 cannot pad no rows
+    padded[:rows, :relations] = found
     return padded.view(tiles, TILE_ROWS, padded.size(1)).any(dim=1)
 
 
