@@ -162,27 +162,34 @@ class Segments:
     hub_end: Tensor
 
     @staticmethod
-    def cut(rowptr: Tensor, num_entries: int) -> Segments:
+    def cut(rowptr: Tensor, num_entries: int, longest: int = _LONGEST_SEGMENT) -> Segments:
         """Cuts every row of a structure of at most ``num_entries`` entries, without a host-device sync."""
         begin, end = rowptr[:-1], rowptr[1:]
-        if num_entries < _LONGEST_SEGMENT:
+        if num_entries < longest:
             return Segments.whole(rowptr)
-        further = (end - begin - 1).clamp(min=0) // _LONGEST_SEGMENT  # (M,)
-        most = num_entries // _LONGEST_SEGMENT if begin.numel() else 0
+        further = (end - begin - 1).clamp(min=0) // longest  # (M,)
+        most = num_entries // longest if begin.numel() else 0
         past = further.cumsum(0)  # further segments of all rows up to and including each row
         piece = torch.arange(most, device=rowptr.device)
         row = torch.searchsorted(past, piece, right=True)
         used, row = row < begin.numel(), row.clamp(max=max(0, begin.numel() - 1))
         number = piece - (past - further)[row] + 1
-        start = begin[row] + number * _LONGEST_SEGMENT
-        stop = torch.minimum(start + _LONGEST_SEGMENT, end[row])
+        start = begin[row] + number * longest
+        stop = torch.minimum(start + longest, end[row])
         first = used & (number == 1)
         start, stop, hub_begin, hub_end = (
             torch.where(chosen, place, 0).to(rowptr.dtype)
             for chosen, place in ((used, start), (used, stop), (first, piece), (first, piece + further[row]))
         )
-        first_end = torch.minimum(end, begin + _LONGEST_SEGMENT)
+        first_end = torch.minimum(end, begin + longest)
         return Segments(torch.cat([begin, start]), torch.cat([first_end, stop]), row, hub_begin, hub_end)
+
+    def used(self) -> Segments:
+        """Without the further segments that no row needs; a host-device sync."""
+        num_rows = self.begin.numel() - self.hub.numel()
+        number = int((self.begin < self.end)[num_rows:].sum())  # they come first
+        begin, end = self.begin[: num_rows + number], self.end[: num_rows + number]
+        return Segments(begin, end, self.hub[:number], self.hub_begin[:number], self.hub_end[:number])
 
     @staticmethod
     def whole(rowptr: Tensor) -> Segments:

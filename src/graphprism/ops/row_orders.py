@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.csr import Csr, span_sum
+from graphprism.ops.csr import Csr, Segments, span_sum
 
 # Rows that a program of a kernel processes in parallel, and the most entries of a row.
 TILE_ROWS = 16
@@ -183,36 +183,27 @@ class NodeTiles:
                 allow; those that no hub needs are rows without entries.
         """
         device, dtype, num_entries = csr.rowptr.device, csr.col.dtype, csr.col.numel()
-        others = (csr.node_rowptr.diff().long() - 1).clamp(min=0) // ROW_ENTRIES  # pieces of a node but the first
-        past = others.cumsum(0)
-        num_pieces = num_entries // ROW_ENTRIES
-        if may_sync and num_pieces > 0:
-            num_pieces = int(past[-1])
+        cut = Segments.cut(csr.node_rowptr, num_entries, ROW_ENTRIES)
+        cut = cut.used() if may_sync else cut
+        hubs = (cut.hub_begin < cut.hub_end).nonzero().view(-1) if may_sync else slice(None)
         # whole nodes and first pieces, then the other pieces
-        nodes, number = torch.arange(csr.num_rows, device=device), torch.arange(num_pieces, device=device)
-        owner = torch.searchsorted(past, number, right=True).clamp(max=max(0, csr.num_rows - 1))
-        node = torch.cat([nodes, owner])
-        target = torch.cat([nodes, csr.num_rows + number])
-        piece = torch.cat([torch.zeros_like(nodes), number - (past - others)[owner] + 1])
-        is_first = (piece[csr.num_rows :] == 1) & (number < past[-1:])
-        hub_end = torch.where(is_first, number + others[owner], 0)
-        hub_begin = torch.where(is_first, number, 0)
-        hubs = is_first.nonzero().view(-1) if may_sync else slice(None)
-        ends = _ends_of_rows(csr, node, piece)  # (n, R)
+        node = torch.cat([torch.arange(csr.num_rows, device=device), cut.hub])
+        target, begin = torch.arange(node.numel(), device=device), cut.begin.long()
+        ends = _ends_of_rows(csr, node, begin, cut.end.long() - begin)  # (n, R)
         length = ends[:, -1]
         found = ends.diff(dim=1, prepend=torch.zeros_like(ends[:, :1])) > 0
         bits = 2 ** torch.arange(min(csr.num_relations, _MOST_PATTERN), device=device)
         pattern = (found[:, : bits.numel()].long() * bits).sum(dim=1)
         order = torch.argsort((ROW_ENTRIES - length) * 2**_MOST_PATTERN + pattern, stable=True)
         node, target, ends, found, length = node[order], target[order], ends[order], found[order], length[order]
-        piece = piece[order]
+        begin = begin[order]
         width = length[::TILE_ROWS]  # the longest row of each tile comes first
         start = torch.cat([width.new_zeros(1), (width * TILE_ROWS).cumsum(0)])
         # sorted by length, all tiles together have fewer unused slots than one tile of the longest rows has slots
         slots = int(start[-1]) if may_sync else num_entries + TILE_ROWS * ROW_ENTRIES
         row = torch.repeat_interleave(torch.arange(node.numel(), device=device), length, output_size=num_entries)
         k = torch.arange(row.numel(), device=device) - (length.cumsum(0) - length)[row]
-        entry = csr.node_rowptr.long()[node[row]] + piece[row] * ROW_ENTRIES + k
+        entry = begin[row] + k
         slot = start[row // TILE_ROWS] + k * TILE_ROWS + row % TILE_ROWS
         col, first_order = (index.new_zeros(slots).index_copy_(0, slot, index[entry]) for index in (csr.col, csr.order))
         return NodeTiles(
@@ -223,18 +214,18 @@ class NodeTiles:
             start=start.to(torch.int32 if slots < 2**31 else torch.int64),
             col=col,
             order=first_order,
-            hub=owner[hubs],
-            hub_begin=hub_begin[hubs],
-            hub_end=hub_end[hubs],
-            num_pieces=num_pieces,
+            hub=cut.hub[hubs],
+            hub_begin=cut.hub_begin[hubs],
+            hub_end=cut.hub_end[hubs],
+            num_pieces=cut.hub.numel(),
         )
 
 
-def _ends_of_rows(csr: Csr, node: Tensor, piece: Tensor) -> Tensor:
+def _ends_of_rows(csr: Csr, node: Tensor, begin: Tensor, length: Tensor) -> Tensor:
     """(n, R) the number of entries of each row up to and including each relation."""
     pair = node[:, None] * csr.num_relations + torch.arange(csr.num_relations, device=node.device)
-    ends = csr.rowptr[pair + 1].long() - csr.node_rowptr[node].long()[:, None]
-    return (ends - piece[:, None] * ROW_ENTRIES).clamp(0, ROW_ENTRIES)
+    ends = csr.rowptr[pair + 1].long() - begin[:, None]
+    return torch.minimum(ends.clamp(min=0), length[:, None])
 
 
 def _any_of_tile(found: Tensor) -> Tensor:
