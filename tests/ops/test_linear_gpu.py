@@ -225,6 +225,9 @@ def test_where_the_kernels_are_used():
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(40_000, (2, 600_000), generator=generator).cuda()
     csr = RelationalAdj(edges, num_nodes=40_000).incoming
+    types = torch.arange(600_000, device="cuda") % 5
+    many = RelationalAdj(edges, types, num_relations=5, num_nodes=40_000).incoming
+    empty = RelationalAdj(edges[:, :0], num_nodes=40_000).incoming
 
     def taken(width=32, dtype=torch.float32, csr=csr):
         dense = torch.empty(40_000, width, dtype=dtype, device="cuda")
@@ -235,7 +238,10 @@ def test_where_the_kernels_are_used():
     assert taken(dtype=torch.bfloat16)
     assert not taken(dtype=torch.float64)
     assert not taken(width=65)
-    assert not taken(width=16)  # too little to gather
+    assert taken(width=16)
+    assert taken(csr=many)
+    assert not taken(width=16, csr=many)  # too little to gather for two passes
+    assert not taken(csr=empty)
 
 
 def test_bias_in_any_layout_and_shape(device):

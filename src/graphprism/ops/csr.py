@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graphprism._checks import check_dtype, check_integer, check_same_device, check_shape, guard_ranges
 from graphprism.ops.backends import Backends, is_batched
+from graphprism.ops.kernels import Launches
 
 # Bytes of the sums of one block, on a CPU for each thread. A blocked product keeps them in the cache instead of writing
 # (N, R, F) numbers to memory and reading them back: two cores, 169k nodes, 64 channels, forward, 51 ms at 2 MiB, 77 ms
@@ -153,6 +154,7 @@ class Segments:
         hub: (H,) the row of every further segment.
         hub_begin, hub_end: (H,) at the first further segment of a row, the range of all its further segments, counted
             from segment M; an empty range elsewhere.
+        launches: kernels bound to these tensors.
     """
 
     begin: Tensor
@@ -160,6 +162,7 @@ class Segments:
     hub: Tensor
     hub_begin: Tensor
     hub_end: Tensor
+    launches: Launches = field(default_factory=Launches, init=False, repr=False, compare=False)
 
     @staticmethod
     def cut(rowptr: Tensor, num_entries: int, longest: int = _LONGEST_SEGMENT) -> Segments:

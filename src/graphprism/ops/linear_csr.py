@@ -42,7 +42,9 @@ _CHANNELS_THAT_PAY_GPU = 160
 # in registers. Measured on an H200, fused and in blocks, forward and backward: 2.9M nodes, 14M entries, 32 channels 2.1
 # and 5.6 ms; with 64 channels and hubs (169k nodes, 1.2M entries) 0.48 and 0.68 ms.
 _MOST_FUSED_CHANNELS = 64
-# Gathered numbers below which launch time dominates, and sorting the nodes does not pay.
+# Relations that a program of the fused kernel sums side by side; for more, gathered numbers below which the passes
+# over further relations take longer than the products of the other algorithms.
+_FUSED_RELATIONS = 4
 _FEWEST_FUSED_NUMBERS = 1 << 24
 # Products after which a graph that was made of tensors in a forward pass gets the fused kernel: sorting its nodes takes
 # as long as some of them. Most networks have fewer layers, so that graphs that serve one batch are not sorted.
@@ -218,7 +220,9 @@ def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
     """Whether the fused kernel (gather, sum, multiply) pays, for which the nodes are sorted once per graph."""
     if not dense.is_cuda or dense.dtype not in _FUSED_TYPES or weight.dtype != dense.dtype:
         return False
-    return max(weight.shape[1:]) <= _MOST_FUSED_CHANNELS and csr.col.numel() * dense.size(1) >= _FEWEST_FUSED_NUMBERS
+    numbers = csr.col.numel() * dense.size(1)
+    is_one_pass = csr.num_relations <= _FUSED_RELATIONS and numbers > 0
+    return (is_one_pass or numbers >= _FEWEST_FUSED_NUMBERS) and 0 < max(weight.shape[1:]) <= _MOST_FUSED_CHANNELS
 
 
 def all_pairs_forward(
@@ -434,9 +438,10 @@ def _is_kept(adj: RelationalAdj, csr: Csr) -> bool:
 
 def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool) -> str:
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
-    if waits_for_launches(csr, in_channels, out_channels):
-        return "sums_kept"
     fused = is_kept and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
+    # sorting the nodes of a small graph pays only if it was prepared
+    if waits_for_launches(csr, in_channels, out_channels) and (adj.one_pass or not fused):
+        return "sums_kept"
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
     if not (before and out_channels < in_channels):  # else gathering less saves more than multiplying less
         if fused:

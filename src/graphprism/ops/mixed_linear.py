@@ -2,12 +2,13 @@ r"""Messages of a layer with its bias; matrices may be mixtures: what relations 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphprism.ops.backends import is_transformed
+from graphprism.ops.backends import Backends, is_batched, is_transformed
 from graphprism.ops.linear import relational_linear
 from graphprism.ops.linear_csr import csr, linear_backward, linear_forward
 from graphprism.ops.pair_rows import active_pairs_pay
@@ -41,10 +42,27 @@ def mix(common: Tensor, deviation: Tensor, columns: Tensor) -> Tensor:
     >>> mix(torch.tensor([10.0, 20.0]), torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0], [-1.0]])).tolist()
     [[11.0, 22.0], [9.0, 18.0]]
     """
-    added, rest = common.reshape(1, -1), deviation.flatten(1)
-    # on a GPU `addmm` searches for a kernel in each call: 85 us of the host, where `mm` and a sum take 70
-    flat = torch.mm(columns, rest) + added if columns.is_cuda else torch.addmm(added, columns, rest)
-    return flat.view(columns.size(0), *common.shape)
+    return _by_product(columns, deviation, common)
+
+
+def _by_product(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
+    flat = rows.reshape(rows.size(0), math.prod(rows.shape[1:]))  # batched gradients have no `flatten`
+    if added is None:
+        flat = torch.mm(left, flat)
+    elif left.is_cuda:  # where `addmm` searches for a kernel in each call: 85 us of the host, `mm` and a sum take 70
+        flat = torch.mm(left, flat) + added.reshape(1, -1)
+    else:
+        flat = torch.addmm(added.reshape(1, -1), left, flat)
+    return flat.view(left.size(0), *rows.shape[1:])
+
+
+# ``left @ rows + added`` for a few long rows, without autograd.
+MIX_ROWS = Backends(automatic="product", product=_by_product, triton="graphprism.ops.kernels.mix:mix_rows")
+
+
+def _mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
+    found: Tensor = MIX_ROWS.choose(None, rows.device, lambda _: not is_batched(rows))(left, rows, added)
+    return found
 
 
 def biased_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -99,7 +117,7 @@ class _MixedLinear(torch.autograd.Function):
         adj: RelationalAdj,
         mixture: Mixture,
     ) -> Tensor:
-        weight = mix(common, deviation, mixture.columns)
+        weight = _mix_rows(mixture.columns, deviation, common)
         out, sums = linear_forward(x, weight, entry_weight, bias, adj)
         ctx.save_for_backward(x, weight, entry_weight, common, deviation, sums)
         ctx.adj, ctx.columns, ctx.adjoint = adj, mixture.columns, mixture.adjoint
@@ -115,6 +133,5 @@ class _MixedLinear(torch.autograd.Function):
         grad_x, grad_weight, *rest = linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, needed)
         if grad_weight is None:
             return grad_x, None, None, *rest, None, None
-        flat = grad_weight.reshape(grad_weight.size(0), common.numel())  # batched gradients have no `flatten`
-        both = torch.mm(ctx.adjoint, flat).view(grad_weight.shape)
+        both = (_by_product if torch.is_grad_enabled() else _mix_rows)(ctx.adjoint, grad_weight)
         return grad_x, both[0], both[1:], *rest, None, None

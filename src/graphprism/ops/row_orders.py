@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.csr import Csr, Segments, span_sum
+from graphprism.ops.kernels import Launches
 
 # Rows that a program of a kernel processes in parallel, and the most entries of a row.
 TILE_ROWS = 16
@@ -154,6 +155,7 @@ class NodeTiles:
         hub: (H,) the hubs, some of them several times.
         hub_begin, hub_end: (H,) the range of the other pieces of each hub, counted from 0; empty but for its first.
         num_pieces: number of all other pieces; an upper bound if the host did not wait for the device.
+        launches: kernels bound to these tensors.
     """
 
     node: Tensor
@@ -167,6 +169,7 @@ class NodeTiles:
     hub_begin: Tensor
     hub_end: Tensor
     num_pieces: int
+    launches: Launches = field(default_factory=Launches, init=False, repr=False, compare=False)
 
     @property
     def num_tiles(self) -> int:

@@ -9,6 +9,7 @@ import importlib.util
 import os
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -43,6 +44,13 @@ def _missing(needs_tuples: bool) -> str | None:
     if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
         return "torch finds no CUDA device"
     return None
+
+
+class Launches(dict[Any, Any]):
+    """Kernels bound to the tensors of a structure that holds this; a copy of the structure binds its own."""
+
+    def __reduce__(self) -> tuple[type[Launches], tuple[()]]:
+        return Launches, ()
 
 
 def dot_precision(highest: str = "ieee") -> str:

@@ -8,14 +8,16 @@ cause.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.csr import Segments
-from graphprism.ops.kernels import ceil_div, device_of, power_of_2_from
-from graphprism.ops.kernels.launch import launch
+from graphprism.ops.kernels import Launches, ceil_div, device_of, power_of_2_from
+from graphprism.ops.kernels.launch import Launch
 
 # Numbers that one program holds: rows side by side keep many reads in flight, where one alone waits for each of them.
 _TILE = 512
@@ -27,7 +29,7 @@ _ADDED = 2048
 
 @triton.jit
 def _sum_kernel(
-    begin_of, end_of, col, value, dense, out, num_rows, channels,
+    col, value, dense, out, begin_of, end_of, num_rows, channels,
     HAS_VALUE: tl.constexpr, SUM: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -53,7 +55,7 @@ def _sum_kernel(
 
 @triton.jit
 def _add_kernel(
-    begin_of, end_of, rows, out, out_row, channels, SUM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+    rows, out, begin_of, end_of, out_row, channels, SUM: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
     begin, end = tl.load(begin_of + tl.program_id(0)), tl.load(end_of + tl.program_id(0))
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -81,14 +83,18 @@ def csr_sum(segments: Segments, col: Tensor, value: Tensor | None, dense: Tensor
     pieces = dense.new_empty(segments.begin.numel(), dense.size(1))
     if pieces.numel() == 0:
         return pieces[:num_rows]
-    block = min(power_of_2_from(dense.size(1)), 256)
-    rows = max(1, _TILE // block)
-    with device_of(dense):
-        launch(
-            _sum_kernel, (ceil_div(pieces.size(0), rows), ceil_div(dense.size(1), block)),
-            (segments.begin, segments.end, col, value, dense, pieces, pieces.size(0), dense.size(1)),
-            HAS_VALUE=value is not None, SUM=_sum_type(dense), ROWS=rows, UNROLL=_UNROLL, BLOCK=block, num_warps=4,
+    channels, has_value = dense.size(1), value is not None
+    key = ("sum", channels, has_value, dense.dtype)
+    if (launch := segments.launches.get(key)) is None:
+        block = min(power_of_2_from(channels), 256)
+        rows = max(1, _TILE // block)
+        launch = segments.launches[key] = Launch(
+            _sum_kernel, (ceil_div(pieces.size(0), rows), ceil_div(channels, block)),
+            (segments.begin, segments.end, pieces.size(0), channels),
+            HAS_VALUE=has_value, SUM=_sum_type(dense), ROWS=rows, UNROLL=_UNROLL, BLOCK=block, num_warps=4,
         )  # fmt: skip
+    with device_of(dense):
+        launch(col, value, dense, pieces)
         return add_further(segments, pieces, num_rows)
 
 
@@ -96,18 +102,31 @@ def add_further(segments: Segments, pieces: Tensor, num_rows: int) -> Tensor:
     """Adds the sums of further segments to those of the first ones, in place: (M + H, F) -> (M, F)."""
     out = pieces[:num_rows]
     if segments.hub.numel() > 0:
-        add_ranges(segments.hub_begin, segments.hub_end, pieces[num_rows:], out, segments.hub)
+        add_ranges(segments, pieces[num_rows:], out)
     return out
 
 
-def add_ranges(begin: Tensor, end: Tensor, rows: Tensor, out: Tensor, to: Tensor) -> None:
-    """Adds the sum of ``rows`` from ``begin[k]`` to ``end[k]`` to the row ``to[k]`` of ``out``; no row twice."""
+class Ranges(Protocol):
+    """Structures whose hubs are cut: ranges of further rows, and the rows that they are added to, no row twice."""
+
+    hub: Tensor
+    hub_begin: Tensor
+    hub_end: Tensor
+    launches: Launches
+
+
+def add_ranges(ranges: Ranges, rows: Tensor, out: Tensor) -> None:
+    """Adds the sum of ``rows`` from ``hub_begin[k]`` to ``hub_end[k]`` to the row ``hub[k]`` of ``out``."""
     channels = out.size(1)
-    block = min(power_of_2_from(channels), 128)
-    launch(
-        _add_kernel, (begin.numel(), ceil_div(channels, block)), (begin, end, rows, out, to, channels),
-        SUM=_sum_type(out), ROWS=_ADDED // block, BLOCK=block, num_warps=4,
-    )  # fmt: skip
+    key = ("add", channels, out.dtype)
+    if (launch := ranges.launches.get(key)) is None:
+        block = min(power_of_2_from(channels), 128)
+        launch = ranges.launches[key] = Launch(
+            _add_kernel, (ranges.hub.numel(), ceil_div(channels, block)),
+            (ranges.hub_begin, ranges.hub_end, ranges.hub, channels),
+            SUM=_sum_type(out), ROWS=_ADDED // block, BLOCK=block, num_warps=4,
+        )  # fmt: skip
+    launch(rows, out)
 
 
 def _sum_type(dense: Tensor) -> tl.dtype:

@@ -1,55 +1,79 @@
 """Launches of compiled kernels without Triton's own inspection of every argument.
 
-Triton specialises a kernel for properties of its arguments and compares all of them in Python before every launch: 30
-to 50 us of the host, as long as a GPU takes for a small kernel. Here the same properties are compared in about 8 us.
+Triton compares the properties of all arguments in Python before every launch, and the driver looks up every pointer:
+20 to 50 us of the host, as long as a GPU takes for a small kernel. Most arguments of our kernels belong to a graph and
+never change: they are bound to the kernel once, and a launch takes 8 us.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import torch
 import triton
 from torch import Tensor
 
-# Since Triton 3.4 compiled kernels take all arguments, constants included.
-_TAKES_ALL = tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 4)
+# Since 3.4 compiled kernels take all arguments, constants included; until 3.7 a launcher is called as below.
+_VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
+_TAKES_ALL = _VERSION >= (3, 4)
+_TAKES_STREAM = (3, 4) <= _VERSION <= (3, 7)
 
 
-class _Compiled(NamedTuple):
-    kernel: Any
-    constants: tuple[object, ...]  # in the order of the kernel's arguments
+class Launch:
+    """A kernel with the arguments that stay the same from launch to launch.
 
-
-_COMPILED: dict[object, _Compiled] = {}
-
-
-def launch(kernel: Any, grid: tuple[int, ...], arguments: tuple[Tensor | int | None, ...], **meta: object) -> None:
-    """``kernel[grid](*arguments, **meta)``.
+    A call takes the other arguments, tensors or `None`, which come first in the kernel, and runs
+    ``kernel[grid](*tensors, *fixed, **meta)``.
 
     Args:
         kernel: Function of Triton whose constants come after all other arguments.
         grid: Number of programs in each dimension.
-        arguments: All arguments that are not constants.
+        fixed: Tensors and numbers. A tensor is read where it is now, and kept.
         meta: All constants of the kernel, and options of the compiler.
     """
-    device = next((each.get_device() for each in arguments if isinstance(each, Tensor)), -1)
-    key = (kernel, device, *meta.values(), *map(_kind, arguments))
-    if (found := _COMPILED.get(key)) is not None:
-        found.kernel[(*grid, 1, 1)[:3]](*arguments, *found.constants)
-        return
-    compiled = kernel[grid](*arguments, **meta)
-    if _TAKES_ALL and compiled is not None:  # the interpreter compiles nothing
-        constants = tuple(meta[name] for name in kernel.arg_names[len(arguments) :])
-        _COMPILED[key] = _Compiled(compiled, constants)
 
+    def __init__(self, kernel: Any, grid: tuple[int, ...], fixed: tuple[Tensor | int, ...] = (), **meta: Any) -> None:
+        self.grid = (*grid, 1, 1)[:3]
+        self._kernel, self._fixed, self._meta = kernel, fixed, meta
+        self._compiled: dict[tuple[object, ...], tuple[Any, ...]] = {}
 
-def _kind(argument: Tensor | int | None) -> object:
-    """The properties that Triton specialises a kernel for.
+    def __call__(self, *tensors: Tensor | None) -> None:
+        """Runs the kernel on the current stream of the current device, which must be that of the tensors."""
+        pointers: list[int | None] = []
+        kind: list[object] = []
+        bits = 0
+        for tensor in tensors:
+            if tensor is None:
+                pointers.append(None)
+                kind.append(None)
+            else:
+                pointer = tensor.data_ptr()
+                bits |= pointer
+                pointers.append(pointer)
+                kind.append(tensor.dtype)
+        if bits % 16:  # Triton compiles other kernels for tensors that do not begin at a multiple of 16 bytes
+            self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
+            return
+        device = next((each.get_device() for each in tensors if each is not None), -1)
+        key = (device, *kind)
+        found = self._compiled.get(key)
+        if found is None:
+            compiled = self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
+            if _TAKES_ALL and compiled is not None:  # the interpreter compiles nothing
+                self._compiled[key] = self._keep(compiled, len(tensors))
+        elif _TAKES_STREAM:
+            run, function, metadata, rest = found
+            stream = torch._C._cuda_getCurrentRawStream(device)
+            run(*self.grid, stream, function, metadata, None, None, None, *pointers, *rest)
+        else:
+            compiled, rest = found
+            compiled[self.grid](*pointers, *rest)
 
-    Of a tensor its dtype and alignment; of a number whether it is a multiple of 16, is 1, and fits 32 bits.
-    """
-    if isinstance(argument, Tensor):
-        return argument.dtype, argument.data_ptr() % 16
-    if argument is None:
-        return None
-    return argument % 16 == 0, argument == 1, -(2**31) <= argument < 2**31
+    def _keep(self, compiled: Any, num_tensors: int) -> tuple[Any, ...]:
+        """What another launch needs, with pointers for the tensors that stay."""
+        names = self._kernel.arg_names[num_tensors + len(self._fixed) :]
+        pointers = [each.data_ptr() if isinstance(each, Tensor) else each for each in self._fixed]
+        rest = (*pointers, *(self._meta[name] for name in names))
+        if _TAKES_STREAM:
+            return compiled.run, compiled.function, compiled.packed_metadata, rest
+        return compiled, rest
