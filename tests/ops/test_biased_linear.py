@@ -5,7 +5,8 @@ import torch
 
 from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, linear_csr, relational_linear
-from graphprism.ops.mixed_linear import biased_linear, mix, mixed_linear
+from graphprism.ops.mix_rows import mix
+from graphprism.ops.mixed_linear import biased_linear, mixed_linear
 from graphprism.testing import graph_zoo, tolerance
 from tests.ops.cases import make_adj, normal
 

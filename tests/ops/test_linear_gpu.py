@@ -14,7 +14,8 @@ import torch
 from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, linear_csr, relational_linear
 from graphprism.ops.linear_csr import kernel_pays
-from graphprism.ops.mixed_linear import biased_linear
+from graphprism.ops.mix_rows import mix, mix_rows, product
+from graphprism.ops.mixed_linear import biased_linear, mixed_linear
 from graphprism.ops.row_orders import node_tiles
 from graphprism.testing import tolerance
 from tests.ops.cases import GRAPHS, make_adj, normal
@@ -266,6 +267,47 @@ def test_batched_gradients(start, device, monkeypatch):
         for ours, theirs in zip(found, torch.autograd.grad(out, leaves, grad, retain_graph=True), strict=True):
             scale = theirs.abs().max()
             torch.testing.assert_close(ours[number] / scale, theirs / scale, **tolerance(torch.float32))
+
+
+@pytest.mark.parametrize("num_relations", [2, 3, 4, 5, 9])
+@pytest.mark.parametrize("channels", [(16, 16), (5, 7), (64, 33)])
+def test_mixtures_of_matrices(device, num_relations, channels):
+    """Those of a shared start: gradients of what relations have in common and of deviations, and of a bias."""
+    torch.manual_seed(0)
+    conv = MRSGCNConv(*channels, num_relations=num_relations, decay=3.0).to(device)
+    torch.nn.init.normal_(conv.lin.deviation)
+    adj = random_adj(num_relations, dtype=torch.float32).to(device)
+    mixture = conv.lin.mixture()
+    x, bias = (leaf(*size, dtype=torch.float32, device=device) for size in ((150, channels[0]), (channels[1],)))
+    out = mixed_linear(x, adj, mixture, bias)
+    expected = relational_linear(x, adj, mix(*mixture[:3]), impl="reference") + bias
+    grad = leaf(131, channels[1], dtype=torch.float32, device=device, seed=1).detach()
+    leaves = [x, bias, conv.lin.common, conv.lin.deviation]
+    for ours, theirs in zip(
+        (out, *torch.autograd.grad(out, leaves, grad)),
+        (expected, *torch.autograd.grad(expected, leaves, grad)),
+        strict=True,
+    ):
+        scale = theirs.abs().max()
+        torch.testing.assert_close(ours / scale, theirs / scale, **tolerance(torch.float32))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, HALF])
+@pytest.mark.parametrize("sizes", [(3, 2, 4096), (3, 3, 513), (7, 1, 5)], ids=str)
+@pytest.mark.parametrize("has_added", [False, True])
+def test_mix_rows(device, dtype, sizes, has_added):
+    number, terms, numbers = sizes
+    left, rows, added = (
+        leaf(*size, dtype=torch.float64, device=device, seed=seed).detach().to(dtype)
+        for seed, size in enumerate(((number, terms), (terms, numbers), (numbers,)))
+    )
+    given = added if has_added else None
+    # a table that begins between multiples of 16 bytes, too
+    for table in (rows, torch.cat([rows.new_zeros(1), rows.flatten()])[1:].view(terms, numbers)):
+        found = mix_rows(left, table, given)
+        expected = product(left.double(), rows.double(), None if given is None else given.double())
+        precision = torch.bfloat16 if dtype == HALF else dtype
+        torch.testing.assert_close(found.double(), expected, **tolerance(precision))
 
 
 def test_pieces_of_hubs_beyond_2_31_numbers(device):

@@ -8,7 +8,8 @@ import torch
 import graphprism.nn.conv.mrs_gcn_conv as module
 from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, relational_linear
-from graphprism.ops.mixed_linear import mix, mixed_linear
+from graphprism.ops.mix_rows import mix
+from graphprism.ops.mixed_linear import mixed_linear
 from graphprism.testing import graph_zoo, tolerance
 
 GRAPHS = graph_zoo()

@@ -20,7 +20,8 @@ from graphprism.ops.csr import span_sum
 from graphprism.ops.edge_softmax import check_not_negative, divisor, edge_softmax, entry_mass
 from graphprism.ops.entries import at_receivers, at_senders, entry_dot
 from graphprism.ops.linear_csr import backward_name, products_backward, relational_transform
-from graphprism.ops.mixed_linear import Mixture, mix
+from graphprism.ops.mix_rows import mix
+from graphprism.ops.mixed_linear import Mixture
 from graphprism.ops.pair_rows import active_pairs_pay
 from graphprism.ops.prepared_graph import PreparedGraph
 from graphprism.ops.relational_adj import RelationalAdj

@@ -24,6 +24,7 @@ from graphprism.ops.aggregate import aggregate_csr
 from graphprism.ops.backends import Backends, is_batched
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
+from graphprism.ops.mix_rows import mix_rows, product
 from graphprism.ops.row_orders import active_rows, relation_products
 
 if TYPE_CHECKING:
@@ -117,19 +118,26 @@ def linear_backward(
     sums: Tensor | None,
     adj: RelationalAdj,
     needed: tuple[bool, ...],
+    adjoint: Tensor | None = None,
 ) -> tuple[Tensor | None, ...]:
-    """Those gradients of ``x``, ``weight``, ``entry_weight`` and the bias that are needed."""
+    """Those gradients of ``x``, ``weight``, ``entry_weight`` and the bias that are needed.
+
+    That of ``weight`` is multiplied by ``adjoint`` (S, R), for weights that are mixtures of others.
+    """
     if torch.is_grad_enabled():  # a gradient of this gradient is wanted
-        return *_differentiable_backward(grad, x, weight, entry_weight, adj, needed), _grad_bias(grad, needed[3])
+        grad_x, grad_weight, grad_entry_weight = _differentiable_backward(grad, x, weight, entry_weight, adj, needed)
+        if adjoint is not None and grad_weight is not None:
+            grad_weight = product(adjoint, grad_weight)
+        return grad_x, grad_weight, grad_entry_weight, _grad_bias(grad, needed[3])
     need_x, need_weight, need_entry_weight, need_bias = needed[:4]
     grad = grad.contiguous()
     grad_x = grad_weight = grad_entry_weight = None
     if sums is not None:
         grad_x, grad_weight = sums_kept_backward(grad, weight, entry_weight, sums, adj, need_x, need_weight)
-        grad_bias = _grad_bias(grad, need_bias)
+        grad_weight, grad_bias = _mixed(adjoint, grad_weight), _grad_bias(grad, need_bias)
     elif need_x or need_weight:
         grad_x, grad_weight, grad_bias = products_backward(
-            grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias
+            grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias, adjoint
         )
     else:
         grad_bias = _grad_bias(grad, need_bias)
@@ -148,18 +156,28 @@ def products_backward(
     need_x: bool,
     need_weight: bool,
     need_bias: bool,
+    adjoint: Tensor | None = None,
 ) -> Gradients:
     """Gradients of ``x``, ``weight`` and the bias by the cheapest backend.
 
-    ``entry_weight`` may be (K, H), a weight for each of H equal parts of the channels of ``grad``.
+    ``entry_weight`` may be (K, H), a weight for each of H equal parts of the channels of ``grad``. The gradient of
+    ``weight`` is multiplied by ``adjoint``, which the fused kernel does as it adds up its parts.
     """
     # all pairs in one block: the other backends write to tensors that have no batch
     name = "all_pairs" if is_batched(grad) else backward_name(grad, weight, adj)
     if name == "triton" and entry_weight is not None and entry_weight.dim() == 2:
         name = "all_pairs"
     backward = BACKWARD.choose(name, grad.device)
-    found: Gradients = backward(grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias)
-    return found
+    given = (grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias)
+    if name == "triton":
+        found: Gradients = backward(*given, adjoint)
+        return found
+    grad_x, grad_weight, grad_bias = backward(*given)
+    return grad_x, _mixed(adjoint, grad_weight), grad_bias
+
+
+def _mixed(adjoint: Tensor | None, grad_weight: Tensor | None) -> Tensor | None:
+    return grad_weight if adjoint is None or grad_weight is None else mix_rows(adjoint, grad_weight)
 
 
 def _grad_bias(grad: Tensor, need_bias: bool) -> Tensor | None:

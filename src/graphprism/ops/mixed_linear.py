@@ -2,15 +2,15 @@ r"""Messages of a layer with its bias; matrices may be mixtures: what relations 
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphprism.ops.backends import Backends, is_batched, is_transformed
+from graphprism.ops.backends import is_transformed
 from graphprism.ops.linear import relational_linear
 from graphprism.ops.linear_csr import csr, linear_backward, linear_forward
+from graphprism.ops.mix_rows import mix, mix_rows
 from graphprism.ops.pair_rows import active_pairs_pay
 from graphprism.ops.prepared_graph import PreparedGraph
 from graphprism.ops.relational_adj import RelationalAdj
@@ -30,39 +30,6 @@ class Mixture(NamedTuple):
     deviation: Tensor
     columns: Tensor
     adjoint: Tensor
-
-
-def mix(common: Tensor, deviation: Tensor, columns: Tensor) -> Tensor:
-    """A tensor for each relation out of what they have in common and their deviations.
-
-    What they have in common is added in full precision, whatever a product of matrices is rounded to.
-
-    Shapes: ``common`` (...), ``deviation`` (R - 1, ...), ``columns`` (R, R - 1) -> (R, ...)
-
-    >>> mix(torch.tensor([10.0, 20.0]), torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0], [-1.0]])).tolist()
-    [[11.0, 22.0], [9.0, 18.0]]
-    """
-    return _by_product(columns, deviation, common)
-
-
-def _by_product(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
-    flat = rows.reshape(rows.size(0), math.prod(rows.shape[1:]))  # batched gradients have no `flatten`
-    if added is None:
-        flat = torch.mm(left, flat)
-    elif left.is_cuda:  # where `addmm` searches for a kernel in each call: 85 us of the host, `mm` and a sum take 70
-        flat = torch.mm(left, flat) + added.reshape(1, -1)
-    else:
-        flat = torch.addmm(added.reshape(1, -1), left, flat)
-    return flat.view(left.size(0), *rows.shape[1:])
-
-
-# ``left @ rows + added`` for a few long rows, without autograd.
-MIX_ROWS = Backends(automatic="product", product=_by_product, triton="graphprism.ops.kernels.mix:mix_rows")
-
-
-def _mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
-    found: Tensor = MIX_ROWS.choose(None, rows.device, lambda _: not is_batched(rows))(left, rows, added)
-    return found
 
 
 def biased_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -117,7 +84,7 @@ class _MixedLinear(torch.autograd.Function):
         adj: RelationalAdj,
         mixture: Mixture,
     ) -> Tensor:
-        weight = _mix_rows(mixture.columns, deviation, common)
+        weight = mix_rows(mixture.columns, deviation, common)
         out, sums = linear_forward(x, weight, entry_weight, bias, adj)
         ctx.save_for_backward(x, weight, entry_weight, common, deviation, sums)
         ctx.adj, ctx.columns, ctx.adjoint = adj, mixture.columns, mixture.adjoint
@@ -130,8 +97,7 @@ class _MixedLinear(torch.autograd.Function):
         if torch.is_grad_enabled():  # a gradient of this gradient goes through the matrices as well
             weight = mix(common, deviation, ctx.columns)
         needed = (need_x, need_common or need_deviation, need_entry_weight, need_bias)
-        grad_x, grad_weight, *rest = linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, needed)
-        if grad_weight is None:
+        grad_x, both, *rest = linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, needed, ctx.adjoint)
+        if both is None:
             return grad_x, None, None, *rest, None, None
-        both = (_by_product if torch.is_grad_enabled() else _mix_rows)(ctx.adjoint, grad_weight)
         return grad_x, both[0], both[1:], *rest, None, None

@@ -12,7 +12,8 @@ from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 from graphprism._checks import check_choice, check_positive
 from graphprism.nn.conv.operands import check_in_channels, has_hooks
 from graphprism.ops import relational_transform
-from graphprism.ops.mixed_linear import Mixture, mix
+from graphprism.ops.mix_rows import mix
+from graphprism.ops.mixed_linear import Mixture
 
 STARTS = ("shared", "independent")
 DEVIATIONS = ("full", "diagonal")

@@ -22,7 +22,7 @@ _TAKES_STREAM = (3, 4) <= _VERSION <= (3, 7)
 class Launch:
     """A kernel with the arguments that stay the same from launch to launch.
 
-    A call takes the other arguments, tensors or `None`, which come first in the kernel, and runs
+    A call takes the other arguments, a tensor and further ones or `None`, which come first in the kernel, and runs
     ``kernel[grid](*tensors, *fixed, **meta)``.
 
     Args:
@@ -35,12 +35,13 @@ class Launch:
     def __init__(self, kernel: Any, grid: tuple[int, ...], fixed: tuple[Tensor | int, ...] = (), **meta: Any) -> None:
         self.grid = (*grid, 1, 1)[:3]
         self._kernel, self._fixed, self._meta = kernel, fixed, meta
-        self._compiled: dict[tuple[object, ...], tuple[Any, ...]] = {}
+        self._compiled: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
-    def __call__(self, *tensors: Tensor | None) -> None:
+    def __call__(self, first: Tensor, *more: Tensor | None) -> None:
         """Runs the kernel on the current stream of the current device, which must be that of the tensors."""
+        tensors = (first, *more)
         pointers: list[int | None] = []
-        kind: list[object] = []
+        kind: list[Any] = [first.get_device()]
         bits = 0
         for tensor in tensors:
             if tensor is None:
@@ -54,8 +55,7 @@ class Launch:
         if bits % 16:  # Triton compiles other kernels for tensors that do not begin at a multiple of 16 bytes
             self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
             return
-        device = next((each.get_device() for each in tensors if each is not None), -1)
-        key = (device, *kind)
+        key = tuple(kind)
         found = self._compiled.get(key)
         if found is None:
             compiled = self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
@@ -63,7 +63,7 @@ class Launch:
                 self._compiled[key] = self._keep(compiled, len(tensors))
         elif _TAKES_STREAM:
             run, function, metadata, rest = found
-            stream = torch._C._cuda_getCurrentRawStream(device)
+            stream = torch._C._cuda_getCurrentRawStream(kind[0])
             run(*self.grid, stream, function, metadata, None, None, None, *pointers, *rest)
         else:
             compiled, rest = found

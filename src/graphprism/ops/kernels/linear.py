@@ -20,6 +20,7 @@ from torch import Tensor
 from graphprism.ops.kernels import ceil_div, device_of, dot_precision, power_of_2_from
 from graphprism.ops.kernels.csr_sum import add_ranges
 from graphprism.ops.kernels.launch import Launch
+from graphprism.ops.kernels.mix_rows import mix_rows
 from graphprism.ops.row_orders import TILE_ROWS, NodeTiles, node_tiles
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _store(
 
 @triton.jit
 def _forward_kernel(
-    value, dense, weight, bias, out, further, target, ends, active, start, col,
+    dense, value, weight, bias, out, further, target, ends, active, start, col,
     num_rows, num_tiles, num_nodes, num_relations, num_groups,
     GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, TURNED: tl.constexpr, HAS_BIAS: tl.constexpr,
     HAS_PIECES: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
@@ -158,7 +159,7 @@ def _forward_kernel(
 
 @triton.jit
 def _backward_kernel(
-    value, grad, x, weight, grad_x, further, partial, node, target, ends, active, start, col,
+    grad, value, x, weight, grad_x, further, partial, node, target, ends, active, start, col,
     num_rows, num_tiles, num_nodes, num_relations, group, num_grads,
     GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, NEED_X: tl.constexpr, NEED_BIAS: tl.constexpr,
     HAS_PIECES: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
@@ -215,21 +216,38 @@ def _backward_kernel(
 
 
 @triton.jit
-def _total_kernel(
-    partial, matrices, bias, num_programs, numbers, width,
-    HAS_BIAS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+def _add_programs(partial, num_programs, width, place, inside, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     total = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     for first in range(0, num_programs, ROWS):
         row = first + tl.arange(0, ROWS)
-        wanted = (row < num_programs)[:, None] & (place < width)[None, :]
+        wanted = (row < num_programs)[:, None] & inside[None, :]
         total += tl.load(partial + row.to(tl.int64)[:, None] * width + place[None, :], mask=wanted, other=0.0)
-    found = tl.sum(total, axis=0)
-    tl.store(matrices + place, found.to(matrices.dtype.element_ty), mask=place < numbers)
-    if HAS_BIAS:  # its gradient comes after those of the matrices
-        inside = (place >= numbers) & (place < width)
-        tl.store(bias + (place - numbers), found.to(bias.dtype.element_ty), mask=inside)
+    return tl.sum(total, axis=0)
+
+
+@triton.jit
+def _total_kernel(
+    partial, adjoint, matrices, bias, num_programs, numbers, width, given,
+    SIZE: tl.constexpr, HAS_ADJOINT: tl.constexpr, HAS_BIAS: tl.constexpr, GROUP: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside, matrix = place < numbers, tl.arange(0, GROUP)
+    mixed = tl.zeros((GROUP, BLOCK), dtype=tl.float32)
+    for r in tl.static_range(SIZE):
+        found = _add_programs(partial, num_programs, width, r * numbers + place, inside, ROWS, BLOCK)
+        if HAS_ADJOINT:
+            factor = tl.load(adjoint + matrix * SIZE + r, mask=matrix < SIZE, other=0.0).to(tl.float32)
+            mixed += factor[:, None] * found[None, :]
+        else:
+            mixed = tl.where((matrix == r)[:, None], found[None, :], mixed)
+    to = matrices + matrix[:, None] * numbers + place[None, :]
+    tl.store(to, mixed.to(matrices.dtype.element_ty), mask=(matrix < given)[:, None] & inside[None, :])
+    if HAS_BIAS:  # noqa: SIM102  decided by the compiler; its gradient comes after those of the matrices
+        if tl.program_id(0) == 0:
+            inside = SIZE * numbers + place < width
+            found = _add_programs(partial, num_programs, width, SIZE * numbers + place, inside, ROWS, BLOCK)
+            tl.store(bias + place, found.to(bias.dtype.element_ty), mask=inside)
 
 
 def sum_and_multiply(
@@ -257,7 +275,7 @@ def sum_and_multiply(
             _forward_kernel, (tiles.num_tiles,), fixed, TURNED=turned, HAS_BIAS=has_bias,
             **_meta(tiles, num_relations, has_value, precision, dense.size(1), out.size(1), FORWARD),
         )  # fmt: skip
-    launch(value, dense, weight, bias, out, further)
+    launch(dense, value, weight, bias, out, further)
     _add_pieces(tiles, further, out)
 
 
@@ -272,24 +290,27 @@ def weight_gradient(
     group: int = 0,
     grad_x: Tensor | None = None,
     grad_bias: Tensor | None = None,
+    adjoint: Tensor | None = None,
 ) -> None:
     """Writes the gradient of up to four matrices, those of the ``group``-th four, into ``grad_weight``.
 
-    Writes ``grad_x`` as well, where it is given: then there are no more relations than these. And that of a bias.
+    Writes that of a bias, ``grad_x``, and multiplies by ``adjoint``, where these are given; the last two only if there
+    are no more relations than these.
     """
     in_channels, out_channels = weight.shape[1:]
-    has_value, need_x, need_bias, precision = (
-        value is not None, grad_x is not None, grad_bias is not None, _precision(grad)
+    has_value, need_x, need_bias, has_adjoint = (
+        each is not None for each in (value, grad_x, grad_bias, adjoint)
     )  # fmt: skip
-    key = ("backward", in_channels, out_channels, group, need_x, need_bias, has_value, precision)
+    precision = _precision(grad)
+    key = ("backward", in_channels, out_channels, group, need_x, need_bias, has_value, has_adjoint, precision)
     if (launches := tiles.launches.get(key)) is None:
         fixed = (
             tiles.node, tiles.target, tiles.ends, tiles.active, tiles.start, tiles.col,
             tiles.node.numel(), tiles.num_tiles, x.size(0), num_relations, group, grad.size(0),
         )  # fmt: skip
         meta = _meta(tiles, num_relations, has_value, precision, in_channels, out_channels, BACKWARD)
-        size, given = min(GROUP, num_relations), min(GROUP, num_relations - group * GROUP)
-        width = size * in_channels * out_channels + (out_channels if need_bias else 0)
+        size, numbers = min(GROUP, num_relations), in_channels * out_channels
+        width = size * numbers + (out_channels if need_bias else 0)
         num_programs = _num_programs(tiles, x, grad)
         launches = tiles.launches[key] = (
             Launch(
@@ -297,19 +318,20 @@ def weight_gradient(
                 NEED_X=need_x, NEED_BIAS=need_bias, **meta, BIAS_ROWS=_BIAS_ROWS,
             ),
             Launch(
-                _total_kernel, (ceil_div(width, _TOTAL_NUMBERS),),
-                (num_programs, given * in_channels * out_channels, width),
-                HAS_BIAS=need_bias, ROWS=_TOTAL_ROWS, BLOCK=_TOTAL_NUMBERS, num_warps=4,
+                _total_kernel, (ceil_div(numbers, _TOTAL_NUMBERS),),
+                (num_programs, numbers, width, num_relations - group * GROUP),
+                SIZE=size, HAS_ADJOINT=has_adjoint, HAS_BIAS=need_bias, GROUP=GROUP,
+                ROWS=_TOTAL_ROWS, BLOCK=_TOTAL_NUMBERS, num_warps=4,
             ),
             (num_programs, width),
         )  # fmt: skip
     products, total, size_of_partial = launches
     further = None if grad_x is None else _further(tiles, grad_x)
     partial = x.new_empty(size_of_partial, dtype=torch.float32)
-    products(value, grad, x, weight, grad_x, further, partial)
+    products(grad, value, x, weight, grad_x, further, partial)
     if grad_x is not None:
         _add_pieces(tiles, further, grad_x)
-    total(partial, grad_weight[group * GROUP :] if group else grad_weight, grad_bias)
+    total(partial, adjoint, grad_weight[group * GROUP :] if group else grad_weight, grad_bias)
 
 
 def _further(tiles: NodeTiles, out: Tensor) -> Tensor | None:
@@ -388,8 +410,9 @@ def backward(
     need_x: bool,
     need_weight: bool,
     need_bias: bool = False,
+    adjoint: Tensor | None = None,
 ) -> Gradients:
-    """Gradients of ``x``, ``weight`` and a bias from one pass over the reversed edges.
+    """Gradients of ``x``, ``weight`` (multiplied by ``adjoint``) and a bias from one pass over the reversed edges.
 
     More than four relations take more passes.
     """
@@ -413,6 +436,8 @@ def backward(
         for group in range(num_groups):
             weight_gradient(
                 tiles, num_relations, value, grad, x, weight, grad_weight, group, grad_x if at_once else None,
-                grad_bias if adds_bias and group == 0 else None,
+                grad_bias if adds_bias and group == 0 else None, adjoint if at_once else None,
             )  # fmt: skip
+        if adjoint is not None and not at_once:
+            grad_weight = mix_rows(adjoint, grad_weight)
     return grad_x, grad_weight, grad_bias

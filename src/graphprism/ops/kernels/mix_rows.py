@@ -1,4 +1,4 @@
-"""Mixtures of a few long rows as a Triton kernel, for which a product of matrices would take longer to start."""
+"""`mix_rows` as a Triton kernel, which starts sooner than a product of matrices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _mix_kernel(
 
 
 def mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
-    """``left @ rows + added`` with the rows flattened: (S, K), (K, ...), (...) -> (S, ...)."""
+    """``left @ rows + added``: (S, K), (K, ...), (...) -> (S, ...)."""
     left, rows = left.contiguous(), rows.contiguous()
     added = None if added is None else added.contiguous()
     out = rows.new_empty(left.size(0), *rows.shape[1:])
