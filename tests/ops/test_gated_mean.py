@@ -207,6 +207,18 @@ def test_kernels_give_second_derivatives_of_two_layers_with_the_same_parameters(
 
 
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
+def test_kernels_take_batched_gradients(backend, device):
+    adj = hub_adj(3, num_nodes=(40, 38)).to(device)
+    adj = adj.with_weight(adj.edge_weight.requires_grad_())
+    leaves = [*leaves_of(adj, 1, 3, device=device), adj.edge_weight]
+    out = mean_of(leaves, adj, 1)
+    grads = draw(2, *out.shape, seed=9, device=device).detach()
+    found = torch.autograd.grad(out, leaves, grads, retain_graph=True, is_grads_batched=True)
+    expected = [torch.autograd.grad(out, leaves, each, retain_graph=True) for each in grads]
+    torch.testing.assert_close(found, tuple(map(torch.stack, zip(*expected, strict=True))), **tolerance(torch.double))
+
+
+@pytest.mark.parametrize("backend", [pytest.param("triton", marks=on_gpu)])
 def test_kernels_need_no_gradient_and_give_only_those_that_are_needed(backend, device):
     adj = hub_adj(3).to(device)
     leaves = leaves_of(adj, 1, 4, device=device)

@@ -52,6 +52,16 @@ def test_second_derivatives():
     assert torch.autograd.gradgradcheck(lambda *rows: gated_sums(*rows[:3], adj, rows[3], impl="csr"), inputs)
 
 
+def test_batched_gradients():
+    adj = make_adj("multi-edges").with_weight(None)
+    inputs = inputs_for(adj, 1, True)
+    sums = gated_sums(*inputs[:3], adj, inputs[3], impl="csr")
+    grads = [normal(2, *each.shape, seed=7).detach() for each in sums]
+    found = torch.autograd.grad(sums, inputs, grads, retain_graph=True, is_grads_batched=True)
+    expected = [torch.autograd.grad(sums, inputs, each, retain_graph=True) for each in zip(*grads, strict=True)]
+    torch.testing.assert_close(found, tuple(map(torch.stack, zip(*expected, strict=True))), **EXACT)
+
+
 def test_differentiable_gradients_of_inputs_that_depend_on_each_other():
     adj, found = make_adj("random").with_weight(None), []
     start = normal(adj.size[0], 3, 4)

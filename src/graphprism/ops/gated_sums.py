@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from graphprism._checks import check_floating, check_same_device, check_shape
-from graphprism.ops.backends import Backends, is_transformed
+from graphprism.ops.backends import Backends, is_batched, is_transformed, plain_gradients
 from graphprism.ops.csr import Csr, span_sum
 from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.pair_rows import active_pairs_pay
@@ -161,15 +162,8 @@ class _GatedSums(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         adj: RelationalAdj = ctx.adj
         receiver, sender, value, edge_rows = inputs = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for second derivatives
-            # views: an input that was computed from another one must not add to the gradient of that one here
-            receiver, sender, value = (each.view_as(each) for each in inputs[:3])
-            edge_rows = None if edge_rows is None else edge_rows.view_as(edge_rows)
-            inputs = (receiver, sender, value, edge_rows)
-            wanted = [tensor for tensor, needed in zip(inputs, ctx.needs_input_grad, strict=False) if needed]
-            sums = reference(receiver, sender, value, edge_rows, adj)
-            got = iter(torch.autograd.grad(sums, wanted, grads, create_graph=True))
-            return *(next(got) if needed else None for needed in ctx.needs_input_grad[:4]), None
+        if torch.is_grad_enabled() or any(is_batched(grad) for grad in grads):
+            return *plain_gradients(partial(reference, adj=adj), inputs, grads, ctx.needs_input_grad), None
         grad_numerator, grad_denominator = grads
         values = value.flatten(0, 1)
 

@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphprism.ops.backends import is_batched, plain_gradients
 from graphprism.ops.gated_mean import LinearMap, reference, without_autocast
 from graphprism.ops.kernels import ceil_div, device_of, power_of_2_from
 from graphprism.ops.kernels.csr_sum import add_further
@@ -206,8 +207,8 @@ class _GatedMean(torch.autograd.Function):
         *inputs, mean, scale, slope = ctx.saved_tensors
         adj, num_gates, eps = ctx.rest
         with without_autocast(grad.device):
-            if torch.is_grad_enabled():  # a gradient of this gradient is wanted
-                found = _differentiable_backward(grad, inputs, adj, num_gates, eps, ctx.needs_input_grad)
+            if torch.is_grad_enabled() or is_batched(grad):
+                found = _plain_backward(grad, inputs, adj, num_gates, eps, ctx.needs_input_grad)
             else:
                 found = _backward(grad, inputs, (mean, scale, slope), adj, num_gates, ctx.needs_input_grad)
         return *found, None, None, None
@@ -228,19 +229,16 @@ def _forward(
     return mean_and_slope(receivers.rows(x_dst), senders.rows(x_src), adj.incoming, value, num_gates, eps, needs_slope)
 
 
-def _differentiable_backward(
+def _plain_backward(
     grad: Tensor, inputs: list[Any], adj: RelationalAdj, num_gates: int, eps: float, needed: tuple[bool, ...]
 ) -> list[Tensor | None]:
-    """The same gradients from operations that have gradients themselves."""
-    # views: an input that another one was computed from, or that is the other one, must not get its gradient here
-    inputs = [None if each is None else each.view_as(each) for each in inputs]
-    x_src, x_dst, weight, *maps = inputs
-    receivers, senders = LinearMap(*maps[:2]), LinearMap(*maps[2:])
-    out = reference(x_src, x_dst, adj.with_weight(weight), receivers, senders, num_gates, eps)
-    chosen = [number for number in range(len(inputs)) if needed[number]]
-    found = torch.autograd.grad(out, [inputs[number] for number in chosen], grad, create_graph=True)
-    gradients = dict(zip(chosen, found, strict=True))
-    return [gradients.get(number) for number in range(len(inputs))]
+    """The same gradients by plain operations: for second derivatives and batched gradients."""
+
+    def mean(x_src: Tensor, x_dst: Tensor, weight: Tensor | None, *maps: Tensor) -> Tensor:
+        graph, receivers, senders = adj.with_weight(weight), LinearMap(*maps[:2]), LinearMap(*maps[2:])
+        return reference(x_src, x_dst, graph, receivers, senders, num_gates, eps)
+
+    return plain_gradients(mean, inputs, grad, needed)
 
 
 def _backward(
