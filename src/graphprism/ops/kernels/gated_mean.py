@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.backends import is_batched, plain_gradients
-from graphprism.ops.gated_mean import LinearMap, reference, without_autocast
+from graphprism.ops.gated_mean import GateMaps, LinearMap, Pair, reference, without_autocast
 from graphprism.ops.kernels import ceil_div, device_of, power_of_2_from
 from graphprism.ops.kernels.csr_sum import add_further
 
@@ -175,20 +175,17 @@ def _gradient_kernel(
         tl.store(target, of_gate.to(back.dtype.element_ty), mask=both)
 
 
-def gated_mean(
-    x_src: Tensor,
-    x_dst: Tensor,
-    adj: RelationalAdj,
-    receivers: LinearMap,
-    senders: LinearMap,
-    num_gates: int,
-    eps: float,
-) -> Tensor:
-    """Both maps and the mean, with their own backward pass."""
+def gated_mean(x: Pair, adj: RelationalAdj, maps: GateMaps, edge_rows: Tensor | None, eps: float) -> Tensor:
+    """All maps and the mean, with their own backward pass."""
+    if edge_rows is not None:
+        raise ValueError("`edge_rows` must be `None` with `impl='triton'`, got a tensor")
+    receivers, num_gates = maps.receivers, maps.num_gates
+    # gates, then messages, side by side: one product
+    senders = LinearMap(*(torch.cat(both, dim=-1) for both in zip(maps.gates, maps.messages, strict=True)))
     if not torch.is_grad_enabled():
-        return _forward(x_src, x_dst, adj, receivers, senders, num_gates, eps, needs_slope=False)[0]
-    maps = (*receivers, *senders)
-    out: Tensor = _GatedMean.apply(x_src, x_dst, adj.weight, *maps, adj, num_gates, eps)  # type: ignore[no-untyped-call]
+        return _forward(*x, adj, receivers, senders, num_gates, eps, needs_slope=False)[0]
+    tensors = (*receivers, *senders)
+    out: Tensor = _GatedMean.apply(*x, adj.weight, *tensors, adj, num_gates, eps)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -234,9 +231,11 @@ def _plain_backward(
 ) -> list[Tensor | None]:
     """The same gradients by plain operations: for second derivatives and batched gradients."""
 
-    def mean(x_src: Tensor, x_dst: Tensor, weight: Tensor | None, *maps: Tensor) -> Tensor:
-        graph, receivers, senders = adj.with_weight(weight), LinearMap(*maps[:2]), LinearMap(*maps[2:])
-        return reference(x_src, x_dst, graph, receivers, senders, num_gates, eps)
+    def mean(x_src: Tensor, x_dst: Tensor, weight: Tensor | None, *tensors: Tensor) -> Tensor:
+        receivers, width = LinearMap(*tensors[:2]), num_gates * tensors[1].numel()
+        gates, messages = zip(*(each.tensor_split([width], dim=-1) for each in tensors[2:]), strict=True)
+        maps = GateMaps(receivers, LinearMap(*gates), LinearMap(*messages))
+        return reference((x_src, x_dst), adj.with_weight(weight), maps, None, eps)
 
     return plain_gradients(mean, inputs, grad, needed)
 
