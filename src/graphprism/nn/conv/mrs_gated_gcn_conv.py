@@ -28,7 +28,7 @@ from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalParameter, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, relational_transform
 from graphprism.ops.batched.batched_linear import batched_linear
-from graphprism.ops.batched.gated_sum import padded_gated_sum
+from graphprism.ops.batched.gated_mean import padded_gated_mean
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
 from graphprism.ops.gated_mean import GateMaps, LinearMap, gated_mean, gated_mean_pays
@@ -163,7 +163,7 @@ class MRSGatedGCNConv(RelationalConv):
             edges, edge_bias = batched_linear(edge_attr, self.lin_edge.weight), self.lin_edge.bias
         root, receiver = self.lin_root.bias, self.lin_gate_dst.bias
         biases = (root, receiver, edge_bias, *(each.bias() for each in by_relation))
-        return padded_gated_sum(rows, edges, biases, adj, self.lin_gate_src.lin.num_relations, self.eps)
+        return padded_gated_mean(rows, edges, biases, adj, self.lin_gate_src.lin.num_relations, self.eps)
 
     def _fused(self, x_src: Tensor, x_dst: Tensor, adj: RelationalAdj, edge_attr: Tensor | None) -> Tensor:
         """The sums alone, without a row in memory for every edge."""

@@ -167,7 +167,7 @@ def _sender_kernel(
         tl.store(back + own + 2 * channels, source.to(back.dtype.element_ty), mask=both)
 
 
-def gated_sum(
+def gated_mean(
     rows: Tensor,
     edge_rows: Tensor | None,
     biases: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor],

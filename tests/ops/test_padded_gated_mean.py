@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from graphprism.ops import at_receivers, at_senders, entry_sum
-from graphprism.ops.batched.gated_sum import GRADIENTS, SUM, padded_gated_sum
+from graphprism.ops.batched.gated_mean import GRADIENTS, MEAN, padded_gated_mean
 from graphprism.testing import tolerance
 from tests.ops.cases import GRAPHS
 from tests.ops.tables import both_of, entry_of_edge, repeated, to_entries
@@ -51,7 +51,7 @@ def test_tables_give_what_the_graph_gives(name, relations, gates):
     leaves = inputs(adj, relations, gates)
     out, edge = by_entry(adj, *leaves)
     rows, edges, *biases = leaves
-    found, found_edge = padded_gated_sum(rows, to_entries(edges, adj, table), tuple(biases), table, gates, EPS)
+    found, found_edge = padded_gated_mean(rows, to_entries(edges, adj, table), tuple(biases), table, gates, EPS)
     place = entry_of_edge(adj, table)
     torch.testing.assert_close(found, out, **EXACT)
     torch.testing.assert_close(found_edge[place], edge, **EXACT)
@@ -69,7 +69,7 @@ def test_edges_may_have_no_rows_and_no_gradient():
     biases[2] = None
     zeros, leaves = torch.zeros_like(edges), [rows, *(each for each in biases if each is not None)]
     out, _ = by_entry(adj, rows, zeros, *biases[:2], 0.0, *biases[3:])
-    found, _ = padded_gated_sum(rows, None, tuple(biases), table, 3, EPS)
+    found, _ = padded_gated_mean(rows, None, tuple(biases), table, 3, EPS)
     torch.testing.assert_close(found, out, **EXACT)
     first, second = (torch.autograd.grad(each.square().sum(), leaves) for each in (found, out))
     torch.testing.assert_close(first, second)
@@ -78,7 +78,7 @@ def test_edges_may_have_no_rows_and_no_gradient():
 def test_only_the_edges_are_used():
     adj, table = both_of("random")
     rows, edges, *biases = inputs(adj, 3, 1)
-    _, edge = padded_gated_sum(rows, to_entries(edges, adj, table), tuple(biases), table, 1, EPS)
+    _, edge = padded_gated_mean(rows, to_entries(edges, adj, table), tuple(biases), table, 1, EPS)
     _, expected = by_entry(adj, rows, edges, *biases)
     leaves = rows, edges
     first, second = (torch.autograd.grad(each.square().sum(), leaves) for each in (edge, expected))
@@ -93,7 +93,7 @@ def test_runs_under_vmap_are_those_alone(relations, gates):
     leaves = [torch.stack(each).requires_grad_() for each in (rows, edges, *biases)]
 
     def one(rows, edges, *biases):
-        return padded_gated_sum(rows, edges, biases, table, gates, EPS)
+        return padded_gated_mean(rows, edges, biases, table, gates, EPS)
 
     together = torch.vmap(one)(*leaves)
     alone = [torch.stack(each) for each in zip(*(one(*each) for each in zip(*leaves, strict=True)), strict=True)]
@@ -112,7 +112,7 @@ def test_runs_under_vmap_are_those_alone(relations, gates):
 )
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
 def test_kernels_equal_their_references(backend, name, relations, gates, channels, has_edges, dtype):
-    if backend not in SUM:
+    if backend not in MEAN:
         pytest.skip("the kernels of Triton cannot run on this machine")
     device, wide = "cpu" if INTERPRETED else "cuda", torch.promote_types(dtype, torch.float32)
     adj, table = both_of(name, num_relations=relations)
@@ -132,8 +132,8 @@ def test_kernels_equal_their_references(backend, name, relations, gates, channel
     def upper(each):
         return None if each is None else each.to(wide)
 
-    found = SUM.choose(backend, rows.device)(rows, edges, tuple(biases), *more, EPS)
-    expected = SUM.choose("reference", rows.device)(upper(rows), upper(edges), tuple(map(upper, biases)), *more, EPS)
+    found = MEAN.choose(backend, rows.device)(rows, edges, tuple(biases), *more, EPS)
+    expected = MEAN.choose("reference", rows.device)(upper(rows), upper(edges), tuple(map(upper, biases)), *more, EPS)
     # a sum of few small gates moves with the rounding of its edges
     near = {"rtol": 0.05, "atol": 0.05} if dtype == torch.bfloat16 else tolerance(dtype)
     for ours, theirs, kind in zip(found, expected, (dtype, dtype, wide, wide), strict=True):

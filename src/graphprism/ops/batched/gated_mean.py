@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Biases = tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]
 
 
-def sum_reference(
+def mean_reference(
     rows: Tensor,
     edge_rows: Tensor | None,
     biases: Biases,
@@ -95,11 +95,11 @@ def _read(rows: Tensor, place: Tensor) -> Tensor:
     return flat.gather(1, index).view(*place.shape, flat.size(2))
 
 
-SUM = Backends(reference=sum_reference, triton="graphprism.ops.kernels.gated_sum:gated_sum")
-GRADIENTS = Backends(reference=gradients_reference, triton="graphprism.ops.kernels.gated_sum:gated_gradients")
+MEAN = Backends(reference=mean_reference, triton="graphprism.ops.kernels.padded_gated_mean:gated_mean")
+GRADIENTS = Backends(reference=gradients_reference, triton="graphprism.ops.kernels.padded_gated_mean:gated_gradients")
 
 
-def padded_gated_sum(
+def padded_gated_mean(
     rows: Tensor, edge_rows: Tensor | None, biases: Biases, adj: PaddedAdj, num_gates: int, eps: float
 ) -> tuple[Tensor, Tensor]:
     r"""The sums of `graphprism.nn.MRSGatedGCNConv`, and the edge features before their normalisation.
@@ -117,21 +117,21 @@ def padded_gated_sum(
     """
     arguments = (rows, edge_rows, *biases, adj.numbers, adj.weights, adj.num_relations, num_gates, eps)
     if only_vmap():
-        many: tuple[Tensor, Tensor] = for_all_runs(_GatedSum, *arguments)
+        many: tuple[Tensor, Tensor] = for_all_runs(_GatedMean, *arguments)
         return many
     alone = [each[None] if isinstance(each, Tensor) else each for each in arguments]
-    out, edge = _GatedSum.apply(*alone)  # type: ignore[no-untyped-call]
+    out, edge = _GatedMean.apply(*alone)  # type: ignore[no-untyped-call]
     return out[0], edge[0]
 
 
-class _GatedSum(torch.autograd.Function):
+class _GatedMean(torch.autograd.Function):
     """K runs side by side."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, edge_rows: Tensor | None, *more: Any) -> tuple[Tensor, Tensor]:
         biases, (numbers, weights, num_relations, num_gates, eps) = more[:5], more[5:]
-        gated_sum = SUM.choose(None, rows.device)
-        out, edge, ratio, scale = gated_sum(rows, edge_rows, biases, numbers, weights, num_relations, num_gates, eps)
+        gated_mean = MEAN.choose(None, rows.device)
+        out, edge, ratio, scale = gated_mean(rows, edge_rows, biases, numbers, weights, num_relations, num_gates, eps)
         ctx.save_for_backward(rows, edge, ratio, scale, numbers, weights, *biases)
         ctx.sizes = num_relations, num_gates
         ctx.set_materialize_grads(False)
