@@ -1,4 +1,4 @@
-"""Sums of gated messages on tables against plain operations on graphs; kernels against their references.
+"""The gated mean on tables against the reference of the op on graphs; kernels against their references.
 
 `TRITON_INTERPRET=1` runs the kernels on the CPU, where triton is installed.
 """
@@ -8,8 +8,9 @@ import os
 import pytest
 import torch
 
-from graphprism.ops import at_receivers, at_senders, entry_sum
+from graphprism.ops import at_receivers, at_senders
 from graphprism.ops.batched.gated_mean import GRADIENTS, MEAN, padded_gated_mean
+from graphprism.ops.gated_mean import GateMaps, LinearMap, gated_mean
 from graphprism.testing import tolerance
 from tests.ops.cases import GRAPHS
 from tests.ops.tables import both_of, entry_of_edge, repeated, to_entries
@@ -33,15 +34,16 @@ def inputs(adj, relations, gates, channels=4):
 
 
 def by_entry(adj, rows, edges, root_bias, dst_bias, edge_bias, src_bias, message_bias):
-    """The definition with plain operations on a graph."""
+    """The reference of the op on a graph, with maps that cut ``rows``, and the features of edges."""
     gates, relations, channels = src_bias.size(0), message_bias.size(0), root_bias.size(0)
-    maps = rows.unflatten(1, (-1, channels)).split([1, 1, gates, relations], dim=1)
-    source = maps[2] + src_bias
+    cuts = torch.eye(rows.size(1), dtype=rows.dtype).split([channels * k for k in (1, 1, gates, relations)], dim=1)
+    biases = root_bias, dst_bias, src_bias.flatten(), message_bias.flatten()
+    root, *maps = (LinearMap(*each) for each in zip(cuts, biases, strict=True))
+    edges = edges + edge_bias
+    mean = gated_mean((rows, rows), adj, GateMaps(*maps), edges, eps=EPS, impl="reference")
+    source = maps[1].rows(rows).unflatten(1, (gates, channels))
     source = at_senders(source if gates > 1 else source[:, 0], adj)
-    edge = at_receivers(maps[1][:, 0] + dst_bias, adj) + source + edges + edge_bias
-    gate, message = edge.sigmoid(), at_senders(maps[3] + message_bias, adj)
-    total = entry_sum(gate * message, adj) / (entry_sum(gate, adj) + EPS)
-    return maps[0][:, 0] + root_bias + total, edge
+    return root.rows(rows) + mean, at_receivers(maps[0].rows(rows), adj) + source + edges
 
 
 @sizes

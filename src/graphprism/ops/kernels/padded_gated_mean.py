@@ -1,4 +1,4 @@
-"""The sums of a gated convolution as Triton kernels: one on the way forward, two back; nothing is added by atomics.
+"""`batched.gated_mean` as Triton kernels: one on the way forward, two back; nothing is added by atomics.
 
 A program has a few channels of a few nodes of one run. On the way back the first kernel goes by receivers and leaves
 the gradient of every gate, which the second one adds up by senders.
