@@ -15,7 +15,7 @@ from torch import Tensor
 
 from graphprism._checks import check_dtype, check_shape
 from graphprism.ops.aggregate import relational_sum
-from graphprism.ops.backends import Backends, is_batched, is_transformed
+from graphprism.ops.backends import Backends, is_batched, is_transformed, plain_gradients
 from graphprism.ops.csr import span_sum
 from graphprism.ops.edge_softmax import check_not_negative, divisor, edge_softmax, entry_mass
 from graphprism.ops.entries import at_receivers, at_senders, entry_dot
@@ -269,19 +269,16 @@ class _Attention(torch.autograd.Function):
 def _plain_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """The gradients by plain operations: for second derivatives and batched gradients."""
     x, weight, common, deviation, att_src, att_dst, edge_logit, factor = ctx.saved_tensors[:8]
-    needed, mixture = ctx.needs_input_grad, ctx.mixture
-    create_graph = torch.is_grad_enabled()
-    with torch.enable_grad():
-        # views: an input that was computed from another one must not add to the gradient of that one here
-        given = [x, weight if mixture is None else None, common, deviation, att_src, att_dst, edge_logit]
-        given = [None if each is None else each.view_as(each) for each in given]
-        rows, matrices, common, deviation, *ends, logit = given
+    mixture: Mixture | None = ctx.mixture
+
+    def attend(x: Tensor, matrices: Tensor, common: Tensor, deviation: Tensor, *rest: Any) -> Tensor:
         matrices = matrices if mixture is None else mix(common, deviation, mixture.columns)
-        out = reference(rows, matrices, *ends, logit, None, factor, ctx.adj, ctx.negative_slope)  # type: ignore[call-arg]
-    wanted = [each for each, need in zip(given, needed, strict=False) if need]
-    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=create_graph) if wanted else ())
-    grads = [next(found) if need else None for need in needed[:7]]
-    return *grads, grad.sum(dim=0) if needed[7] else None, None, None, None, None
+        src, dst, logit = rest
+        return reference(x, matrices, src, dst, logit, None, factor, ctx.adj, ctx.negative_slope)
+
+    given = [x, weight if mixture is None else None, common, deviation, att_src, att_dst, edge_logit]
+    grads = plain_gradients(attend, given, grad, ctx.needs_input_grad)
+    return *grads, grad.sum(dim=0) if ctx.needs_input_grad[7] else None, None, None, None, None
 
 
 def _side_by_side(vectors: Tensor) -> Tensor:

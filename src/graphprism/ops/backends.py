@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -113,3 +113,20 @@ def inside_functorch() -> bool:
 def is_batched(tensor: torch.Tensor) -> bool:
     """Whether a tensor has no storage, which kernels and ``out=`` need: one of `torch.vmap` or `is_grads_batched`."""
     return not torch._C._has_storage(tensor)
+
+
+def plain_gradients(
+    function: Callable[..., Any], inputs: Sequence[Any], grads: Any, needed: Sequence[bool]
+) -> list[torch.Tensor | None]:
+    """Gradients of ``function(*inputs)`` from autograd, where kernels cannot compute a backward pass.
+
+    That is for second derivatives, which need a gradient with a gradient, and for batched gradients (`is_batched`).
+    """
+    create_graph = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # views: an input that was computed from another one must not add to the gradient of that one here
+        given = [each.view_as(each) if isinstance(each, torch.Tensor) else each for each in inputs]
+        out = function(*given)
+    wanted = [each for each, need in zip(given, needed, strict=False) if need]
+    found = iter(torch.autograd.grad(out, wanted, grads, create_graph=create_graph) if wanted else ())
+    return [next(found) if need else None for need in needed[: len(given)]]

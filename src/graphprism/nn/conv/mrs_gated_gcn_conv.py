@@ -28,12 +28,11 @@ from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalParameter, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj, at_receivers, at_senders, entry_sum, relational_transform
 from graphprism.ops.batched.batched_linear import batched_linear
-from graphprism.ops.batched.gated_sum import padded_gated_sum
+from graphprism.ops.batched.gated_mean import padded_gated_mean
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.entries import trusted_index_sum
-from graphprism.ops.gated_mean import LinearMap, gated_mean, is_fused
-from graphprism.ops.gated_sums import gated_sums, sums_in_blocks_pay
-from graphprism.ops.pair_rows import active_pairs_pay, sender_rows
+from graphprism.ops.gated_mean import GateMaps, LinearMap, gated_mean, gated_mean_pays
+from graphprism.ops.pair_rows import sender_rows
 
 
 class MRSGatedGCNConv(RelationalConv):
@@ -125,10 +124,8 @@ class MRSGatedGCNConv(RelationalConv):
         check_edge_attr(edge_attr, self.lin_edge, adj)
         if isinstance(adj, PaddedAdj) and x_src is x_dst and self._is_plain():
             out, edge = self._padded(x_src, adj, edge_attr)
-        elif not return_edge_attr and isinstance(adj, RelationalAdj) and edge_attr is None and self._fuses(adj):
-            out, edge = self._fused(x_src, x_dst, adj), x_src[:0]
-        elif not return_edge_attr and isinstance(adj, RelationalAdj) and self._takes_blocks(x_src, x_dst, adj):
-            out, edge = self._in_blocks(x_src, adj, edge_attr), x_src[:0]
+        elif not return_edge_attr and isinstance(adj, RelationalAdj) and self._fuses(adj, edge_attr):
+            out, edge = self._fused(x_src, x_dst, adj, edge_attr), x_src[:0]
         else:
             out, edge = self._by_entry(x_src, x_dst, adj, edge_attr)
         out = out if self.norm_node is None else batch_norm(self.norm_node, out, adj.node_mask)
@@ -155,18 +152,6 @@ class MRSGatedGCNConv(RelationalConv):
         out: Tensor = linear(self.lin_root, x_dst) + numerator / (denominator + self.eps)
         return out, edge
 
-    def _in_blocks(self, x: Tensor, adj: RelationalAdj, edge_attr: Tensor | None) -> Tensor:
-        """The sums alone, without a row in memory for every edge."""
-        edges = None if self.lin_edge is None or edge_attr is None else linear(self.lin_edge, edge_attr)
-        sender, value = self.lin_gate_src.rows(x), self.lin_message.rows(x)
-        numerator, denominator = gated_sums(linear(self.lin_gate_dst, x), sender, value, adj, edges)
-        out: Tensor = linear(self.lin_root, x) + numerator / (denominator + self.eps)
-        return out
-
-    def _takes_blocks(self, x_src: Tensor, x_dst: Tensor, adj: RelationalAdj) -> bool:
-        """Whether rows of all edges are large, and the graph and the maps allow sums in blocks."""
-        return sums_in_blocks_pay(adj, self.out_channels) and x_src is x_dst and self._is_plain()
-
     def _padded(self, x: Tensor, adj: PaddedAdj, edge_attr: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same with one product for all maps of nodes, and few kernels for many runs under `torch.vmap`."""
         by_relation = (self.lin_gate_src, self.lin_message)
@@ -178,24 +163,22 @@ class MRSGatedGCNConv(RelationalConv):
             edges, edge_bias = batched_linear(edge_attr, self.lin_edge.weight), self.lin_edge.bias
         root, receiver = self.lin_root.bias, self.lin_gate_dst.bias
         biases = (root, receiver, edge_bias, *(each.bias() for each in by_relation))
-        return padded_gated_sum(rows, edges, biases, adj, self.lin_gate_src.lin.num_relations, self.eps)
+        return padded_gated_mean(rows, edges, biases, adj, self.lin_gate_src.lin.num_relations, self.eps)
 
-    def _fused(self, x_src: Tensor, x_dst: Tensor, adj: RelationalAdj) -> Tensor:
-        """The sums alone, without a row per edge."""
-        by_relation = (self.lin_gate_src, self.lin_message)
-        matrices = [each.lin(x_src).transpose(0, 1).flatten(1) for each in by_relation]
-        senders = LinearMap(torch.cat(matrices, dim=1), torch.cat([each.bias().flatten() for each in by_relation]))
+    def _fused(self, x_src: Tensor, x_dst: Tensor, adj: RelationalAdj, edge_attr: Tensor | None) -> Tensor:
+        """The sums alone, without a row in memory for every edge."""
         receivers = LinearMap(self.lin_gate_dst.weight.t(), self.lin_gate_dst.bias)
-        num_gates = self.lin_gate_src.lin.num_relations
-        mean = gated_mean((x_src, x_dst), adj, receivers, senders, num_gates=num_gates, eps=self.eps)
+        maps = GateMaps(receivers, self.lin_gate_src.side_by_side(x_src), self.lin_message.side_by_side(x_src))
+        edges = None if self.lin_edge is None or edge_attr is None else self.lin_edge(edge_attr)
+        mean = gated_mean((x_src, x_dst), adj, maps, edges, eps=self.eps)
         out: Tensor = self.lin_root(x_dst) + mean
         return out
 
-    def _fuses(self, adj: RelationalAdj) -> bool:
-        """Whether `_fused` makes no rows of edges, and rows of all pairs (node, relation) are few."""
-        if not is_fused(adj) or active_pairs_pay(adj) or type(self.lin_gate_dst) is not Linear:
+    def _fuses(self, adj: RelationalAdj, edge_attr: Tensor | None) -> bool:
+        """Whether `_fused` is faster, and the maps may be taken apart."""
+        if not gated_mean_pays(adj, self.out_channels, edge_attr is not None):
             return False
-        return self._is_plain()
+        return type(self.lin_gate_dst) is Linear and self._is_plain()
 
     def _is_plain(self) -> bool:
         """Whether the maps may be taken apart: all sizes are known and no one looks at a part of the layer."""
@@ -273,11 +256,9 @@ class _RelationalMap(torch.nn.Module):
     def _reset_bias(self) -> None:
         self.bias.draw(max(1, self.lin.in_channels) ** -0.5)
 
-    def rows(self, x: Tensor) -> Tensor:
-        """The rows of all relations, (N, R, F_out)."""
-        weight, bias = self.lin(x), self.bias()
-        flat = torch.addmm(bias.flatten(), x, weight.transpose(0, 1).flatten(1))
-        return flat.view(x.size(0), *bias.shape)
+    def side_by_side(self, x: Tensor) -> LinearMap:
+        """All relations as one map, F_in -> R * F_out."""
+        return LinearMap(self.lin(x).transpose(0, 1).flatten(1), self.bias().flatten())
 
     def forward(self, x: Tensor, adj: Prepared) -> Tensor:
         was_lazy = self.lin.is_waiting

@@ -16,7 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.gated_mean import LinearMap, reference, without_autocast
+from graphprism.ops.backends import is_batched, plain_gradients
+from graphprism.ops.gated_mean import GateMaps, LinearMap, Pair, reference, without_autocast
 from graphprism.ops.kernels import ceil_div, device_of, power_of_2_from
 from graphprism.ops.kernels.csr_sum import add_further
 
@@ -174,20 +175,17 @@ def _gradient_kernel(
         tl.store(target, of_gate.to(back.dtype.element_ty), mask=both)
 
 
-def gated_mean(
-    x_src: Tensor,
-    x_dst: Tensor,
-    adj: RelationalAdj,
-    receivers: LinearMap,
-    senders: LinearMap,
-    num_gates: int,
-    eps: float,
-) -> Tensor:
-    """Both maps and the mean, with their own backward pass."""
+def gated_mean(x: Pair, adj: RelationalAdj, maps: GateMaps, edge_rows: Tensor | None, eps: float) -> Tensor:
+    """All maps and the mean, with their own backward pass."""
+    if edge_rows is not None:
+        raise ValueError("`edge_rows` must be `None` with `impl='triton'`, got a tensor")
+    receivers, num_gates = maps.receivers, maps.num_gates
+    # gates, then messages, side by side: one product
+    senders = LinearMap(*(torch.cat(both, dim=-1) for both in zip(maps.gates, maps.messages, strict=True)))
     if not torch.is_grad_enabled():
-        return _forward(x_src, x_dst, adj, receivers, senders, num_gates, eps, needs_slope=False)[0]
-    maps = (*receivers, *senders)
-    out: Tensor = _GatedMean.apply(x_src, x_dst, adj.weight, *maps, adj, num_gates, eps)  # type: ignore[no-untyped-call]
+        return _forward(*x, adj, receivers, senders, num_gates, eps, needs_slope=False)[0]
+    tensors = (*receivers, *senders)
+    out: Tensor = _GatedMean.apply(*x, adj.weight, *tensors, adj, num_gates, eps)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -206,8 +204,8 @@ class _GatedMean(torch.autograd.Function):
         *inputs, mean, scale, slope = ctx.saved_tensors
         adj, num_gates, eps = ctx.rest
         with without_autocast(grad.device):
-            if torch.is_grad_enabled():  # a gradient of this gradient is wanted
-                found = _differentiable_backward(grad, inputs, adj, num_gates, eps, ctx.needs_input_grad)
+            if torch.is_grad_enabled() or is_batched(grad):
+                found = _plain_backward(grad, inputs, adj, num_gates, eps, ctx.needs_input_grad)
             else:
                 found = _backward(grad, inputs, (mean, scale, slope), adj, num_gates, ctx.needs_input_grad)
         return *found, None, None, None
@@ -228,19 +226,18 @@ def _forward(
     return mean_and_slope(receivers.rows(x_dst), senders.rows(x_src), adj.incoming, value, num_gates, eps, needs_slope)
 
 
-def _differentiable_backward(
+def _plain_backward(
     grad: Tensor, inputs: list[Any], adj: RelationalAdj, num_gates: int, eps: float, needed: tuple[bool, ...]
 ) -> list[Tensor | None]:
-    """The same gradients from operations that have gradients themselves."""
-    # views: an input that another one was computed from, or that is the other one, must not get its gradient here
-    inputs = [None if each is None else each.view_as(each) for each in inputs]
-    x_src, x_dst, weight, *maps = inputs
-    receivers, senders = LinearMap(*maps[:2]), LinearMap(*maps[2:])
-    out = reference(x_src, x_dst, adj.with_weight(weight), receivers, senders, num_gates, eps)
-    chosen = [number for number in range(len(inputs)) if needed[number]]
-    found = torch.autograd.grad(out, [inputs[number] for number in chosen], grad, create_graph=True)
-    gradients = dict(zip(chosen, found, strict=True))
-    return [gradients.get(number) for number in range(len(inputs))]
+    """The same gradients by plain operations: for second derivatives and batched gradients."""
+
+    def mean(x_src: Tensor, x_dst: Tensor, weight: Tensor | None, *tensors: Tensor) -> Tensor:
+        receivers, width = LinearMap(*tensors[:2]), num_gates * tensors[1].numel()
+        gates, messages = zip(*(each.tensor_split([width], dim=-1) for each in tensors[2:]), strict=True)
+        maps = GateMaps(receivers, LinearMap(*gates), LinearMap(*messages))
+        return reference((x_src, x_dst), adj.with_weight(weight), maps, None, eps)
+
+    return plain_gradients(mean, inputs, grad, needed)
 
 
 def _backward(

@@ -1,4 +1,8 @@
-"""The sums of a gated convolution on a `PaddedAdj`, for one graph or, under `torch.vmap`, many of one shape."""
+"""`graphprism.ops.gated_mean` on a `PaddedAdj`, for one graph or, under `torch.vmap`, many of one shape.
+
+An op of its own, as its data are others: runs lie side by side, edges in slots of their receiver, and the rows of all
+maps in one tensor, without biases. It returns the edge features, too, so that they are saved and not computed again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 Biases = tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor]
 
 
-def sum_reference(
+def mean_reference(
     rows: Tensor,
     edge_rows: Tensor | None,
     biases: Biases,
@@ -95,43 +99,43 @@ def _read(rows: Tensor, place: Tensor) -> Tensor:
     return flat.gather(1, index).view(*place.shape, flat.size(2))
 
 
-SUM = Backends(reference=sum_reference, triton="graphprism.ops.kernels.gated_sum:gated_sum")
-GRADIENTS = Backends(reference=gradients_reference, triton="graphprism.ops.kernels.gated_sum:gated_gradients")
+MEAN = Backends(reference=mean_reference, triton="graphprism.ops.kernels.padded_gated_mean:gated_mean")
+GRADIENTS = Backends(reference=gradients_reference, triton="graphprism.ops.kernels.padded_gated_mean:gated_gradients")
 
 
-def padded_gated_sum(
+def padded_gated_mean(
     rows: Tensor, edge_rows: Tensor | None, biases: Biases, adj: PaddedAdj, num_gates: int, eps: float
 ) -> tuple[Tensor, Tensor]:
-    r"""The sums of `graphprism.nn.MRSGatedGCNConv`, and the edge features before their normalisation.
+    r"""`gated_mean` plus a row of the receiver, and the edge features before their normalisation.
 
-    .. math:: \mathbf{x}'_i = \mathbf{a}_i + \frac{\sum_{e = (j, i)} \sigma(\mathbf{e}'_e) \odot \mathbf{b}_{j, r(e)}}
-        {\sum_{e = (j, i)} \sigma(\mathbf{e}'_e) + \epsilon}, \qquad
-        \mathbf{e}'_e = \mathbf{d}_i + \mathbf{g}_{j, r(e)} + \mathbf{c}_e
+    .. math:: \mathbf{x}'_i = \mathbf{c}_i + \mathbf{y}_i, \qquad
+        \mathbf{e}'_e = \mathbf{d}_i + \mathbf{s}_{j, r(e)} + \mathbf{a}_e
 
-    ``rows`` concatenates :math:`\mathbf{a}, \mathbf{d}`, then :math:`\mathbf{g}` of each relation, or one for all, then
-    :math:`\mathbf{b}` of each; biases are added here. Weights of edges are ignored, and empty slots get zeros. No
-    second derivatives.
+    where :math:`\mathbf{y}` is the mean with gates :math:`\eta = \sigma(\mathbf{e}')`. ``rows`` concatenates
+    :math:`\mathbf{c}, \mathbf{d}`, then :math:`\mathbf{s}` of each relation, or one for all, then the messages
+    :math:`\mathbf{m}` of each; ``edge_rows`` are :math:`\mathbf{a}`. Biases are added here. Weights of edges are
+    ignored, and empty slots get zeros. No second derivatives.
 
     Shapes: ``rows`` (N, (2 + G + R) F), ``edge_rows`` (N D, F), biases (F,), (F,), (F,), (G, F), (R, F) -> (N, F),
     (N D, F)
     """
     arguments = (rows, edge_rows, *biases, adj.numbers, adj.weights, adj.num_relations, num_gates, eps)
     if only_vmap():
-        many: tuple[Tensor, Tensor] = for_all_runs(_GatedSum, *arguments)
+        many: tuple[Tensor, Tensor] = for_all_runs(_GatedMean, *arguments)
         return many
     alone = [each[None] if isinstance(each, Tensor) else each for each in arguments]
-    out, edge = _GatedSum.apply(*alone)  # type: ignore[no-untyped-call]
+    out, edge = _GatedMean.apply(*alone)  # type: ignore[no-untyped-call]
     return out[0], edge[0]
 
 
-class _GatedSum(torch.autograd.Function):
+class _GatedMean(torch.autograd.Function):
     """K runs side by side."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, edge_rows: Tensor | None, *more: Any) -> tuple[Tensor, Tensor]:
         biases, (numbers, weights, num_relations, num_gates, eps) = more[:5], more[5:]
-        gated_sum = SUM.choose(None, rows.device)
-        out, edge, ratio, scale = gated_sum(rows, edge_rows, biases, numbers, weights, num_relations, num_gates, eps)
+        gated_mean = MEAN.choose(None, rows.device)
+        out, edge, ratio, scale = gated_mean(rows, edge_rows, biases, numbers, weights, num_relations, num_gates, eps)
         ctx.save_for_backward(rows, edge, ratio, scale, numbers, weights, *biases)
         ctx.sizes = num_relations, num_gates
         ctx.set_materialize_grads(False)

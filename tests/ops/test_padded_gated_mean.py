@@ -1,4 +1,4 @@
-"""Sums of gated messages on tables against plain operations on graphs; kernels against their references.
+"""The gated mean on tables against the reference of the op on graphs; kernels against their references.
 
 `TRITON_INTERPRET=1` runs the kernels on the CPU, where triton is installed.
 """
@@ -8,8 +8,9 @@ import os
 import pytest
 import torch
 
-from graphprism.ops import at_receivers, at_senders, entry_sum
-from graphprism.ops.batched.gated_sum import GRADIENTS, SUM, padded_gated_sum
+from graphprism.ops import at_receivers, at_senders
+from graphprism.ops.batched.gated_mean import GRADIENTS, MEAN, padded_gated_mean
+from graphprism.ops.gated_mean import GateMaps, LinearMap, gated_mean
 from graphprism.testing import tolerance
 from tests.ops.cases import GRAPHS
 from tests.ops.tables import both_of, entry_of_edge, repeated, to_entries
@@ -33,15 +34,16 @@ def inputs(adj, relations, gates, channels=4):
 
 
 def by_entry(adj, rows, edges, root_bias, dst_bias, edge_bias, src_bias, message_bias):
-    """The definition with plain operations on a graph."""
+    """The reference of the op on a graph, with maps that cut ``rows``, and the features of edges."""
     gates, relations, channels = src_bias.size(0), message_bias.size(0), root_bias.size(0)
-    maps = rows.unflatten(1, (-1, channels)).split([1, 1, gates, relations], dim=1)
-    source = maps[2] + src_bias
+    cuts = torch.eye(rows.size(1), dtype=rows.dtype).split([channels * k for k in (1, 1, gates, relations)], dim=1)
+    biases = root_bias, dst_bias, src_bias.flatten(), message_bias.flatten()
+    root, *maps = (LinearMap(*each) for each in zip(cuts, biases, strict=True))
+    edges = edges + edge_bias
+    mean = gated_mean((rows, rows), adj, GateMaps(*maps), edges, eps=EPS, impl="reference")
+    source = maps[1].rows(rows).unflatten(1, (gates, channels))
     source = at_senders(source if gates > 1 else source[:, 0], adj)
-    edge = at_receivers(maps[1][:, 0] + dst_bias, adj) + source + edges + edge_bias
-    gate, message = edge.sigmoid(), at_senders(maps[3] + message_bias, adj)
-    total = entry_sum(gate * message, adj) / (entry_sum(gate, adj) + EPS)
-    return maps[0][:, 0] + root_bias + total, edge
+    return root.rows(rows) + mean, at_receivers(maps[0].rows(rows), adj) + source + edges
 
 
 @sizes
@@ -51,7 +53,7 @@ def test_tables_give_what_the_graph_gives(name, relations, gates):
     leaves = inputs(adj, relations, gates)
     out, edge = by_entry(adj, *leaves)
     rows, edges, *biases = leaves
-    found, found_edge = padded_gated_sum(rows, to_entries(edges, adj, table), tuple(biases), table, gates, EPS)
+    found, found_edge = padded_gated_mean(rows, to_entries(edges, adj, table), tuple(biases), table, gates, EPS)
     place = entry_of_edge(adj, table)
     torch.testing.assert_close(found, out, **EXACT)
     torch.testing.assert_close(found_edge[place], edge, **EXACT)
@@ -69,7 +71,7 @@ def test_edges_may_have_no_rows_and_no_gradient():
     biases[2] = None
     zeros, leaves = torch.zeros_like(edges), [rows, *(each for each in biases if each is not None)]
     out, _ = by_entry(adj, rows, zeros, *biases[:2], 0.0, *biases[3:])
-    found, _ = padded_gated_sum(rows, None, tuple(biases), table, 3, EPS)
+    found, _ = padded_gated_mean(rows, None, tuple(biases), table, 3, EPS)
     torch.testing.assert_close(found, out, **EXACT)
     first, second = (torch.autograd.grad(each.square().sum(), leaves) for each in (found, out))
     torch.testing.assert_close(first, second)
@@ -78,7 +80,7 @@ def test_edges_may_have_no_rows_and_no_gradient():
 def test_only_the_edges_are_used():
     adj, table = both_of("random")
     rows, edges, *biases = inputs(adj, 3, 1)
-    _, edge = padded_gated_sum(rows, to_entries(edges, adj, table), tuple(biases), table, 1, EPS)
+    _, edge = padded_gated_mean(rows, to_entries(edges, adj, table), tuple(biases), table, 1, EPS)
     _, expected = by_entry(adj, rows, edges, *biases)
     leaves = rows, edges
     first, second = (torch.autograd.grad(each.square().sum(), leaves) for each in (edge, expected))
@@ -93,7 +95,7 @@ def test_runs_under_vmap_are_those_alone(relations, gates):
     leaves = [torch.stack(each).requires_grad_() for each in (rows, edges, *biases)]
 
     def one(rows, edges, *biases):
-        return padded_gated_sum(rows, edges, biases, table, gates, EPS)
+        return padded_gated_mean(rows, edges, biases, table, gates, EPS)
 
     together = torch.vmap(one)(*leaves)
     alone = [torch.stack(each) for each in zip(*(one(*each) for each in zip(*leaves, strict=True)), strict=True)]
@@ -112,7 +114,7 @@ def test_runs_under_vmap_are_those_alone(relations, gates):
 )
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
 def test_kernels_equal_their_references(backend, name, relations, gates, channels, has_edges, dtype):
-    if backend not in SUM:
+    if backend not in MEAN:
         pytest.skip("the kernels of Triton cannot run on this machine")
     device, wide = "cpu" if INTERPRETED else "cuda", torch.promote_types(dtype, torch.float32)
     adj, table = both_of(name, num_relations=relations)
@@ -132,8 +134,8 @@ def test_kernels_equal_their_references(backend, name, relations, gates, channel
     def upper(each):
         return None if each is None else each.to(wide)
 
-    found = SUM.choose(backend, rows.device)(rows, edges, tuple(biases), *more, EPS)
-    expected = SUM.choose("reference", rows.device)(upper(rows), upper(edges), tuple(map(upper, biases)), *more, EPS)
+    found = MEAN.choose(backend, rows.device)(rows, edges, tuple(biases), *more, EPS)
+    expected = MEAN.choose("reference", rows.device)(upper(rows), upper(edges), tuple(map(upper, biases)), *more, EPS)
     # a sum of few small gates moves with the rounding of its edges
     near = {"rtol": 0.05, "atol": 0.05} if dtype == torch.bfloat16 else tolerance(dtype)
     for ours, theirs, kind in zip(found, expected, (dtype, dtype, wide, wide), strict=True):

@@ -1,4 +1,4 @@
-"""The sums of a gated convolution as Triton kernels: one on the way forward, two back; nothing is added by atomics.
+"""`batched.gated_mean` as Triton kernels: one on the way forward, two back; nothing is added by atomics.
 
 A program has a few channels of a few nodes of one run. On the way back the first kernel goes by receivers and leaves
 the gradient of every gate, which the second one adds up by senders.
@@ -167,7 +167,7 @@ def _sender_kernel(
         tl.store(back + own + 2 * channels, source.to(back.dtype.element_ty), mask=both)
 
 
-def gated_sum(
+def gated_mean(
     rows: Tensor,
     edge_rows: Tensor | None,
     biases: tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor],
