@@ -68,8 +68,9 @@ def train(
 ) -> RunResult:
     """Trains a run to its end, from its last checkpoint if there is one.
 
-    A run that was killed at any moment and resumed gives bitwise the same result as one without interruption. Random
-    states and settings of the caller do not change. On one GPU a step is a CUDA graph: as in `train_lockstep` if
+    A run that was killed at any moment and resumed gives bitwise the same result as one without interruption; by other
+    steps (captured, plain, in lockstep) or on another device the bits differ, and a warning says so. Random states and
+    settings of the caller do not change. On one GPU a step is a CUDA graph: as in `train_lockstep` if
     lockstep takes the run, else a captured step of the eager engine if `why_not_captured` has no reason. On several
     devices each batch is divided among them, and the gradient is that of the whole batch.
 
