@@ -130,6 +130,13 @@ def train(
     return result
 
 
+def check_run(run: Run, dataset: PackedDataset) -> None:
+    """Raises `ValueError` unless a run can be trained on a data set; plans call it before anything is trained."""
+    Task.of(dataset, run).check(run)
+    if dataset.level != "graph":
+        check_node_run(run, dataset)
+
+
 def engine_of(run: Run, dataset: PackedDataset, engine: str, device: str, processes: int = 1) -> str:
     """The engine that trains a run: ``"eager"`` or ``"lockstep"``.
 
