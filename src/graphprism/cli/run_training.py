@@ -348,6 +348,7 @@ def run_training(options: Mapping[str, Any]) -> None:
         name, dataset = train_data(options["dataset"], options["data"])
         runs = train_runs({**options, "dataset": name}, dataset)
         plan = train_plan(runs, dataset)
+        progress.metric = Task.of(dataset, runs[0]).metric
         _check_writable(out)
         log = EpochLog(options["log"], out / "logs") if options.get("log") else None
         if placement.is_rank0:
