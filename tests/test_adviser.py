@@ -187,6 +187,43 @@ def test_confidence_is_low_where_the_validation_fold_is_small():
     assert nodes_advice(*reversed(scores), 20).confidence == "low"
 
 
+def test_gain_below_one_validation_node_separates_nothing():
+    advice = nodes_advice([70.0, 72.0, 74.0], [70.06, 72.05, 74.07], 500)  # a node of 500 is 0.2 points
+    assert (advice.split, advice.confidence) == ("degree", "low")  # the rule stays as it was measured
+    assert advice.sentence == (
+        "Nothing separates the candidates, and the plain model is as good: the best split, "
+        '"degree, relations apart", gave +0.060 ± 0.006 points beside the plain model in 3 paired runs on 500 '
+        "validation nodes, less than one node. The rule of the trial would still "
+        'split by "degree" (low confidence), with 3 relations that start apart.'
+    )
+    assert json.loads(advice.to_json())["sentence"] == advice.sentence
+
+
+def test_gain_inside_its_interval_separates_nothing():
+    advice = advice_of([0.5, 0.6, 0.55], [0.4, 0.59, 0.54])  # 0.04 ± 0.03
+    assert (advice.split, advice.confidence) == ("degree", "low")
+    assert advice.sentence.startswith("Nothing separates the candidates, and the plain model is as good: ")
+    assert "in 3 paired runs, less than two standard errors. The rule" in advice.sentence
+
+
+def test_split_that_is_not_advised_and_separates_nothing_says_so():
+    advice = advice_of([0.5, 0.4, 0.6], [0.4, 0.5, 0.59])
+    assert advice.split is None
+    assert advice.sentence.startswith(
+        'Do not split (medium confidence): the best split, "degree, relations apart", gave '
+    )
+    assert advice.sentence.endswith(
+        "in 3 paired runs, less than two standard errors: nothing separates them, and the plain model is as good."
+    )
+
+
+def test_gain_that_separates_is_said_as_before():
+    # low confidence by the size of the fold, but the same side in every paired run
+    assert "separates" not in nodes_advice([70.0, 72.0, 74.0], [71.0, 73.1, 74.9], 500).sentence
+    assert "separates" not in advice_of([0.3, 0.41, 0.36], [0.5, 0.6, 0.55]).sentence
+    assert "separates" not in gp.advise(GRAPHS, seconds=0).sentence
+
+
 def test_advice_says_why_a_trial_ended():
     assert "ended after 0 s: 8 seeds are the most." in nodes_advice([70.0, 71.0], [72.0, 74.0], 20).trial
 

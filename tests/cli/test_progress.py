@@ -39,6 +39,8 @@ def test_lines_are_few_and_the_last_step_has_one(total, lines):
 def test_words_of_an_epoch():
     assert epoch_line(report(3)) == "mrs-gcn seed 0 epoch 3/20 loss 0.5000 val 0.2500 12.3 steps/s 2 min 05 s left"
     assert "val" not in epoch_line(report(3, val=float("nan")))
+    assert " loss 0.5000 val 61.80 % 12.3 steps/s" in epoch_line(report(3, val=61.8), "accuracy")
+    assert epoch_line(report(3), "mae") == epoch_line(report(3))
 
 
 def test_duration_never_has_sixty_seconds():

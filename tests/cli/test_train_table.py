@@ -33,7 +33,27 @@ def test_one_seed():
         ["mrs-gcn", "90,000", "0.1000", "0.2500", "0.2500", "20 s"],
     ]
     assert "molecules: seed 0" in text
-    assert "test mae" in text
+    assert "val MAE" in text
+    assert "test MAE" in text
+
+
+def test_accuracies_are_percentages_with_two_decimals():
+    fields = {"metric": "accuracy", "larger_is_better": True}
+    text, rows = shown([result("gcn", 61.8, **fields)])
+    assert rows[0][2:5] == ["0.1000", "61.80", "61.80"]
+    assert "val accuracy (%)" in text
+    assert "test accuracy (%)" in text
+    _, rows = shown([result("gcn", 61.8 + seed, seed=seed, **fields) for seed in (0, 1)])
+    assert rows[0][3:5] == ["62.30 ± 0.71", "62.30 ± 0.71"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "heading"), [("ap", "AP"), ("auroc", "AUROC"), ("f1", "F1"), ("hits@20", "hits@20")]
+)
+def test_headings_name_the_metric(metric, heading):
+    text, rows = shown([result("gcn", 0.5, metric=metric, larger_is_better=True)])
+    assert f"test {heading} " in text
+    assert rows[0][4] == "0.5000"
 
 
 def test_several_seeds_and_rates():
@@ -51,6 +71,11 @@ def test_table_of_several_seeds_fits_into_eighty_columns():
         console.print(train_table(results))
     assert captured.get().count("±") == 6
     assert "│ mrs-gcn │     90,000 │ 0.100 ± 0.000 │" in captured.get()
+    fields = {"metric": "accuracy", "larger_is_better": True, "seconds": 150.0}
+    with console.capture() as captured:
+        console.print(train_table([result("mrs-gcn", 61.8, seed=seed, **fields) for seed in (0, 1)]))
+    assert captured.get().count("61.80 ± 0.00") == 2
+    assert captured.get().count("(%)") == 2
 
 
 def test_diverged_runs_have_no_score():

@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 
 from graphprism._files import claim
-from graphprism.datasets import load, molecules
+from graphprism.datasets import load, molecules, save
 from graphprism.experiments import CellSpec, Ledger, Reproduction, Settings, TableSpec
 from graphprism.experiments.runner import Listener, run_missing
-from graphprism.results import CellStatus, TableResult
+from graphprism.results import CellStatus, Score, TableResult
 from graphprism.training import Run, train
 from tests.experiments.processes import ROOT
 from tests.experiments.results_zoo import make_result
 from tests.experiments.tiny_table import TINY, save_tiny
+from tests.training.node_sets import small_set
 
 WORKERS = ROOT / "tests" / "experiments" / "run_tiny.py"
 EAGER = Settings(seeds=2, engine="eager")
@@ -218,3 +219,12 @@ def test_time_limit_says_nothing_if_another_process_has_done_the_rest(finished, 
 def test_time_limit_is_above_zero():
     with pytest.raises(ValueError, match="`seconds` must be above 0, got 0"):
         Settings(seconds=0)
+
+
+def test_plan_refuses_a_run_that_does_not_fit_its_data_before_anything_is_trained(data, tmp_path):
+    save(small_set(), data / "small.npz")
+    on_nodes = CellSpec("GCN", "Nodes", Score(50.0), Run("small", "gcn", layers=1, width=4, epochs=1))
+    table = replace(TINY, cells=(*TINY.cells, on_nodes))
+    with pytest.raises(ValueError, match=r"`batch_size` must be None \(the whole graph\) .* got 32"):
+        Reproduction.of(table, EAGER, data, tmp_path)
+    assert not [*tmp_path.iterdir()]

@@ -104,3 +104,16 @@ def test_wrong_values_show_before_anything_runs(tmp_path):
         tuner(tmp_path, {"model": Choice(values=("gcn", "transformer"))})
     with pytest.raises(ValueError, match="`space` must have a field"):
         tuner(tmp_path, {})
+
+
+def test_tuner_refuses_runs_that_do_not_fit_their_data_before_any_trial(tmp_path):
+    with pytest.raises(ValueError, match=r"`batch_size` must be None \(the whole graph\) .* got 32"):
+        tuner(tmp_path / "base", base=replace(BASE, batch_size=32))
+    with pytest.raises(ValueError, match=r"`batch_size` must be None \(the whole graph\) .* got 16"):
+        tuner(tmp_path / "space", {"batch_size": Choice(values=(None, 16))})
+    assert not [*tmp_path.iterdir()]
+
+
+def test_tuner_takes_fields_that_fit_together(tmp_path):
+    space = {"neighbors": Choice(values=(4, 8)), "batch_size": Choice(values=(16, 32))}
+    assert tuner(tmp_path, space).run(1).trials

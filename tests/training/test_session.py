@@ -26,5 +26,6 @@ def test_run_that_waits_for_others_keeps_its_checkpoint(tmp_path):
         train_lockstep([AHEAD, BEHIND], dataset, folder=tmp_path, accelerator="cpu", on_epoch=stop_at(1))
     assert len(parts_of(tmp_path, BEHIND)["history"]["val"]) == 1
     assert same_bits(parts_of(tmp_path, AHEAD), before)
-    together = train_lockstep([AHEAD, BEHIND], dataset, folder=tmp_path, accelerator="cpu")
+    with pytest.warns(UserWarning, match="by plain steps on cpu up to epoch 2 and goes on by steps in lockstep on cpu"):
+        together = train_lockstep([AHEAD, BEHIND], dataset, folder=tmp_path, accelerator="cpu")
     assert [len(result.history["val"]) for result in together] == [3, 3]

@@ -104,3 +104,11 @@ def test_directions_of_metrics_are_those_of_the_report():
 def test_fields_without_effect_are_refused(level, change, words):
     with pytest.raises(ValueError, match=words):
         Task(level, "multiclass", "accuracy").check(Run(**change))
+
+
+def test_batch_size_on_nodes_says_both_ways_out():
+    dataset = one_graph()
+    sentence = r"`batch_size` must be None .* for targets of nodes, got 32: batches of nodes need `neighbors`"
+    with pytest.raises(ValueError, match=sentence):
+        Task.of(dataset).check(Run("one", "gcn", batch_size=32))
+    Task.of(dataset).check(Run("one", "gcn", batch_size=32, neighbors=4))

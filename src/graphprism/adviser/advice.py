@@ -72,6 +72,8 @@ class Advice:
         seconds: Time taken.
         validation: Size of the validation fold in words, such as "20 validation nodes"; empty without a trial.
         folds: A sentence about folds that were drawn; empty if the data has its own.
+        too_small: Why the difference of the best split separates nothing, such as "less than one node"; empty where it
+            does, and without a trial.
     """
 
     split: str | None
@@ -85,21 +87,26 @@ class Advice:
     seconds: float
     validation: str = ""
     folds: str = ""
+    too_small: str = ""
 
     @property
     def sentence(self) -> str:
-        """The recommendation."""
+        """The recommendation; it says so where the trial separates no split from the plain model."""
         chosen = self.split, self.run.start
         found = next((each for each in self.evidence if (each.candidate.split, each.candidate.start) == chosen), None)
         if found is None:
-            return f"Do not split ({self.confidence} confidence): {self._why_not()}."
-        gain = f"{signed(found.difference or 0.0, 3)} ± {fixed(found.error, 3)} {METRICS[self.metric].difference_unit}"
-        return (
-            f'Split by "{self.split}" ({self.confidence} confidence): {gain} beside the plain model in '
-            f"{counted(found.runs, 'paired run')}{self._on()}, with "
-            f"{counted(found.candidate.relations, 'relation')} that start "
-            f"{'together' if found.candidate.start == 'shared' else 'apart'}."
+            equal = ": nothing separates them, and the plain model is as good" if self.too_small else ""
+            return f"Do not split ({self.confidence} confidence): {self._why_not()}{equal}."
+        relations = (
+            f"with {counted(found.candidate.relations, 'relation')} that start "
+            f"{'together' if found.candidate.start == 'shared' else 'apart'}"
         )
+        if self.too_small:
+            return (
+                f"Nothing separates the candidates, and the plain model is as good: {self._why_not()}. The rule of the "
+                f'trial would still split by "{self.split}" ({self.confidence} confidence), {relations}.'
+            )
+        return f'Split by "{self.split}" ({self.confidence} confidence): {self._gain(found)}, {relations}.'
 
     def _why_not(self) -> str:
         tried = [each for each in self.evidence if each.difference is not None]
@@ -109,14 +116,13 @@ class Advice:
                 return f"{left_out[0].left_out} ({left_out[0].split}), so that there is nothing to split"
             return "no trial was run, and a certificate alone does not promise a better score"
         best = max(tried, key=lambda each: each.difference or 0.0)
-        unit = METRICS[self.metric].difference_unit
-        return (
-            f'the best split, "{best.candidate.label}", gave {signed(best.difference or 0.0, 3)} ± '
-            f"{fixed(best.error, 3)} {unit} beside the plain model in {counted(best.runs, 'paired run')}{self._on()}"
-        )
+        too_small = f", {self.too_small}" if self.too_small else ""
+        return f'the best split, "{best.candidate.label}", gave {self._gain(best)}{too_small}'
 
-    def _on(self) -> str:
-        return f" on {self.validation}" if self.validation else ""
+    def _gain(self, found: Evidence) -> str:
+        gain = f"{signed(found.difference or 0.0, 3)} ± {fixed(found.error, 3)} {METRICS[self.metric].difference_unit}"
+        on = f" on {self.validation}" if self.validation else ""
+        return f"{gain} beside the plain model in {counted(found.runs, 'paired run')}{on}"
 
     def to_json(self) -> str:
         """The fields as JSON text, with the sentence."""
@@ -270,6 +276,7 @@ def _advice(
         not_tested=_not_tested(run, dataset, trial, _untried(evidence)),
         seconds=seconds,
         validation="" if count is None else counted(count, f"validation {_ITEMS[dataset.level]}"),
+        too_small="" if best is None else _too_small(best, task.metric, count, _ITEMS[dataset.level]),
     )
 
 
@@ -313,6 +320,14 @@ def _is_within_a_proportion(metric: str, plain: float | None, difference: float 
     count = trial.validated
     share = (plain / 100 * count + 1) / (count + 2)  # never 0 or 1, where the error would vanish
     return abs(difference) < 100 * math.sqrt(share * (1 - share) / count)
+
+
+def _too_small(best: Evidence, metric: str, count: int | None, item: str) -> str:
+    """Why the difference of the best split separates nothing, in words; empty where it does."""
+    difference = abs(best.difference or 0.0)
+    if metric == "accuracy" and count and difference < 100 / count:
+        return f"less than one {item}"
+    return "less than two standard errors" if difference < 2 * (best.error or 0.0) else ""
 
 
 def _trial_text(trial: Trial | None, why: str) -> str:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from graphprism._text import counted, duration
-from graphprism.training import EpochReport
+from graphprism.training import METRICS, EpochReport
 
 
 def is_due(done: int, total: int, lines: int) -> bool:
@@ -81,11 +81,13 @@ class EpochProgress:
         quiet: Whether to show nothing, as on all ranks but 0.
 
     Attributes:
+        metric: Name of the scores, for their unit; None prints them without one.
         last: The last report; None before the first epoch.
         has_bar: Whether it is a bar on a terminal.
     """
 
     def __init__(self, quiet: bool = False) -> None:
+        self.metric: str | None = None
         self.last: EpochReport | None = None
         self._quiet = quiet
         console = Console(stderr=True)
@@ -105,10 +107,10 @@ class EpochProgress:
         """Shows an epoch."""
         self.last = report
         if self.has_bar:
-            line = epoch_line(report)
+            line = epoch_line(report, self.metric)
             self._bar.update(self._task, total=report.epochs, completed=report.epoch, description=line)
         elif is_due(report.epoch, report.epochs, _LINE_SECONDS):
-            self.say(epoch_line(report))
+            self.say(epoch_line(report, self.metric))
 
     def say(self, line: str) -> None:
         """Prints a permanent line, above the bar if there is one."""
@@ -118,9 +120,11 @@ class EpochProgress:
             typer.echo(line, err=True)
 
 
-def epoch_line(report: EpochReport) -> str:
-    """An epoch in a few words, short enough for a terminal of 80 columns."""
-    validation = f" val {report.val:.4f}" if math.isfinite(report.val) else ""
+def epoch_line(report: EpochReport, metric: str | None = None) -> str:
+    """An epoch in a few words, short enough for a terminal of 80 columns; percentages with their sign."""
+    is_percent = metric is not None and METRICS[metric].unit == "percent"
+    score = f"{report.val:.2f} %" if is_percent else f"{report.val:.4f}"
+    validation = f" val {score}" if math.isfinite(report.val) else ""
     speed = f"{report.steps_per_second:.3g} steps/s {duration(report.remaining_seconds)} left"
     epoch = f"epoch {report.epoch}/{report.epochs} loss {report.train_loss:.4f}{validation}"
     return f"{report.run.model} seed {report.run.seed} {epoch} {speed}"

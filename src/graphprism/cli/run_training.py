@@ -32,8 +32,7 @@ from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, EpochReport, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
-from graphprism.training.node_data import check_node_run
-from graphprism.training.train import why_not_lockstep
+from graphprism.training.train import check_run, why_not_lockstep
 
 
 def train_data(name: str, root: Path | None) -> tuple[str, PackedDataset]:
@@ -57,9 +56,7 @@ def train_data(name: str, root: Path | None) -> tuple[str, PackedDataset]:
 def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
     """Lines that describe the data, each model with its width and parameters, and the training."""
     for run in runs:
-        Task.of(dataset, run).check(run)
-        if dataset.level != "graph":
-            check_node_run(run, dataset)
+        check_run(run, dataset)
     sizes = " / ".join(f"{size:,}" for size in _fold_sizes(dataset, runs[0].fold))
     unit = {"graph": "graphs", "node": "nodes", "link": "pairs"}[dataset.level]
     task = Task.of(dataset, runs[0])
@@ -351,6 +348,7 @@ def run_training(options: Mapping[str, Any]) -> None:
         name, dataset = train_data(options["dataset"], options["data"])
         runs = train_runs({**options, "dataset": name}, dataset)
         plan = train_plan(runs, dataset)
+        progress.metric = Task.of(dataset, runs[0]).metric
         _check_writable(out)
         log = EpochLog(options["log"], out / "logs") if options.get("log") else None
         if placement.is_rank0:

@@ -19,7 +19,7 @@ def train_table(results: Sequence[RunResult]) -> Table:
     ``train`` is the smallest training loss; ``val`` and ``test`` are scores at the epoch of best validation.
     """
     metric = results[0].metric
-    columns = ("parameters", "train loss", f"val {metric}", f"test {metric}", "time")
+    columns = ("parameters", "train loss", f"val {score_heading(metric)}", f"test {score_heading(metric)}", "time")
     table = Table("model", title=f"{results[0].run['dataset']}: {_seeds(results)}")
     for column in columns:
         table.add_column(column, justify="right")
@@ -29,6 +29,16 @@ def train_table(results: Sequence[RunResult]) -> Table:
         time = duration(sum(result.seconds for result in group), narrow=True)
         table.add_row(name, f"{group[0].parameters:,}", *_scores(group), time)
     return table
+
+
+def score_heading(metric: str) -> str:
+    """Name and unit of a score above its column.
+
+    >>> score_heading("accuracy"), score_heading("mae")
+    ('accuracy (%)', 'MAE')
+    """
+    unit = METRICS[metric].unit
+    return f"{metric} (%)" if unit == "percent" else unit
 
 
 def by_setting(results: Sequence[RunResult]) -> list[list[RunResult]]:
@@ -51,14 +61,17 @@ def _scores(group: Sequence[RunResult]) -> list[str]:
     if diverged:
         return [f"{diverged} of {len(group)} diverged" if len(group) > 1 else "diverged", "", ""]
     losses = [loss for result in group if (loss := result.smallest("train_loss")) is not None]
-    return [_score(Score.of(losses)), *(_score(mean_at_best(group, column)) for column in ("val", "test"))]
+    is_percent = METRICS[group[0].metric].unit == "percent"
+    scores = (mean_at_best(group, column) for column in ("val", "test"))
+    return [_score(Score.of(losses)), *(_score(each, is_percent) for each in scores)]
 
 
-def _score(score: Score | None) -> str:
+def _score(score: Score | None, is_percent: bool = False) -> str:
     if score is None:
         return "none"
     # Beside a deviation a fourth digit is noise, and the table would exceed 80 columns.
-    return score_text(score.mean, score.deviation, digits=4 if score.deviation is None else 3)
+    digits = 2 if is_percent else 4 if score.deviation is None else 3
+    return score_text(score.mean, score.deviation, digits)
 
 
 def _seeds(results: Sequence[RunResult]) -> str:

@@ -71,6 +71,7 @@ def _run(options: dict[str, Any]) -> None:
     from graphprism.cli.progress import EpochProgress
     from graphprism.cli.run_file import write_run_file
     from graphprism.cli.run_training import train_data, train_runs
+    from graphprism.cli.train_table import score_heading
     from graphprism.experiments.tune import Tuner, parse_choice
 
     with needs_extra("a search for settings"):
@@ -97,6 +98,7 @@ def _run(options: dict[str, Any]) -> None:
         f"{', '.join(options['vary'] or _SPACE)}; {counted(base.epochs, 'epoch')} each at most",
         err=True,
     )
+    metric = base.metric or set_data.metric
     with EpochProgress() as progress:
 
         def say(row: dict[str, Any]) -> None:
@@ -104,7 +106,8 @@ def _run(options: dict[str, Any]) -> None:
             score = f" {tuner.study.user_attrs['metric']} {short(row['value'])}" if row["value"] is not None else ""
             progress.say(f"trial {row['number']}: {row['state']}{score} ({settings})")
 
-        tuner.study.set_user_attr("metric", base.metric or set_data.metric)
+        tuner.study.set_user_attr("metric", metric)
+        progress.metric = metric
         found = tuner.run(options["trials"], _quiet(progress), say)
     finished = sorted(
         (row for row in found.trials if row["state"] == "finished"),
@@ -112,7 +115,7 @@ def _run(options: dict[str, Any]) -> None:
         reverse=tuner.study.direction.name == "MAXIMIZE",
     )
     counts = {state: sum(row["state"] == state for row in found.trials) for state in ("finished", "pruned", "diverged")}
-    header = ["trial", *space, "val", "test", "epochs"]
+    header = ["trial", *space, f"val {score_heading(metric)}", f"test {score_heading(metric)}", "epochs"]
     columns = ("number", *space, "value", "test", "epochs")
     rows = [[short(row.get(column)) for column in columns] for row in finished[:_MOST_SHOWN]]
     from rich.console import Console

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -69,6 +69,9 @@ class PackedDataset:
     `batch` convert to what a model takes: int64 for types and classes, float32 for everything else. `graph` returns
     views where the dtypes agree.
 
+    It is indexed like a data set of PyG: a number gives a `Data`, whose masks are (N,) where there is one fold, else
+    (N, S); a slice, numbers or a mask give the set of these graphs, as `select` does.
+
     Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
     (G + 1,). Graph level: ``y`` (G, T), or (G,) for classes, and ``split`` (G,), 0 train, 1 validation, 2 test. Node
     level: ``y`` (ΣN,) for classes, else (ΣN, T), and the masks (ΣN, S), one column per official fold; a node without a
@@ -95,6 +98,10 @@ class PackedDataset:
     >>> dataset = molecules(30)
     >>> dataset
     PackedDataset('molecules', 30 graphs, graph regression by mae)
+    >>> dataset[0]
+    Data(x=[24, 1], edge_index=[2, 50], edge_attr=[50, 1], y=[1, 1])
+    >>> dataset[:10]
+    PackedDataset('molecules', 10 graphs, graph regression by mae)
     >>> dataset.batch(dataset.subset("val")).num_graphs
     2
     """
@@ -125,6 +132,31 @@ class PackedDataset:
 
     def __len__(self) -> int:
         return self.node_ptr.numel() - 1
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[number] for number in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Data: ...
+
+    @overload
+    def __getitem__(self, index: slice | Sequence[int]) -> PackedDataset: ...
+
+    @overload
+    def __getitem__(self, index: Tensor | np.ndarray[Any, Any]) -> Data | PackedDataset: ...
+
+    def __getitem__(self, index: int | slice | Sequence[int] | Tensor | np.ndarray[Any, Any]) -> Data | PackedDataset:
+        if isinstance(index, slice):
+            return self.select(range(*index.indices(len(self))))
+        if isinstance(index, Sequence | Tensor | np.ndarray) and np.ndim(index):
+            return self.select(index)
+        if (number := _whole(index)) is None:
+            raise TypeError(f"`index` must be a whole number, a slice, whole numbers or a mask, got {index!r}")
+        data = self.graph(number)
+        for key in MASKS:
+            if key in data and data[key].size(1) == 1:
+                data[key] = data[key].view(-1)
+        return data
 
     def __repr__(self) -> str:
         graphs = "1 graph" if len(self) == 1 else f"{len(self)} graphs"
@@ -162,17 +194,15 @@ class PackedDataset:
         return (self.split == SPLITS.index(name)).nonzero().view(-1)
 
     def graph(self, index: int | Tensor) -> Data:
-        """One graph; negative indices count from the end."""
-        number = index.item() if isinstance(index, Tensor) and index.dim() == 0 else index
-        if isinstance(number, bool) or not hasattr(number, "__index__"):
+        """One graph, with masks (N, S) for any number of folds; negative indices count from the end."""
+        if (number := _whole(index)) is None:
             raise TypeError(f"`index` must be a whole number, got {index!r}")
-        number = operator.index(number)
         if not -len(self) <= number < len(self):
             raise IndexError(f"`index` must be in [{-len(self)}, {len(self)}), got {number}")
         one = self.batch([number % len(self)])
         return Data(**{key: value for key, value in one.to_dict().items() if key not in ("batch", "ptr")})
 
-    def batch(self, indices: Sequence[int] | Tensor) -> Batch:
+    def batch(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any]) -> Batch:
         """These graphs as one batch, equal to `Batch.from_data_list`, without a loop over graphs.
 
         Args:
@@ -199,28 +229,34 @@ class PackedDataset:
                 found[key] = mask[nodes]
         return found
 
-    def select(self, indices: Sequence[int] | Tensor) -> PackedDataset:
+    def select(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any]) -> PackedDataset:
         """A subset of the graphs, with their targets and folds, as a data set.
 
         >>> from graphprism.datasets import molecules
         >>> molecules(30).select([3, 7])
         PackedDataset('molecules', 2 graphs, graph regression by mae)
         """
-        if self.level != "graph" or self.split is None:
-            raise ValueError(f"{self.name} must have targets of graphs to select some, got those of {self.level}s")
+        if self.level == "link":
+            raise ValueError(f"{self.name} must have targets of graphs or nodes to select some, got those of links")
         chosen = self._chosen(indices)
         nodes, node_ptr = _rows_of(self.node_ptr, chosen)
         edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
+        masks: dict[str, Any] = {key: mask[nodes] for key in MASKS if (mask := getattr(self, key)) is not None}
         return replace(
             self,
             x=self.x[nodes],
             edge_index=self.edge_index[:, edges],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
-            y=self.y[chosen],
-            split=self.split[chosen],
+            y=self.y[chosen if self.level == "graph" else nodes],
+            split=None if self.split is None else self.split[chosen],
             node_ptr=node_ptr,
             edge_ptr=edge_ptr,
+            # Counted in all graphs: the chosen ones may lack the last class.
+            num_classes=self.num_outputs if self.task == "multiclass" else self.num_classes,
+            # Ids are those of a set of one graph.
+            node_ids=self.node_ids if chosen.numel() == len(self) else None,
             sha256="",
+            **masks,
         )
 
     def normalised(self) -> PackedDataset:
@@ -236,7 +272,7 @@ class PackedDataset:
         moved: dict[str, Any] = {key: value.to(device) for key, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved)
 
-    def _chosen(self, indices: Sequence[int] | Tensor) -> Tensor:
+    def _chosen(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any]) -> Tensor:
         """Indices of graphs, (n,), from indices or from a mask (G,)."""
         check_type("indices", indices, (Tensor, Sequence, np.ndarray), "numbers of graphs or a mask")
         found = torch.as_tensor(indices, device=self.node_ptr.device)
@@ -255,6 +291,12 @@ class PackedDataset:
 
     def _target(self, y: Tensor) -> Tensor:
         return y.long() if self.task == "multiclass" else y.float()
+
+
+def _whole(value: object) -> int | None:
+    """The number that ``value`` is, also as a scalar of numpy or torch; None for booleans and all else."""
+    number = value.item() if isinstance(value, Tensor | np.ndarray) and value.ndim == 0 else value
+    return None if isinstance(number, bool) or not hasattr(number, "__index__") else operator.index(number)
 
 
 def _types_or_features(tensor: Tensor) -> Tensor:

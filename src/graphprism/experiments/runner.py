@@ -19,7 +19,7 @@ from graphprism.experiments.table import make_table, write_table
 from graphprism.ledger import Ledger, claim_all
 from graphprism.results import RunResult, TableResult
 from graphprism.training import Diverged, Run
-from graphprism.training.train import lockstep_key
+from graphprism.training.train import check_run, lockstep_key
 
 # Seconds between two polls of the claims of other processes.
 _POLL_SECONDS = 1.0
@@ -256,7 +256,9 @@ class Reproduction:
         out: Path = Path("outputs"),
         fetch: bool = True,
     ) -> Reproduction:
-        """Plans the runs and loads their data sets; raises for invalid settings and missing data before anything runs.
+        """Plans the runs and loads their data sets.
+
+        Raises for invalid settings, missing data and runs that do not fit their data, before anything is trained.
 
         Args:
             spec: The table.
@@ -270,6 +272,9 @@ class Reproduction:
         trainer_for(runs, settings.engine)  # raises before anything is loaded
         datasets, missing = load_datasets((run.dataset for run in runs), data, fetch)
         there = tuple(run for run in runs if run.dataset not in missing)
+        for run in there:
+            if run.dataset in datasets:  # an estimate needs no data
+                check_run(run, datasets[run.dataset])
         return cls(spec, settings, out, tuple(cells), there, datasets, missing)
 
     @property

@@ -19,6 +19,7 @@ from graphprism.datasets import PackedDataset
 from graphprism.ledger import Ledger
 from graphprism.results import RunResult
 from graphprism.training import EpochReport, Run, Task, data_identity, train_lockstep
+from graphprism.training.train import check_run
 
 # Fields in which runs of a lockstep group may differ: the others are drawn once per group.
 _FREE = ("lr", "weight_decay")
@@ -136,9 +137,11 @@ class Tuner:
             import optuna
             from optuna.storages import JournalStorage
             from optuna.storages.journal import JournalFileBackend
-        for name, choice in space.items():  # raises for invalid values before anything runs
-            for value in choice.values or (choice.low, choice.high):
-                replace(base, **{name: value})
+        ends = {name: choice.values or (choice.low, choice.high) for name, choice in space.items()}
+        first: dict[str, Any] = {name: values[0] for name, values in ends.items()}
+        for name, values in ends.items():  # raises for invalid values before anything runs
+            for value in values:
+                check_run(replace(base, **{**first, name: value}), dataset)
         self._optuna, self.base, self.space, self.dataset = optuna, base, dict(space), dataset
         self.out, self.accelerator, self.group = out, accelerator, group
         self._task = Task.of(dataset, base)

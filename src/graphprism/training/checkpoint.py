@@ -44,12 +44,14 @@ class Checkpoint:
         history: Columns with one number per epoch.
         step_ms: Time of a step in each epoch.
         best_epoch: Epoch of the best validation score.
+        steps: How its last steps were taken, such as ``"captured steps on cuda"``; empty where the file does not say.
     """
 
     state: RunState
     history: dict[str, list[float]]
     step_ms: list[float]
     best_epoch: int | None
+    steps: str = ""
 
     @property
     def epoch(self) -> int:

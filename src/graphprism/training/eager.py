@@ -111,6 +111,11 @@ class EagerEngine:
         self._of_nodes: Tensor | None = None  # outputs of all nodes, cached until the next step
         self._best: dict[str, Tensor] | None = None
 
+    @property
+    def steps(self) -> str:
+        """``"captured steps"``, padded ones on a CPU included, or ``"plain steps"``."""
+        return "plain steps" if self._captured is None else "captured steps"
+
     def width(self, number: int) -> int:
         """Channels of a hidden layer."""
         return self._width

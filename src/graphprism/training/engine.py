@@ -61,6 +61,8 @@ class Engine(Protocol):
         runs: The runs.
         device: The device that they are trained on.
         processes: Number of processes that train them together.
+        steps: How steps are taken, such as ``"captured steps"``: others add in another order, with other bits. Known
+            for certain after the first epoch.
         width: Channels of a hidden layer.
         parameters: Trained parameters of one run.
     """
@@ -69,6 +71,10 @@ class Engine(Protocol):
     runs: list[Run]
     device: torch.device
     processes: int
+
+    @property
+    def steps(self) -> str:
+        """How steps are taken."""
 
     def width(self, number: int) -> int:
         """Channels of a hidden layer of a run."""

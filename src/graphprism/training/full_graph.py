@@ -79,6 +79,7 @@ class FullGraphEngine:
         self.runs = list(runs[: len(self._steps)])
         self._widths = [width_of(run, dataset) for run in self.runs]
         self.name = "eager" if len(self.runs) == 1 else "lockstep"
+        self.steps = "captured steps" if device.type == "cuda" else "plain steps"
 
     def width(self, number: int) -> int:
         """Channels of a hidden layer of a run."""

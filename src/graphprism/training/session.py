@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -222,11 +223,13 @@ class Session:
         over = [self._is_over(number) for number in range(len(self.runs))]
         epoch = min(progress.epoch for progress, done in zip(self.progress, over, strict=True) if not done)
         active = [not done and progress.epoch == epoch for progress, done in zip(self.progress, over, strict=True)]
-        for number in [number for number in self._waiting if active[number]]:
+        resumed = {number: self._waiting.pop(number) for number in list(self._waiting) if active[number]}
+        for number, checkpoint in resumed.items():
             progress = self.progress[number]
-            self.engine.load(number, self._waiting.pop(number).state, progress.best_score, progress.since_best)
+            self.engine.load(number, checkpoint.state, progress.best_score, progress.since_best)
         self._is_whole = False
         trained = self.engine.train_epoch(epoch, active)
+        self._warn_of_other_steps(resumed)
         begin = time.perf_counter()
         scores, is_finite = {"train": trained.score}, [True for _ in self.runs]
         for fold in ("val", "test"):
@@ -251,6 +254,27 @@ class Session:
             for number, is_active in enumerate(active)
             if is_active and self.diverged[number] is None
         }
+
+    @property
+    def _steps(self) -> str:
+        return f"{self.engine.steps} on {self.engine.device.type}"
+
+    def _warn_of_other_steps(self, resumed: dict[int, Checkpoint]) -> None:
+        """Says once that runs are resumed by other steps than those before; on rank 0, which has the folders.
+
+        After the first epoch, since only that shows whether steps are captured, and before its checkpoint.
+        """
+        others = [number for number, checkpoint in resumed.items() if checkpoint.steps not in ("", self._steps)]
+        if not others or self._folders is None:
+            return
+        first = resumed[others[0]]
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        warnings.warn(
+            f"{self.runs[others[0]].title}{more} was trained by {first.steps} up to epoch {first.epoch} and goes on by "
+            f"{self._steps}: its bits will differ from those of a run without interruption; for the same bits resume "
+            "it as it was begun",
+            stacklevel=2,
+        )
 
     def _report(self, number: int, trained: TrainedEpoch, sharing: int) -> EpochReport:
         run, progress = self.runs[number], self.progress[number]
@@ -284,7 +308,8 @@ class Session:
             if not self._is_taken(number):
                 history = {name: [*values] for name, values in progress.history.items()}
                 state = self.engine.state(number)
-                self._pending[number] = Checkpoint(state, history, [*progress.step_ms], progress.best_epoch)
+                numbers = (history, [*progress.step_ms], progress.best_epoch)
+                self._pending[number] = Checkpoint(state, *numbers, self._steps)
 
     def _is_taken(self, number: int) -> bool:
         """Whether a checkpoint of the last epoch exists already, or cannot be taken."""

@@ -261,7 +261,8 @@ class Task:
         if self.level != "graph" and (run.batch_size is None) != (run.neighbors is None):
             unit = "nodes" if self.level == "node" else "pairs"
             must = "None (the whole graph)" if run.neighbors is None else f"a number of {unit} with `neighbors`"
-            raise ValueError(f"`batch_size` must be {must} for targets of {self.level}s, got {run.batch_size}")
+            hint = f": batches of {unit} need `neighbors`" if run.neighbors is None else ""
+            raise ValueError(f"`batch_size` must be {must} for targets of {self.level}s, got {run.batch_size}{hint}")
         if run.class_weights is not None and (self.target == "regression" or self.level == "link"):
             raise ValueError(f"`class_weights` must be None without classes or labels, got {run.class_weights!r}")
 

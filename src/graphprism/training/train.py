@@ -68,8 +68,9 @@ def train(
 ) -> RunResult:
     """Trains a run to its end, from its last checkpoint if there is one.
 
-    A run that was killed at any moment and resumed gives bitwise the same result as one without interruption. Random
-    states and settings of the caller do not change. On one GPU a step is a CUDA graph: as in `train_lockstep` if
+    A run that was killed at any moment and resumed gives bitwise the same result as one without interruption; by other
+    steps (captured, plain, in lockstep) or on another device the bits differ, and a warning says so. Random states and
+    settings of the caller do not change. On one GPU a step is a CUDA graph: as in `train_lockstep` if
     lockstep takes the run, else a captured step of the eager engine if `why_not_captured` has no reason. On several
     devices each batch is divided among them, and the gradient is that of the whole batch.
 
@@ -127,6 +128,13 @@ def train(
         kept = Path(folder) / run.key / "checkpoint.pt" if folder is not None and epochs else None
         raise Diverged(run, result.extra["diverged_epoch"], result.extra["diverged_step"], kept, result)
     return result
+
+
+def check_run(run: Run, dataset: PackedDataset) -> None:
+    """Raises `ValueError` unless a run can be trained on a data set; plans call it before anything is trained."""
+    Task.of(dataset, run).check(run)
+    if dataset.level != "graph":
+        check_node_run(run, dataset)
 
 
 def engine_of(run: Run, dataset: PackedDataset, engine: str, device: str, processes: int = 1) -> str:

@@ -193,3 +193,14 @@ def test_pooling_of_nodes():
     assert [row.shape for row in report.rows] == [(20, 4), (10, 4)]
     assert math.isnan(report.rows[1].dirichlet_energy)
     assert not math.isnan(report.rows[1].rank_one_distance)
+
+
+def test_collapse_of_one_node_is_not_judged():
+    alone = Data(x=torch.ones(1, 3), edge_index=torch.zeros(2, 0, dtype=torch.long))
+    report = collapse(GCN(3, 8, num_layers=3), alone)
+    assert len(report.rows) == 3
+    assert report.verdict.startswith("not judged: a collapse can be seen with at least 2 nodes")
+    assert report.verdict.endswith("got 1 node and 8 channels")
+    graphs = Batch.from_data_list([alone] * 4)
+    assert collapse(GCN(3, 8, num_layers=3), graphs).verdict.endswith("measures all nodes as one matrix")
+    assert collapse(GCN(3, 8, num_layers=3), graphs, whole=True).verdict == "rank collapse from layer 1 (convs.0) on"

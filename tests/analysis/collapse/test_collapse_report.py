@@ -66,6 +66,28 @@ def test_rank_collapse_before_zeros_and_one_channel():
     assert report(row(1), row(2, possible_rank=1, rank_one_distance=0.0)).verdict == "healthy"
 
 
+@pytest.mark.parametrize(
+    ("shape", "possible_rank", "state", "came"),
+    [
+        ((1, 8), 1, "ok", "1 node and 8 channels"),
+        ((10, 1), 1, "ok", "10 nodes and 1 channel"),
+        ((0, 8), 0, "empty", "0 nodes and 8 channels"),
+        ((10, 8), 1, "ok", "graphs of one node each; `whole=True` measures all nodes as one matrix"),
+    ],
+)
+def test_verdict_of_states_that_can_only_have_rank_one(shape, possible_rank, state, came):
+    rows = [row(layer, shape=shape, possible_rank=possible_rank, state=state) for layer in (1, 2)]
+    sentence = f"not judged: a collapse can be seen with at least 2 nodes and 2 channels, got {came}"
+    assert report(*rows).verdict == sentence
+    assert report(row(1), *rows).verdict == "healthy"
+    vanishing = report(replace(rows[0], output_gradient=1e-9), replace(rows[1], output_gradient=1.0))
+    assert vanishing.verdict == f"gradients vanish before layer 2 (convs.1); {sentence}"
+
+
+def test_verdict_of_one_node_with_zero_states_is_zero_collapse():
+    assert report(row(1, shape=(1, 8), possible_rank=1, state="zero collapse")).verdict.startswith("zero collapse from")
+
+
 def test_json_is_standard_and_comes_back():
     original = CollapseReport(
         (row(1, output_gradient=math.inf, parameter_gradient=0.5), row(2, name="inf", rank_one_distance=math.nan)),

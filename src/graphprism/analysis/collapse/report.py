@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphprism._extras import needs_extra
 from graphprism._files import write_whole
+from graphprism._text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,13 +79,17 @@ GRADIENT_VANISHES_BELOW = 1e-6
 
 
 def verdict(rows: Sequence[LayerCollapse]) -> str:
-    """The diagnosis of the model as text. Layers that can only have rank one are not judged by rank."""
+    """The diagnosis of the model as text. Layers that can only have rank one are not judged by rank.
+
+    Where that holds for all of them, the text says so: they are not healthy by a measurement.
+    """
     ranked = [row for row in rows if row.state == "ok" and row.possible_rank > 1]
     findings = [
         _forward("not finite", rows, lambda row: row.state == "not finite"),
         _forward("zero collapse", rows, lambda row: row.state == "zero collapse"),
         _forward("rank collapse", ranked, lambda row: row.rank_one_distance < RANK_ONE_BELOW) or _falling(ranked),
         _backward(rows),
+        "" if ranked else _not_judged(rows),
     ]
     return "; ".join(filter(None, findings)) or "healthy"
 
@@ -131,6 +136,18 @@ def _backward(rows: Sequence[LayerCollapse]) -> str:
     if first_seen == 0:
         return f"gradients vanish at {sum(vanished)} of {len(norms)} layers, not at the first"
     return f"gradients vanish before layer {norms[first_seen][0].layer} ({norms[first_seen][0].name})"
+
+
+def _not_judged(rows: Sequence[LayerCollapse]) -> str:
+    """What a rank needs and what came, if there are finite states that are not zero."""
+    row = next((row for row in rows if row.state in ("ok", "empty")), None)
+    if row is None:
+        return ""
+    nodes, channels = row.shape
+    came = f"{counted(nodes, 'node')} and {counted(channels, 'channel')}"
+    if nodes > 1 and channels > 1:
+        came = "graphs of one node each; `whole=True` measures all nodes as one matrix"
+    return f"not judged: a collapse can be seen with at least 2 nodes and 2 channels, got {came}"
 
 
 _HEADINGS = {
@@ -249,7 +266,10 @@ class CollapseReport:
 
     @property
     def verdict(self) -> str:
-        """The kind of collapse and its first layer, or ``"healthy"``; the thresholds are printed with the table."""
+        """The kind of collapse and its first layer, or ``"healthy"``; the thresholds are printed with the table.
+
+        It starts with ``"not judged"`` where no layer's states can have a rank above one, as those of a single node.
+        """
         return verdict(self.rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:

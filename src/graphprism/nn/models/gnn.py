@@ -21,7 +21,6 @@ from graphprism._checks import (
     check_shape,
     check_tensor,
     check_type,
-    guard_ranges,
 )
 from graphprism.nn.conv import DirConv, LearnedSplit, MRSGCNConv
 from graphprism.nn.conv.operands import (
@@ -29,14 +28,12 @@ from graphprism.nn.conv.operands import (
     check_features,
     has_hooks,
     resolved_aggregation,
-    to_adj,
 )
 from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.nn.models.blocks import ACTIVATIONS, FeedForward, Head, WalkEncoder, drop
 from graphprism.nn.models.convolutions import Convolution
 from graphprism.nn.models.deep_set import DeepSetPE
 from graphprism.nn.models.gnn_options import (
-    Factory,
     check_encoders,
     check_jk,
     check_layers,
@@ -47,6 +44,7 @@ from graphprism.nn.models.gnn_options import (
     resolved_norm,
     splits_of,
 )
+from graphprism.nn.models.graph_arguments import GraphArguments
 from graphprism.nn.models.sampled_hops import SampledHops
 from graphprism.nn.models.type_encoder import TypeEncoder
 from graphprism.ops import RelationalAdj
@@ -229,9 +227,10 @@ class GNN(torch.nn.Module):
         ]
         check_type("conv", layers[0], torch.nn.Module, "a function of the width that makes a layer")
         self.convs = torch.nn.ModuleList(layers)
-        self._describe(known, relations)
-        self._has_splits = self.relational and not isinstance(num_relations, int)
-        if learned_split and (not self.relational or not self.takes_prepared or self._has_splits):
+        self.graph_arguments = taken = GraphArguments.of(known, layers[0], num_relations)
+        self.num_relations = taken.relations[0]
+        self.updates_edges = "return_edge_attr" in inspect.signature(layers[0].forward).parameters
+        if learned_split and (not taken.relational or not taken.takes_prepared or taken.has_splits):
             raise ValueError("`learned_split` must be False unless all layers are ours and take one split, got True")
         self.learned_split = LearnedSplit(widths[0], self.num_relations) if learned_split else None
         uses_edges = getattr(layers[0], "edge_dim", None) is not None
@@ -256,22 +255,6 @@ class GNN(torch.nn.Module):
         if pe_encoder is not None:
             is_walk = pe_encoder == "walk"
             self.pe_encoder = WalkEncoder(walk_steps, pe_channels) if is_walk else DeepSetPE(pe_channels)
-
-    def _describe(self, known: Convolution | Factory, relations: list[int]) -> None:
-        """Stores the properties that `forward` needs, without the factories of the table: models can be pickled."""
-        first = self.convs[0]
-        if isinstance(known, Convolution):
-            self.conv, self.takes_graph = known.name, known.takes_graph
-            self.takes_prepared, self.relational = known.edge_norm is not None, known.relational
-            self.num_relations = known.relations(relations[0])
-            self._relations = [known.relations(count) for count in relations]
-        else:  # like our layers, a custom layer with relations takes a prepared graph
-            own: Any = getattr(first, "num_relations", None)
-            self.conv, self.takes_graph = type(first).__name__, True
-            self.takes_prepared, self.relational = own is not None, own is not None
-            self.num_relations = 1 if own is None else int(own)
-            self._relations = [self.num_relations]
-        self.updates_edges = "return_edge_attr" in inspect.signature(first.forward).parameters
 
     def make_head(self, in_channels: int, out_channels: int) -> torch.nn.Module:
         """A linear map of the head or of a feed-forward block; subclasses may override it, with the same parameters."""
@@ -310,13 +293,9 @@ class GNN(torch.nn.Module):
         if generator is not None:
             check_type("generator", generator, torch.Generator, "a torch.Generator")
         h = self._encode(x, pe, generator, getattr(edge_index, "node_mask", None))
-        graph: Any
-        if self._has_splits:
-            graph = self._graphs(h, edge_index, edge_type, edge_weight)
-        else:
-            graph = self._graph(h, edge_index, edge_type, edge_weight, self.num_relations)
+        graph = self.graph_arguments(h, edge_index, edge_type, edge_weight)
         graph = graph if self.learned_split is None else self._scored(h, graph)
-        if self.relational and self.split_layers != "all":
+        if self.graph_arguments.relational and self.split_layers != "all":
             graph = [graph if here else graph.merged() for here in splits_of(self.split_layers, len(self.convs))]
         e = self._encode_edges(edge_attr, edge_pe)
         first = graph[0] if isinstance(graph, list) else graph
@@ -325,7 +304,7 @@ class GNN(torch.nn.Module):
         if batch is not None and self.readout is not None:
             _check_batch(batch, h)
         if num_sampled_nodes_per_hop is not None or num_sampled_edges_per_hop is not None:
-            if self.readout is not None or not self.takes_graph:
+            if self.readout is not None or not self.graph_arguments.takes_graph:
                 must = "must be None in a network with a readout or without a graph"
                 raise ValueError(f"`num_sampled_nodes_per_hop` {must}")
             hops = SampledHops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop, len(self.convs))
@@ -496,63 +475,6 @@ class GNN(torch.nn.Module):
         check_same_device("edge_pe", edge_pe, "x", e)
         walks: Tensor = self.walk_encoder(edge_pe.to(e.dtype))
         return e + walks
-
-    def _graphs(self, h: Tensor, edge_index: Any, edge_type: Any, edge_weight: Tensor | None) -> list[Any]:
-        """`_graph` of every split, if layers have different splits."""
-        splits = edge_index if isinstance(edge_index, list | tuple) else edge_type
-        if not isinstance(splits, list | tuple) or len(splits) != len(self._relations):
-            came = f"{len(splits)}" if isinstance(splits, list | tuple) else type(splits).__name__
-            raise ValueError(
-                f"`edge_type` must be a list of {len(self._relations)}, the splits of the layers, or `edge_index` one "
-                f"of as many RelationalAdj, got {came}"
-            )
-        pairs = [(each, None) for each in splits] if splits is edge_index else [(edge_index, each) for each in splits]
-        return [
-            self._graph(h, edges, types, edge_weight, count)
-            for (edges, types), count in zip(pairs, self._relations, strict=True)
-        ]
-
-    def _graph(
-        self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None, num_relations: int
-    ) -> Any:
-        """The graph argument of the convolutions: one `RelationalAdj` for all of them, or a tuple of tensors."""
-        if not self.takes_graph:
-            return ()
-        if edge_index is None:
-            raise ValueError(f"`edge_index` must be given with {self.conv}, got None")
-        if not self.takes_prepared:
-            return self._tensors(h, edge_index, edge_type, edge_weight, num_relations)
-        if num_relations == 1:  # a plain convolution ignores the split of a graph
-            edge_type = None
-            if getattr(edge_index, "num_relations", 1) > 1:
-                edge_index, edge_weight = edge_index.edge_index, edge_index.edge_weight
-        return to_adj(h, edge_index, edge_type, edge_weight, num_relations)
-
-    def _tensors(
-        self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None, num_relations: int
-    ) -> tuple[Any, ...]:
-        """Arguments of a layer that takes no prepared graph: ``edge_index``, and ``edge_type`` if it has relations."""
-        if isinstance(edge_index, RelationalAdj):
-            edge_type, edge_weight = edge_index.edge_type, edge_index.edge_weight
-            edge_index = edge_index.edge_index
-        if isinstance(edge_index, Tensor) and edge_index.dtype == torch.int32:
-            edge_index = edge_index.long()  # with int32 torch computes wrong gradients of PyG's gathers
-        check_shape("edge_index", edge_index, [2, "E"])
-        check_integer("edge_index", edge_index)
-        check_same_device("x", h, "edge_index", edge_index)
-        guard_ranges({"edge_index": (edge_index, h.size(-2))})
-        if edge_weight is not None:
-            raise ValueError(
-                f"`edge_weight` must be None with {self.conv}, which takes edges without weights, got a tensor"
-            )
-        if not self.relational:
-            return (edge_index,)
-        if edge_type is None:
-            raise ValueError(f"`edge_type` must be given with {self.conv}, got None")
-        check_shape("edge_type", edge_type, [edge_index.size(1)])
-        check_integer("edge_type", edge_type)
-        guard_ranges({"edge_type": (edge_type, num_relations)})
-        return edge_index, edge_type.long()
 
 
 def larger(first: Tensor, second: Tensor) -> Tensor:

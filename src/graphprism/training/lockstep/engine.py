@@ -43,7 +43,7 @@ class LockstepEngine:
         device: Where they run.
     """
 
-    name, processes = "lockstep", 1
+    name, processes, steps = "lockstep", 1, "steps in lockstep"
 
     def __init__(self, runs: Sequence[Run], dataset: PackedDataset, data: TableDataset, device: torch.device) -> None:
         self.runs, self.device, self._dataset, self._data = list(runs), device, dataset, data
