@@ -44,6 +44,22 @@ _REVERSED = {
 }
 
 
+class EdgesByRelation(NamedTuple):
+    """Edges sorted by relation.
+
+    Attributes:
+        order: (E,) the edges in that order.
+        place: (E,) the position of each edge in it.
+        counts: number of edges of each relation.
+        edge_index: (2, E) their ends, int64.
+    """
+
+    order: Tensor
+    place: Tensor
+    counts: list[int]
+    edge_index: Tensor
+
+
 class Size(NamedTuple):  # torch 2.6 compiles no other subclasses of tuple
     """Numbers of source and target nodes; callable like ``Tensor.size()``."""
 
@@ -332,6 +348,21 @@ class RelationalAdj:
             self._cache["sender_graph"] = RelationalAdj(edges, num_nodes=size)
         graph: RelationalAdj = self._cache["sender_graph"]
         return graph
+
+    @property
+    def edges_by_relation(self) -> EdgesByRelation:
+        """Edges of hard types sorted by relation; a host-device sync on first use."""
+        if "edges_by_relation" not in self._cache:
+            self._cache["edges_by_relation"] = _outside_inference_mode(self._sort_by_relation)
+        found: EdgesByRelation = self._cache["edges_by_relation"]
+        return found
+
+    def _sort_by_relation(self) -> EdgesByRelation:
+        if self.edge_type is None or self.is_soft:
+            raise ValueError(f"edges must have hard types to be sorted by them, got {self!r}")
+        order = self.edge_type.argsort(stable=True)
+        counts = torch.bincount(self.edge_type, minlength=self.num_relations).tolist()
+        return EdgesByRelation(order, order.argsort(), counts, self.edge_index.long()[:, order])
 
     @property
     def place_in_incoming(self) -> Tensor:

@@ -101,16 +101,13 @@ class MRSConv(RelationalConv):
         check_features(x, None, None)
         if edge_attr is not None:
             check_edge_rows(edge_attr, adj)
-        # int64: PyG expands this index, and torch computes wrong gradients with an expanded int32 index
-        src, dst = adj.edge_index.long()
-        messages = self._messages(
-            adj, [(x_dst, dst), (x_src, src), *([] if edge_attr is None else [(edge_attr, None)])]
-        )
+        messages = self._messages(adj, [x_dst, x_src, *([] if edge_attr is None else [edge_attr])])
         if self.is_by_edge:
             graph_by_edge(x_src, adj)
             out = self.sum_by_edge((x_src, x_dst), adj, messages, weight=adj.edge_weight)
         else:
-            out = self.aggregate(self.message(messages, adj.edge_weight), dst, adj.size[1])
+            # int64: PyG expands this index, and torch computes wrong gradients with an expanded int32 index
+            out = self.aggregate(self.message(messages, adj.edge_weight), adj.edge_index[1].long(), adj.size[1])
         return out if self.combine is None else self.combine(x_dst, out)
 
     def aggregate(self, inputs: Tensor, index: Tensor, dim_size: int | None = None) -> Tensor:
@@ -118,13 +115,14 @@ class MRSConv(RelationalConv):
         out: Tensor = self.aggr(inputs, index, dim_size=dim_size)
         return out
 
-    def _messages(self, adj: RelationalAdj, read: list[tuple[Tensor, Tensor | None]]) -> Tensor:
-        """The message of every edge, (E, F), from rows and the row that each edge reads, `None` for its own."""
+    def _messages(self, adj: RelationalAdj, rows: list[Tensor]) -> Tensor:
+        """The message of every edge, (E, F), from rows of receivers and of senders and maybe of edges."""
         functions = self.messages.functions()
         sorts = not (adj.edge_type is None or adj.is_soft or torch.compiler.is_compiling() or adj.edge_type.is_meta)
         if sorts:
-            return self._by_relation(adj, functions, read)
-        parts = [rows if index is None else rows.index_select(0, index) for rows, index in read]
+            return self._by_relation(adj, functions, rows)
+        src, dst = adj.edge_index
+        parts = [rows[0].index_select(0, dst), rows[1].index_select(0, src), *rows[2:]]
         if adj.edge_type is None:
             one: Tensor = functions[0](*parts)
             return one
@@ -135,18 +133,17 @@ class MRSConv(RelationalConv):
         return stack[adj.edge_type.long(), torch.arange(stack.size(1), device=stack.device)]
 
     def _by_relation(
-        self, adj: RelationalAdj, functions: Sequence[Callable[..., Tensor]], read: list[tuple[Tensor, Tensor | None]]
+        self, adj: RelationalAdj, functions: Sequence[Callable[..., Tensor]], rows: list[Tensor]
     ) -> Tensor:
         """The same with each function on the edges of its relation."""
-        types: Tensor = adj.edge_type  # type: ignore[assignment]
         # sorted once, then split: a mask or a gather per relation would cost R passes over the edges, also in backward
-        order = types.argsort(stable=True)
-        counts = torch.bincount(types, minlength=self.num_relations).tolist()
+        edges = adj.edges_by_relation
         # rows are read in that order at once: sorted afterwards, they would be copied twice, also in backward
-        sorted_parts = [rows.index_select(0, order if index is None else index[order]) for rows, index in read]
-        cut = zip(*(part.split(counts) for part in sorted_parts), strict=True)
-        found = [psi(*rows) for psi, rows in zip(functions, cut, strict=True)]
-        return torch.cat(found).index_select(0, order.argsort())
+        read = (edges.edge_index[1], edges.edge_index[0], edges.order)
+        sorted_rows = [each.index_select(0, index) for each, index in zip(rows, read, strict=False)]
+        cut = zip(*(each.split(edges.counts) for each in sorted_rows), strict=True)
+        found = [psi(*parts) for psi, parts in zip(functions, cut, strict=True)]
+        return torch.cat(found).index_select(0, edges.place)
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         """The weights of messages on a graph, for a sum or a mean, for `graphprism.certify`."""
