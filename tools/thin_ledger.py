@@ -1,4 +1,4 @@
-"""Merges ledgers and thins histories of finished runs to about a hundred epochs at six digits.
+"""Merges ledgers and thins histories to about a hundred epochs at six digits, without rates and seconds of epochs.
 
     python tools/thin_ledger.py LEDGER... -o THIN
 

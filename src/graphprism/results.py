@@ -115,7 +115,8 @@ class RunResult:
 
         Args:
             thin: whether to keep only about a hundred epochs, among them those of the best validation, training score
-                and loss, at six digits: enough for tables and plots. Read back, the other epochs are None.
+                and loss, at six digits, without rates and seconds of epochs: enough for tables and plots. Read back,
+                the other epochs are None.
         """
         values = asdict(self)
         if thin:
@@ -144,13 +145,15 @@ class RunResult:
 # Epochs that a thinned history keeps at most, beside the chosen few: every k-th, k a power of two, so that runs of
 # different lengths have epochs in common.
 _KEPT_EPOCHS = 128
+# Columns that no table and no plot reads: rates follow from the schedule, and the sum of seconds has a field.
+_LEFT_OUT = ("lr", "seconds")
 # Far more than anyone trains; bounds the memory that a line of a ledger can claim.
 _MOST_EPOCHS = 1_000_000
 
 
 def _thinned(result: RunResult) -> dict[str, list[Any]]:
     """The columns at a subset of epochs, which always has the last; column ``epoch`` holds them, counted from 1."""
-    columns = {name: values for name, values in result.history.items() if values}
+    columns = {name: values for name, values in result.history.items() if values and name not in _LEFT_OUT}
     last = max(map(len, columns.values()), default=0)
     step = 1
     while last > step * _KEPT_EPOCHS:

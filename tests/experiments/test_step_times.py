@@ -17,12 +17,12 @@ from tests.experiments.results_zoo import make_result
 RUN = Run("zinc12k", "gcn", epochs=3)
 
 
-def note_of(*at_once, reading="step-ms"):
+def note_of(*at_once, reading="step-ms", **more):
     """The note of a cell whose runs were trained with so many at once; None for a result that does not say it."""
     spec = TableSpec("t", "Title", "source", (CellSpec("GCN", "Step", Score(4.3, 0.1, 3), RUN, {}, reading),))
     settings = Settings(seeds=len(at_once))
     places = [{} if count is None else {"runs_at_once": count} for count in at_once]
-    results = [make_result(replace(RUN, seed=seed), hardware=place) for seed, place in enumerate(places)]
+    results = [make_result(replace(RUN, seed=seed), hardware=place, **more) for seed, place in enumerate(places)]
     table = make_table(spec, settings, plan(spec, settings), {each.key: each for each in results})
     return table.cells[0].note
 
@@ -41,6 +41,10 @@ def test_step_time_of_groups_of_different_sizes_names_both():
 @pytest.mark.parametrize("at_once", [(1, 1), (None,), ("many",)])
 def test_step_time_of_a_run_alone_needs_no_note(at_once):
     assert note_of(*at_once) == ""
+
+
+def test_runs_on_a_shared_device_have_no_step_time():
+    assert note_of(3, 3, step_ms=None) == "steps were not timed: other processes shared the device"
 
 
 def test_lockstep_says_nothing_about_scores():

@@ -32,6 +32,7 @@ def test_scores_stay_and_lines_are_short():
     assert len(again.history["val"]) == 700
     assert again.history["val"][-1] == pytest.approx(result.history["val"][-1], rel=1e-5)
     assert len(json.loads(line)["history"]["val"]) < 140
+    assert list(json.loads(line)["history"]) == ["epoch", "train_loss", "val", "test"]
     assert RunResult.from_json(again.to_json(thin=True)) == again
 
 

@@ -149,12 +149,14 @@ def _notes(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[str, Ru
         f"{epochs[0]} epochs in place of {epochs[1]}" if epochs[0] != epochs[1] else "",
         f"{diverged} of {len(chosen)} runs diverged" if diverged else "",
         _chosen_note(planned, chosen, results) if diverged < len(here) else "",
-        _lockstep_note(here) if planned.spec.reading == "step-ms" else "",
+        _step_note(here) if planned.spec.reading == "step-ms" else "",
     ]
 
 
-def _lockstep_note(results: Sequence[RunResult]) -> str:
-    """States that step times of lockstep runs are shares; empty if every run had the device alone."""
+def _step_note(results: Sequence[RunResult]) -> str:
+    """States that step times of lockstep runs are shares, or that there are none; empty for runs alone."""
+    if all(result.step_ms is None for result in results):
+        return "steps were not timed: other processes shared the device"
     found = [result.hardware.get("runs_at_once", 1) for result in results]
     counts = [count if isinstance(count, int) else 1 for count in found]
     fewest, most = min(counts), max(counts)

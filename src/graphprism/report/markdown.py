@@ -151,7 +151,7 @@ def _cell(cell: Cell, digits: int) -> tuple[str, ...]:
     if cell.status is CellStatus.OTHER_PROTOCOL:
         verdict = "other protocol"
     if _has_no_value(cell):
-        verdict = "no finite value"
+        verdict = "no value"
     return tuple(map(_text, (cell.row, cell.column, ours, runs, time, paper, verdict, cell.note)))
 
 
