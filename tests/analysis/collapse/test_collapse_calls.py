@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import (
+    GAT,
     GCN,
     DirGNNConv,
     GCNConv,
@@ -13,6 +14,7 @@ from torch_geometric.nn import (
     SAGEConv,
 )
 
+import graphprism as gp
 from graphprism.analysis.collapse import collapse, rank_one_distance
 from graphprism.nn.conv import MRSGatedGCNConv, MRSGCNConv
 
@@ -221,3 +223,18 @@ def test_collapse_gives_the_call_where_names_of_arguments_differ():
     line = r"forward=lambda model, data: model\(feats=data\.x, edges=data\.edge_index, depth=\.\.\.\)$"
     with pytest.raises(ValueError, match=line):
         collapse(build(Renamed), ring())
+
+
+def test_collapse_of_a_converted_model_has_the_rows_of_the_plain_one():
+    # GATv2Conv keeps PyG's code: its deviations are modules beside it, whose outputs are weights and no states
+    plain = GAT(4, 8, num_layers=3, out_channels=3, v2=True).eval()
+    report, expected = collapse(gp.to_mrs(plain, "degree"), ring(y=classes())), collapse(plain, ring(y=classes()))
+    assert [row.kind for row in report.rows] == ["GATv2Conv"] * 3
+    assert [row.shape for row in report.rows] == [row.shape for row in expected.rows]
+    assert report.verdict == expected.verdict
+
+
+def test_collapse_leaves_out_scores_of_a_learned_split():
+    model = gp.nn.GNN("mrs-gcn", 8, 3, num_layers=2, in_channels=4, learned_split=True)
+    report = collapse(model, gp.SplitEdges("degree")(ring(y=classes())))
+    assert [row.kind for row in report.rows] == ["MRSGCNConv"] * 2

@@ -126,8 +126,9 @@ def attribute(data: Any, name: str) -> Any:
     return None if callable(value) and not isinstance(value, Tensor) else value
 
 
-# MessagePassing is defined there too, so that every subclass is found.
-_ADDRESSES = ("graphprism.nn.conv", "torch_geometric.nn.conv")
+# MessagePassing is defined in PyG's, so that every subclass is found; our only layer that is none is DirConv. Weights and
+# scores of relations are in `graphprism.nn.conv`, too, but hold no states of nodes.
+_ADDRESSES = ("graphprism.nn.conv.dir_conv", "torch_geometric.nn.conv")
 
 
 def find_layers(model: Module, names: Sequence[str] | None) -> dict[str, Module]:
