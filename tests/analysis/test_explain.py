@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GATv2Conv, GCNConv
 
 import graphprism as gp
 from graphprism.testing import random_graph
@@ -103,3 +104,29 @@ def test_explain_names_bad_input():
     soft.edge_type = torch.rand(soft.num_edges, 3)
     with pytest.raises(ValueError, match=r"`data.edge_type` must have shape \[E\]"):
         gp.explain(model(), soft)
+
+
+def test_explain_names_layers_that_it_cannot_look_into():
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = GCNConv(6, 8), GATv2Conv(8, 3)
+
+        def forward(self, x, edge_index):
+            return self.second(self.first(x, edge_index).relu(), edge_index)
+
+    torch.manual_seed(0)
+    found = gp.explain(gp.to_mrs(Net().double(), "degree", start="independent"), graph())
+    assert found.layers == ("model.first.conv",)
+    assert found.without_shares == ("model.second.conv",)
+    assert "no column: model.second.conv" in str(found)
+
+
+def test_explain_ablates_a_model_without_any_shares():
+    torch.manual_seed(0)
+    conv = gp.to_mrs(GATv2Conv(6, 3).double(), "degree", start="independent")
+    found = gp.explain(conv, graph())
+    assert found.layers == ()
+    assert found.names[:3] == ("up", "down", "tie")
+    assert min(found.removed[:2]) > 0.01
+    assert min(found.merged[:2]) > 0.01

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import one_hot
+from torch_geometric.nn import MessagePassing
 
 from graphprism._checks import check_function, check_integer, check_range, check_shape, check_type
 from graphprism.analysis.collapse.probe import call_model, preserved
@@ -32,6 +33,7 @@ class RelationExplanation:
         removed: change of the output without the edges of each (of those in the graph).
         merged: change of the output if these edges use the mean over all relations.
         is_score: whether changes are losses of a score; else they are relative to the norm of the output.
+        without_shares: names of convolutions without relations, and of those that `to_mrs` left with PyG's code.
     """
 
     names: tuple[str, ...]
@@ -41,6 +43,7 @@ class RelationExplanation:
     removed: tuple[float, ...]
     merged: tuple[float, ...]
     is_score: bool
+    without_shares: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         heads = ["relation", "edges", *self.layers, "removed", "merged"]
@@ -67,6 +70,9 @@ class RelationExplanation:
             f"removed: {what} without the edges of the relation",
             "merged: the same with the mean of all relations' messages on these edges",
         ]
+        if self.without_shares:
+            without = ", ".join(self.without_shares)
+            notes.append(f"no column: {without} (plain, or PyG's code with a weight per relation)")
         return "\n".join([*rows, *notes])
 
 
@@ -88,7 +94,8 @@ def explain(
     :math:`\|\mathbf{Y} - \mathbf{Y}'\| / \|\mathbf{Y}\|` of the outputs, or the decrease of a score.
 
     Args:
-        model: with layers of `graphprism.nn` that have several relations.
+        model: with layers of `graphprism.nn` that have several relations, or converted by `to_mrs`. Layers that keep
+            PyG's code have no shares, see ``without_shares``; ablation includes them.
         data: a graph or a batch with ``edge_type`` (E,).
         score: a function of the output, larger for a better one, such as an accuracy.
         forward: ``forward(model, data)`` calls the model; by default its arguments are attributes of ``data`` by name.
@@ -118,9 +125,11 @@ def explain(
         for name, module in model.named_modules()
         if getattr(module, "num_relations", 1) > 1 and hasattr(module, "register_message_forward_hook")
     }
-    if not layers:
+    # a converted model shares its split with its convolutions as `current`
+    converted = [getattr(getattr(module, "current", None), "num_relations", 1) for module in model.modules()]
+    num_relations = max([*converted, *(int(layer.num_relations) for layer in layers.values())])
+    if num_relations < 2:
         raise ValueError(f"`model` must have a layer with several relations, got none in {type(model).__name__}")
-    num_relations = max(int(layer.num_relations) for layer in layers.values())
     check_split(data)
     types = data.edge_type
     check_shape("data.edge_type", types, ["E"])
@@ -151,6 +160,11 @@ def explain(
         tuple(removed),
         tuple(merged),
         is_score=score is not None,
+        without_shares=tuple(
+            name or type(module).__name__
+            for name, module in model.named_modules()
+            if isinstance(module, MessagePassing) and module not in layers.values()
+        ),
     )
 
 

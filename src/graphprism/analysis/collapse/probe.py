@@ -126,8 +126,8 @@ def attribute(data: Any, name: str) -> Any:
     return None if callable(value) and not isinstance(value, Tensor) else value
 
 
-# MessagePassing is defined in PyG's, so that every subclass is found; our only layer that is none is DirConv. Weights and
-# scores of relations are in `graphprism.nn.conv`, too, but hold no states of nodes.
+# MessagePassing is defined in PyG's, so that every subclass is found; our only layer that is none is DirConv.
+# Weights and scores of relations are in `graphprism.nn.conv`, too, but hold no states of nodes.
 _ADDRESSES = ("graphprism.nn.conv.dir_conv", "torch_geometric.nn.conv")
 
 
