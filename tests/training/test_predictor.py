@@ -1,6 +1,7 @@
 """A checkpoint predicts what the network in the process does, on the same data and on new files."""
 
 import csv
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from torch_geometric.data import Data
 
 import graphprism as gp
 from graphprism.datasets import from_data, from_files, molecules
+from graphprism.ledger import Ledger
 from graphprism.training import CheckpointError, Run, load_best, train
 from graphprism.training.eager import EagerEngine
 from graphprism.training.processes import make_fabric
@@ -256,3 +258,28 @@ def test_large_graph_of_a_model_without_edges_is_one_part(tmp_path, monkeypatch)
     whole = predictor(dataset)
     monkeypatch.setattr("graphprism.training.predictor._MEMORY_SHARE", 0.0)
     assert torch.equal(predictor(dataset), whole)
+
+
+def test_load_of_a_state_dict_advises_to_remove_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save(torch.nn.Linear(2, 2).state_dict(), "best.pt")
+    with pytest.raises(CheckpointError, match=r"`train` wrote; a state_dict .*`load_state_dict`") as caught:
+        gp.load("best.pt")
+    assert "remove" not in str(caught.value)
+    pickled = pickle.loads(pickle.dumps(caught.value))
+    assert str(pickled) == str(caught.value)
+
+
+def test_load_of_runs_on_different_data_names_the_best_run_of_each(tmp_path):
+    results = []
+    for number, name in ((40, "small"), (60, "large")):
+        for seed in (0, 1):
+            run = Run(**GRAPHS, dataset=name, seed=seed)
+            results.append(train(run, molecules(number), folder=tmp_path / "checkpoints", accelerator="cpu"))
+            Ledger(tmp_path / "ledger.jsonl").append(results[-1])
+    best = [min(pair, key=lambda each: each.at_best("val")).key for pair in (results[:2], results[2:])]
+    with pytest.raises(ValueError, match=r"has runs on different data; name the best run of one") as caught:
+        gp.load(tmp_path)
+    for key, name in zip(best, ("small", "large"), strict=True):
+        assert f"{tmp_path / 'checkpoints' / key} ({name} by mae)" in str(caught.value)
+        assert gp.load(tmp_path / "checkpoints" / key).run.dataset == name

@@ -27,12 +27,19 @@ _DAMAGE = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeErr
 class CheckpointError(ValueError):
     """A checkpoint that is damaged, or of another run, data set or version."""
 
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}; remove {path.parent} to start this run anew")
-        self.path, self.problem = path, problem
+    def __init__(self, path: Path, problem: str, hint: str | None = None) -> None:
+        hint = f"remove {path.parent} to start this run anew" if hint is None else hint
+        super().__init__(f"{path}: {problem}; {hint}")
+        self.path, self.problem, self.hint = path, problem, hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.path, self.problem)
+        return type(self), (self.path, self.problem, self.hint)
+
+
+# Of `read_best`: the path is the caller's, and may name any file, so that nothing is to be removed.
+TO_LOAD = (
+    "`graphprism.load` takes a best.pt that `train` wrote; a state_dict is for `load_state_dict` of the model it is of"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +102,20 @@ def read_best(path: Path) -> tuple[Run, dict[str, Any], dict[str, Tensor]]:
     Raises:
         CheckpointError: It is damaged, or was written before checkpoints carried the form of their data.
     """
-    found = _read_file(path, (_FORMAT,))
+    found = _read_file(path, (_FORMAT,), TO_LOAD)
     parts = found["parts"]
     form, weights = parts.get("form"), parts.get("model")
     if not isinstance(form, dict) or not isinstance(weights, dict):
-        raise CheckpointError(path, "must be a best.pt that carries the form of its data, got one without")
+        raise CheckpointError(path, "must be a best.pt that carries the form of its data, got one without", TO_LOAD)
     try:
         return Run.from_dict(found["run"]), form, weights
     except (TypeError, ValueError) as error:
-        raise CheckpointError(path, f"must hold a run ({error})") from error
+        raise CheckpointError(path, f"must hold a run ({error})", TO_LOAD) from error
 
 
-def _read_file(path: Path, formats: Sequence[str]) -> dict[str, Any]:
+def _read_file(path: Path, formats: Sequence[str], hint: str | None = None) -> dict[str, Any]:
     if not path.is_file():
-        raise CheckpointError(path, "must be a file, got a pipe, a device or a folder")
+        raise CheckpointError(path, "must be a file, got a pipe, a device or a folder", hint)
     content = io.BytesIO(path.read_bytes())
     try:
         file = torch.load(content, map_location="cpu", weights_only=True)
@@ -119,9 +126,9 @@ def _read_file(path: Path, formats: Sequence[str]) -> dict[str, Any]:
     except _DAMAGE:
         intact = False
     if not intact:
-        raise CheckpointError(path, "the file is damaged or not a checkpoint")
+        raise CheckpointError(path, "the file is damaged or not a checkpoint", hint)
     if found["format"] not in formats:
-        raise CheckpointError(path, f"must be of the format {_FORMAT!r}, got {found['format']!r}")
+        raise CheckpointError(path, f"must be of the format {_FORMAT!r}, got {found['format']!r}", hint)
     return found
 
 

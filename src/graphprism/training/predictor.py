@@ -24,8 +24,9 @@ from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.io.columns import as_text, read_columns
 from graphprism.ledger import Ledger
 from graphprism.nn import GNN, MODELS
+from graphprism.results import RunResult
 from graphprism.training.build_model import build_model, width_of
-from graphprism.training.checkpoint import CheckpointError, read_best
+from graphprism.training.checkpoint import TO_LOAD, CheckpointError, read_best
 from graphprism.training.data_form import empty_dataset, in_form
 from graphprism.training.eager import install_readout, outputs_of_batch
 from graphprism.training.node_data import runs_in_parts
@@ -326,7 +327,7 @@ def load(path: str | os.PathLike[str], accelerator: str = "cpu") -> Predictor:
         return Predictor(run, form, weights, device_type(accelerator))
     except (ValueError, RuntimeError, KeyError) as error:
         problem = str(error).splitlines()[0]
-        raise CheckpointError(file, f"the weights do not fit the network of the run ({problem})") from error
+        raise CheckpointError(file, f"the weights do not fit the network of the run ({problem})", TO_LOAD) from error
 
 
 def find_best(path: Path) -> Path:
@@ -351,10 +352,15 @@ def _best_by_validation(path: Path, files: Sequence[Path]) -> Path:
         titles = "; ".join(f"{file.parent.name} ({read_best(file)[0].title})" for file in files[:3])
         more = f"; and {len(files) - 3} more" if len(files) > 3 else ""
         raise ValueError(f"{path}: has {len(files)} runs, name one of them: {titles}{more}")
-    if len({(each.data, each.metric) for each in results}) > 1:
-        names = ", ".join(sorted({f"{each.run['dataset']} by {each.metric}" for each in results}))
-        folder = files[0].parent.parent
-        raise ValueError(f"{path}: has runs on different data ({names}); name the folder of one, in {folder}")
-    sign = 1 if results[0].larger_is_better else -1
-    best = max(results, key=lambda each: sign * (each.at_best("val") or 0.0))
-    return kept[best.key]
+    # of each data set and metric the best run
+    best: dict[tuple[str | None, str], RunResult] = {}
+    for each in results:
+        sign = 1 if each.larger_is_better else -1
+        held = best.get((each.data, each.metric))
+        if held is None or sign * (each.at_best("val") or 0.0) > sign * (held.at_best("val") or 0.0):
+            best[each.data, each.metric] = each
+    if len(best) > 1:
+        names = ", ".join(f"{kept[each.key].parent} ({each.run['dataset']} by {each.metric})" for each in best.values())
+        raise ValueError(f"{path}: has runs on different data; name the best run of one: {names}")
+    (result,) = best.values()
+    return kept[result.key]
