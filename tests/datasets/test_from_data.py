@@ -137,3 +137,37 @@ def test_folds_of_cross_validation():
     # in division k the rows of fold k are the test, those of the next one validation
     assert divisions[:5, 1].tolist() == [0, 2, 1, 0, 0]
     assert parse_folds(np.array([0.5, 1.0])) is None
+
+
+def _chains():
+    return [Data(x=torch.rand(3, 2), edge_index=EDGES, y=torch.tensor([float(i)])) for i in range(20)]
+
+
+def _nan_in_x(graph):
+    graph.x[1, 0] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g.update({"edge_index": EDGES + 1}), r"`edge_index of graph 3` must hold .* in \[0, 3\), got 3"),
+        (lambda g: g.update({"edge_index": EDGES - 1}), r"`edge_index of graph 3` must hold .* in \[0, 3\), got -1"),
+        (
+            lambda g: g.update({"edge_index": EDGES.T}),
+            r"`edge_index of graph 3` must have shape \[2, E\], got \[4, 2\]",
+        ),
+        (lambda g: g.update({"edge_index": None}), r"`edge_index of graph 3` must be a torch.Tensor, got NoneType"),
+        (_nan_in_x, r"`x of graph 3` must hold finite numbers, got NaN or infinity in row 1, column 0"),
+        (lambda g: g.update({"x": None}), r"`x` must be in all graphs or in none, got none in graph 3"),
+        (lambda g: g.update({"x": torch.rand(3, 5)}), r"`x` must have 2 columns as in graph 0, got 5 in graph 3"),
+        (
+            lambda g: g.update({"x": torch.ones(3, 2).long()}),
+            r"`x` must be .*float32 as in graph 0, got .*int64 in graph 3",
+        ),
+    ],
+)
+def test_graphs_that_do_not_fit_are_named(change, message):
+    graphs = _chains()
+    change(graphs[3])
+    with pytest.raises((ValueError, TypeError), match=message):
+        from_data(graphs)

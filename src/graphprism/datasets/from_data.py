@@ -16,7 +16,15 @@ import torch_geometric.datasets
 from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
-from graphprism._checks import check_choice, check_positive, check_type, check_whole
+from graphprism._checks import (
+    check_choice,
+    check_integer,
+    check_positive,
+    check_shape,
+    check_tensor,
+    check_type,
+    check_whole,
+)
 from graphprism.datasets.folds import SHARES, draw_folds, strata_of
 from graphprism.datasets.links import divide_links
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
@@ -69,6 +77,7 @@ def from_data(
         check_type("data", graph, Data, "a Data of PyG or several of them")
     if not graphs:
         raise ValueError("`data` must be at least one graph, got none")
+    check_graphs(graphs)
     if isinstance(data, Data | Dataset) and len(graphs) == 1 and (task == "link" or _is_per_node(graphs[0])):
         whole = pack_inputs(name, graphs, "link" if task == "link" else "node", directed)
         if task == "link":
@@ -165,8 +174,57 @@ def _target_columns(targets: Sequence[Any], graphs: Sequence[Data]) -> list[np.n
     return list(torch.cat(rows).detach().cpu().numpy().T)
 
 
+def check_graphs(graphs: Sequence[Data]) -> None:
+    """Raises with the number of the graph where edges or features do not fit: `torch.cat` would not name it."""
+    for number, graph in enumerate(graphs):
+        name = "edge_index" if len(graphs) == 1 else f"edge_index of graph {number}"
+        check_tensor(name, graph.edge_index)
+        check_shape(name, graph.edge_index, [2, "E"])
+        check_integer(name, graph.edge_index)
+    for name in ("x", "edge_attr"):
+        missing = [number for number, graph in enumerate(graphs) if graph.get(name) is None]
+        if 0 < len(missing) < len(graphs):
+            raise ValueError(f"`{name}` must be in all graphs or in none, got none in graph {missing[0]}")
+    sizes = torch.tensor([graph.num_nodes for graph in graphs])
+    edges = torch.tensor([graph.num_edges for graph in graphs])
+    ends = torch.cat([graph.edge_index.cpu().long() for graph in graphs], 1)
+    # at once, not by graph: sets have 10^5 graphs of 20 nodes
+    outside = ((ends < 0) | (ends >= sizes.repeat_interleave(edges))).nonzero()
+    if outside.numel():
+        row, column = outside[0].tolist()
+        number = int(torch.searchsorted(edges.cumsum(0), column, right=True))
+        name = "edge_index" if len(graphs) == 1 else f"edge_index of graph {number}"
+        must, came = f"numbers of nodes in [0, {int(sizes[number])})", int(ends[row, column])
+        raise ValueError(f"`{name}` must hold {must}, got {came}")
+    for name, counts in (("x", sizes), ("edge_attr", edges)):
+        if graphs[0].get(name) is not None:
+            _check_features(name, [graph.get(name) for graph in graphs], counts.tolist())
+
+
+def _check_features(name: str, parts: Sequence[Any], counts: Sequence[int]) -> None:
+    first: tuple[int, Tensor] | None = None
+    for number, (part, count) in enumerate(zip(parts, counts, strict=True)):
+        own = name if len(parts) == 1 else f"{name} of graph {number}"
+        check_tensor(own, part)
+        if count == 0:
+            continue
+        if part.dim() == 0 or part.size(0) != count:
+            raise ValueError(f"`{own}` must have {count} rows, got shape {list(part.shape)}")
+        rows = part.reshape(count, -1)
+        if part.is_floating_point() and not bool(part.isfinite().all()):
+            row, column = (~rows.isfinite()).nonzero()[0].tolist()
+            raise ValueError(f"`{own}` must hold finite numbers, got NaN or infinity in row {row}, column {column}")
+        first = first or (number, rows)
+        if rows.size(1) != first[1].size(1):
+            columns = f"{first[1].size(1)} columns as in graph {first[0]}"
+            raise ValueError(f"`{name}` must have {columns}, got {rows.size(1)} in graph {number}")
+        if rows.is_floating_point() != first[1].is_floating_point():
+            kind = f"{first[1].dtype} as in graph {first[0]}"
+            raise ValueError(f"`{name}` must be {kind}, got {rows.dtype} in graph {number}")
+
+
 def pack_inputs(name: str, graphs: Sequence[Data], level: str, directed: bool | None) -> PackedDataset:
-    """Concatenates graphs, without targets."""
+    """Concatenates graphs that `check_graphs` accepts, without targets."""
     sizes = torch.tensor([graph.num_nodes for graph in graphs])
     edges = torch.tensor([graph.num_edges for graph in graphs])
     edge_index = torch.cat([graph.edge_index.cpu().long() for graph in graphs], 1)

@@ -18,7 +18,7 @@ from graphprism._checks import check_path, check_type
 from graphprism._files import write_whole
 from graphprism.datasets import PackedDataset, data_folder, read, row_normalise
 from graphprism.datasets.assemble import UnknownNodeError, assemble
-from graphprism.datasets.from_data import pack_inputs
+from graphprism.datasets.from_data import check_graphs, pack_inputs
 from graphprism.datasets.graph_tables import find_column, read_tables
 from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.io.columns import as_text, read_columns
@@ -216,6 +216,7 @@ class Predictor:
         listed = [graphs] if isinstance(graphs, Data) else list(graphs)
         for each in listed:
             check_type("graphs", each, Data, "a Data of PyG, several of them, a PackedDataset or a path")
+        check_graphs(listed)
         return pack_inputs(str(self.form["name"]), listed, str(self.form["level"]), bool(self.form["directed"]))
 
     def _outputs(self, dataset: PackedDataset, pairs: Tensor | None) -> Tensor:
