@@ -124,6 +124,14 @@ def test_mean_over_seeds():
     assert "60 % below" in compare_partners([*plain, *mrs])[0]
 
 
+def test_sentence_of_a_change_that_rounds_to_nothing():
+    (words,) = compare_partners([result("gcn", 0.6330), result("mrs-gcn", 0.6329)])
+    assert words == "mrs-gcn's error is less than 0.5 % below gcn's at equal parameters."
+    fields = {"metric": "accuracy", "larger_is_better": True}
+    (words,) = compare_partners([result("gcn", 81.00, **fields), result("mrs-gcn", 81.02, **fields)])
+    assert words == "mrs-gcn's accuracy is less than 0.05 points above gcn's at equal parameters."
+
+
 def test_no_sentence_without_a_partner_that_finished():
     assert compare_partners([result("mrs-gcn", 0.5), result("sage", 0.5)]) == []
     assert compare_partners([result("mrs-gcn", 0.5), diverged("gcn")]) == []

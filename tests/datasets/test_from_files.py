@@ -227,3 +227,22 @@ def test_scaled_target_is_described_in_its_own_unit(tmp_path):
     before, after = (next(line for line in describe(each) if "'income'" in line) for each in (plain, scaled))
     assert after.startswith(before.removesuffix("."))
     assert "; trained minus 4" in after
+
+
+def test_large_target_is_noticed_unless_scaled(tmp_path):
+    drop = ("sick", "group", "likes_a", "likes_b")
+    folder = write_people(tmp_path)
+    lines = {on: "\n".join(describe(from_files(folder, "income", drop=drop, scale_target=on))) for on in (False, True)}
+    assert "--scale-target" in lines[False]
+    assert "as it is" in lines[False]
+    assert "--scale-target" not in lines[True]
+    assert "--scale-target" not in "\n".join(describe(from_files(folder, "sick", drop=(*drop[1:], "income"))))
+
+
+@pytest.mark.parametrize("name", ["customers.csv", "nodes.tsv.gz", "edges.parquet"])
+def test_one_table_in_place_of_their_folder(tmp_path, name):
+    (tmp_path / name).write_text("id,age\na,3\n")
+    with pytest.raises(
+        ValueError, match=rf"{name}: must be the folder of the tables, .*, got one table: name {tmp_path}"
+    ):
+        from_files(tmp_path / name, "age")

@@ -112,9 +112,10 @@ def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
         return f"{name}'s {what} equals {partner}'s {_parameters(mrs[0], plain[0])}."
     change = ours.mean / theirs.mean - 1
     side = "above" if change > 0 else "below"
-    amount = f"{100 * abs(change):.0f} %"
+    amount = f"{100 * abs(change):.0f} %" if abs(change) >= 0.005 else "less than 0.5 %"
     if METRICS[mrs[0].metric].unit == "percent":  # a percentage of a percentage would read as points
-        amount = f"{abs(ours.mean - theirs.mean):.1f} points"
+        points = abs(ours.mean - theirs.mean)
+        amount = f"{points:.1f} points" if points >= 0.05 else "less than 0.05 points"
     return f"{name}'s {what} is {amount} {side} {partner}'s {_parameters(mrs[0], plain[0])}."
 
 

@@ -84,6 +84,9 @@ def read_tables(
         found, notices = _find_files(path, files or {}, likely or {})
         tables = {part: read_columns(file) for part, file in found.items()}
         return GraphTables(tables["edges"], tables.get("nodes"), tables.get("graphs"), notices=tuple(notices))
+    if _suffix(path) in SUFFIXES:
+        must = "must be the folder of the tables, edges and nodes,"
+        raise ValueError(f"{path}: {must} got one table: name {path.parent}")
     nodes, edges, directed = read_graphml_columns(path)
     return GraphTables(edges, nodes, directed=directed)
 
