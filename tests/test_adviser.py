@@ -248,3 +248,23 @@ def test_advise_says_that_it_drew_folds():
     mask = torch.arange(20) % 3
     data.train_mask, data.val_mask, data.test_mask = mask == 0, mask == 1, mask == 2
     assert "Folds" not in str(gp.advise(data, seconds=0))
+
+
+def test_types_of_edges_of_own_data_can_be_split():
+    source, target = NODES.edge_index
+    kinds = (source + target) % 2
+    data = Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=NODES.y.view(-1).long(), edge_attr=kinds)
+    advice = gp.advise(data, splits=["attr(edge_attr)"], seconds=0.5, accelerator="cpu")
+    assert [(each.candidate.split, each.candidate.relations) for each in advice.evidence[:1]] == [
+        ("attr(edge_attr)", 2)
+    ]
+
+
+def test_split_of_ones_own_is_refused_with_what_to_write():
+    own = gp.splitting.by_function(lambda graph: graph.edge_index[0] % 2, num_relations=2)
+    data = Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=NODES.y.view(-1).long())
+    for call in (lambda: gp.advise(data, splits=[own], seconds=0.5), lambda: Run(split=own)):
+        with pytest.raises(
+            TypeError, match=r"`split` must be text, got ByFunction; .*data.edge_attr = split\(data\).*attr"
+        ):
+            call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from graphprism.datasets import DATASETS, PackedDataset, from_data
+from graphprism.datasets.from_data import check_graphs, pack_inputs
 from graphprism.datasets.load import pack_graphs
 from graphprism.datasets.packed_dataset import pack_nodes
 from graphprism.known import KnownDataset
@@ -62,6 +64,7 @@ def _nodes(data: Data) -> PackedDataset:
         raise ValueError(
             f"`data` must have features `x` (N, F) and whole numbers `y` (N,), the classes of its nodes, got {came}"
         )
+    check_graphs([data])
     masks = [data.get(name) for name in _MASKS]
     if any(mask is None for mask in masks):
         masks = [each[:, None] for each in _folds(int(data.num_nodes or 0))]
@@ -69,7 +72,10 @@ def _nodes(data: Data) -> PackedDataset:
     known = KnownDataset(
         "", {}, "multiclass", "accuracy", (), (), "own", level="node", directed=not data.is_undirected()
     )
-    return pack_nodes("own", known, data.x, data.edge_index, data.y, (columns[0], columns[1], columns[2]))
+    found = pack_nodes("own", known, data.x, data.edge_index, data.y, (columns[0], columns[1], columns[2]))
+    # whole numbers on edges are types, which splits may name; networks of nodes do not read others
+    edges = pack_inputs("own", [data], "node", known.directed)
+    return replace(found, edge_attr=edges.edge_attr, edge_types=edges.edge_types) if edges.edge_types else found
 
 
 def _came(name: str, value: Tensor | None) -> str:
