@@ -189,9 +189,10 @@ class _Parser:
     """Recursive-descent parser: one method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
-        if isinstance(text, Split):
+        given: object = text
+        if isinstance(given, Split):
             hint = "write one of your own to the graph, data.edge_attr = split(data), and name it, attr(edge_attr)"
-            raise TypeError(f"`split` must be text, got {type(text).__name__}; {hint}")
+            raise TypeError(f"`split` must be text, got {type(given).__name__}; {hint}")
         check_type("split", text, str, "text")
         if len(text) > _LONGEST:
             raise ValueError(f"`split` must have at most {_LONGEST:,} characters, got {len(text):,}")
