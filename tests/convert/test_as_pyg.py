@@ -139,3 +139,16 @@ def test_state_of_another_split_is_refused():
         to_mrs(conv, "ppr").load_state_dict(state)
     del state["_extra_state"]  # as it was before the split was in it
     to_mrs(conv, "ppr").load_state_dict(state)
+
+
+def test_sparse_edges_of_an_own_model_may_be_named_adj():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = GCNConv(5, 4).double()
+
+        def forward(self, x, adj):
+            return self.conv(x, adj)
+
+    adj, plain = LAYOUTS["coo"](EDGES, torch.ones(EDGES.size(1)).double()), Net()
+    torch.testing.assert_close(to_mrs(plain)(X, adj), plain(X, adj))

@@ -165,7 +165,7 @@ def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
     for name, value in by_name.items():
         yield name, value, partial(_size, name, value, named), named, None
     for name, value in named.items():
-        if name.endswith(("edge_index", "adj_t")) and is_sparse_adj(value):
+        if name.endswith(("edge_index", "adj_t", "adj")) and is_sparse_adj(value):
             yield name, value, partial(_size_of_sparse, value), named, None
     for value in named.values():
         if isinstance(value, HeteroData):
