@@ -109,6 +109,16 @@ def test_steps_of_a_command(capsys, monkeypatch):
     assert capsys.readouterr().err.splitlines() == [*lines, "a word"]
 
 
+def test_steps_show_an_epoch_every_half_minute_without_a_terminal(capsys, monkeypatch):
+    now = iter([0.0, 10.0, 31.0, 32.0, 62.0])
+    monkeypatch.setattr("graphprism.cli.progress.monotonic", lambda: next(now))
+    with StepProgress(1) as progress:
+        for epoch in (1, 2, 3, 4):
+            progress.epoch(report(epoch))
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.search(r"epoch \d+/20", line)[0] for line in lines] == ["epoch 2/20", "epoch 4/20"]
+
+
 def test_steps_of_a_command_on_a_terminal(terminal, capsys):
     with StepProgress(2) as progress:
         progress.advance("[red]step[/red]")

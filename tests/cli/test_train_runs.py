@@ -89,6 +89,10 @@ def test_wrong_seeds(text):
     [
         ({"model": "mrs-gnc"}, "got 'mrs-gnc'; did you mean mrs-gcn?"),
         ({"model": "GCN"}, "did you mean gcn?"),
+        (
+            {"model": "acm-gcn"},
+            "'acm-gcn', a whole network: `graphprism reproduce directed` or `train(Run(...))` of Python runs it",
+        ),
         ({"model": "gcn,"}, "`model` must be one or several values, comma-separated"),
         ({"model": "xyz"}, "pyg-rgcn, got 'xyz'"),
         ({"lr": "fast"}, "`lr` must be comma-separated numbers, got 'fast'"),

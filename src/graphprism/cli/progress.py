@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from time import monotonic
 from types import TracebackType
 
 import typer
@@ -23,8 +24,9 @@ def is_due(done: int, total: int, lines: int) -> bool:
     return done * lines // total > (done - 1) * lines // total
 
 
-# Number of lines if stderr is no terminal.
+# Number of lines if stderr is no terminal, and seconds between those of epochs.
 _LINES = 4
+_SECONDS = 30.0
 
 
 class StepProgress:
@@ -37,6 +39,7 @@ class StepProgress:
 
     def __init__(self, total: int, noun: str = "run") -> None:
         self._total, self._noun, self._done = max(total, 1), noun, 0
+        self._shown_at = monotonic()
         console = Console(stderr=True)
         self._has_bar = console.is_terminal
         columns = (BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
@@ -59,11 +62,14 @@ class StepProgress:
             typer.echo(f"{self._done} of {counted(self._total, self._noun)} done", err=True)
 
     def epoch(self, report: EpochReport) -> None:
-        """Shows a finished epoch."""
+        """Shows a finished epoch; in a log at most one in half a minute, since a run may take hours."""
         if self._has_bar:
             left = f"{duration(report.remaining_seconds)} left"
             epoch = f"epoch {report.epoch} of {report.epochs}, loss {report.train_loss:.4f}, {left}"
             self._bar.update(self._task, description=escape(f"{report.run.title}: {epoch}"))
+        elif (now := monotonic()) - self._shown_at >= _SECONDS:
+            self._shown_at = now
+            typer.echo(epoch_line(report), err=True)
 
     def say(self, line: str) -> None:
         """Prints a permanent line."""

@@ -27,7 +27,7 @@ from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.find_graph import import_first
 from graphprism.experiments.runner import Listener, finished_results, run_missing
 from graphprism.known import find_name
-from graphprism.nn import CONVOLUTIONS
+from graphprism.nn import BASELINES, CONVOLUTIONS
 from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, EpochReport, Run, Task, build_model, data_identity, forget, train
@@ -182,6 +182,9 @@ def parse_numbers(name: str, text: str) -> list[int]:
 
 
 def _known_model(name: str) -> str:
+    if name in BASELINES:
+        how = "`graphprism reproduce directed` or `train(Run(...))` of Python runs it"
+        raise ValueError(f"`model` must be one of {', '.join(MODELS)}, got {name!r}, a whole network: {how}")
     if name not in MODELS:
         raise ValueError(f"`model` must be one of {', '.join(MODELS)}, got {name!r}{suggest(name, MODELS)}")
     return name
