@@ -112,6 +112,10 @@ def test_new_nodes_of_the_same_graph(tmp_path):
     new = write(tmp_path / "new", nodes=nodes, edges="from,to\nnew,p3\nnew,other\n")
     found = gp.load(tmp_path / "out").predict(new, graph=old)
     assert found.ids == [("new",), ("other",)]
+    assert found.notices == (
+        "nodes.csv: column 'town' has 1 value that training did not, 'Mars': taken as a missing one.",
+        "nodes.csv: column 'member' lacks 1 value: 0 instead.",
+    )
     whole = (old / "nodes.csv").read_text() + "new,55,Ulm,1,,,,,\nother,20,Mars,,,,,,\n"
     edges = (old / "edges.csv").read_text() + "new,p3\nnew,other\n"
     both = gp.load(tmp_path / "out").predict(write(tmp_path / "whole", nodes=whole, edges=edges))

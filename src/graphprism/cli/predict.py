@@ -64,6 +64,8 @@ def predict(
         found = predictor.predict(input, graph=graph, pairs=pairs, files=files)
         found.write_csv(out)
     typer.echo(f"{predictor.run.title}: {counted(found, 'prediction')} in {out}.")
+    for line in found.notices:
+        typer.echo(line)
     for name, count in _balance(found.classes):
         typer.echo(f"  {name}: {count:,}")
 

@@ -363,10 +363,7 @@ def _codes(
                 why = f"{len(code.values):,} different values" if code.values else "no values"
                 notices.append(f"{table.path.name}: column {name!r} left out: {why} (--category {name} takes it).")
                 continue
-        missing = _count_missing(column)
-        if missing:
-            filled = "the mean" if code.kind == "number" else "0" if code.kind == "flag" else "a value of its own"
-            notices.append(f"{table.path.name}: column {name!r} lacks {counted(missing, 'value')}: {filled} instead.")
+        notices.extend(code.notices(column, table.path.name))
         found.append(code)
     return found
 
@@ -376,12 +373,6 @@ def _names_type(name: str) -> bool:
     return words[-1] in _TYPE_NAMES or "".join(words) in {
         f"{of}{each}" for of in ("edge", "node") for each in _TYPE_NAMES
     }
-
-
-def _count_missing(column: Array) -> int:
-    if column.dtype == object:
-        return sum(cell is None for cell in column)
-    return int((~np.isfinite(column)).sum()) if column.dtype.kind == "f" else 0
 
 
 def _edge_codes(table: Columns, names: Sequence[str], options: ImportOptions, notices: list[str]) -> list[ColumnCode]:

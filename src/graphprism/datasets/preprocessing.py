@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphprism._text import counted
 from graphprism.io.columns import Columns, as_text
 
 Array = npt.NDArray[Any]
@@ -74,6 +75,28 @@ class ColumnCode:
         numbers = column.astype(np.float64)
         numbers = np.where(np.isfinite(numbers), numbers, self.mean)
         return ((numbers - self.mean) / self.scale)[:, None]
+
+    def notices(self, column: Array, file: str) -> list[str]:
+        """Sentences about missing values of a column of ``file``, and about categories that it was not fitted to."""
+        found = []
+        if self.kind == "category":
+            known = set(self.values)
+            new = sorted({text for text in as_text(column) if text is not None and text not in known}, key=_natural)
+            if new:
+                shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
+                taken = "a missing one" if len(new) == 1 else "missing ones"
+                values = f"{counted(new, 'value')} that training did not, {shown}: taken as {taken}"
+                found.append(f"{file}: column {self.name!r} has {values}.")
+        if missing := _count_missing(column):
+            filled = {"number": "the mean", "flag": "0", "category": "a value of its own"}[self.kind]
+            found.append(f"{file}: column {self.name!r} lacks {counted(missing, 'value')}: {filled} instead.")
+        return found
+
+
+def _count_missing(column: Array) -> int:
+    if column.dtype == object:
+        return sum(cell is None for cell in column)
+    return int((~np.isfinite(column)).sum()) if column.dtype.kind == "f" else 0
 
 
 def _natural(text: str) -> tuple[int, float, str]:
@@ -149,6 +172,12 @@ class Preprocessing:
             return np.stack([code.codes(column) for code, column in zip(self.nodes, columns, strict=True)], 1)
         parts = [code.encode(column) for code, column in zip(self.nodes, columns, strict=True)]
         return np.concatenate(parts, 1).astype(np.float32)
+
+    def notices_of(self, nodes: Columns | None, edges: Columns) -> tuple[str, ...]:
+        """Sentences about new tables: what is missing, and categories that training did not have."""
+        parts = ((self.nodes, nodes), (self.edges, edges))
+        found = [(code, table) for codes, table in parts if table is not None for code in codes if code.name in table]
+        return tuple(line for code, table in found for line in code.notices(table[code.name], table.path.name))
 
     def edge_input(self, table: Columns) -> Array | None:
         """Types of edges if all columns are categories, else features, (E, D); None without columns."""

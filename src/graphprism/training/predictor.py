@@ -58,6 +58,7 @@ class Predictions:
             probability of its second class.
         names: Names of the columns of ``scores``.
         classes: The class of each row, or for each label 0 or 1; None for numbers.
+        notices: Sentences about new tables: missing values, and categories that training did not have.
     """
 
     ids: list[tuple[str, ...]]
@@ -65,6 +66,7 @@ class Predictions:
     scores: Tensor
     names: tuple[str, ...]
     classes: list[tuple[str, ...]] | None
+    notices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -154,25 +156,29 @@ class Predictor:
         Raises:
             ValueError: The graphs do not match those of training.
         """
-        dataset, ids, names, first = self._dataset(graphs, graph, files)
+        dataset, ids, names, first, notices = self._dataset(graphs, graph, files)
         found = self._pairs(pairs, ids) if self.form["level"] == "link" else None
         output = self._outputs(dataset, found).double()
         if found is not None:
             rows: list[tuple[str, ...]] = [(ids[a], ids[b]) for a, b in found.T.tolist()]
-            return self._predictions(rows, ("source", "target"), output)
-        return self._predictions([(each,) for each in ids[first:]], (names,), output[first:])
+            made = self._predictions(rows, ("source", "target"), output)
+        else:
+            made = self._predictions([(each,) for each in ids[first:]], (names,), output[first:])
+        return replace(made, notices=notices)
 
     def _dataset(
         self, graphs: Graphs, old: str | os.PathLike[str] | None = None, files: Mapping[str, str] | None = None
-    ) -> tuple[PackedDataset, list[str], str, int]:
-        """Graphs in the form of training, ids of what is predicted, their name, and the number of the first new one."""
+    ) -> tuple[PackedDataset, list[str], str, int, tuple[str, ...]]:
+        """Graphs in the form of training, ids of what is predicted and their name, first new one, and notices."""
         first, name = 0, "id"
+        notices: tuple[str, ...] = ()
         if isinstance(graphs, str | os.PathLike) and not str(graphs).endswith(".npz"):
             if self.preprocessing is None:
                 raise ValueError(
                     f"{graphs}: tables need a run on tables; this one was trained on tensors, give an .npz"
                 )
             tables, before = read_tables(Path(graphs), files, self.preprocessing.files), None
+            notices = self.preprocessing.notices_of(tables.nodes, tables.edges)
             if old is not None and (packed := _packed_file(old)) is not None:
                 before = self._packed_graph(packed)
                 first = before.x.size(0)
@@ -192,7 +198,7 @@ class Predictor:
             inputs = self._tensors(graphs)
             count = len(inputs) if self.form["level"] == "graph" else inputs.x.size(0)
             ids = [str(number) for number in range(count)]
-        return in_form(inputs, self.form), ids, name, first
+        return in_form(inputs, self.form), ids, name, first, notices
 
     def _packed_graph(self, file: Path) -> PackedDataset:
         """Reads a graph with ids of nodes that was imported with the same options as the data of this run."""
