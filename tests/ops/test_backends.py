@@ -106,6 +106,15 @@ def test_csr_sum_takes_an_older_triton(machine):
     assert kernels.missing("graphprism.ops.kernels.slot_sum") is not None
 
 
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_fused_kernel_needs_an_nvidia_gpu(machine, monkeypatch, interpreted):
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    machine(interpreted=interpreted)
+    reason = None if interpreted else "an NVIDIA GPU is needed, got PyTorch for AMD GPUs"
+    assert kernels.missing("graphprism.ops.kernels.linear") == reason
+    assert kernels.missing("graphprism.ops.kernels.slot_sum") is None
+
+
 def test_interpreter_needs_no_gpu(machine):
     machine(cuda=False, interpreted=True)
     assert "triton" in make()

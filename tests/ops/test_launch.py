@@ -1,6 +1,7 @@
 """Compiled kernels that are launched again: never one that Triton would specialise differently."""
 
 import copy
+import importlib
 import pickle
 
 import pytest
@@ -93,3 +94,17 @@ def test_copies_of_a_structure_bind_their_own_tensors(copied):
     found = copied({"launches": Launches(key=bound(Kernel()))})
     assert found == {"launches": {}}
     assert isinstance(found["launches"], Launches)
+
+
+def test_amd_gpus_are_left_to_triton(monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    try:
+        assert not importlib.reload(module)._TAKES_ALL
+        kernel = Kernel()
+        launch = module.Launch(kernel, (3, 2), (FIXED, 48), SECOND="b", FIRST="a")
+        for _ in range(2):
+            launch(NUMBERS, None)
+        assert len(kernel.compiled) == 2
+    finally:
+        monkeypatch.undo()
+        importlib.reload(module)

@@ -17,6 +17,8 @@ import torch
 _OLDEST_TRITON = (3, 4)
 # Written without tuples: every Triton that a supported PyTorch brings compiles these.
 _WITHOUT_TUPLES = frozenset({"graphprism.ops.kernels.csr_sum"})
+# They set registers of a program or multiply in parts of TF32, which Triton's compiler for AMD GPUs refuses.
+_FOR_NVIDIA = frozenset({"graphprism.ops.kernels.linear", "graphprism.ops.kernels.type_rows"})
 _NO_CHANGE = nullcontext()
 
 
@@ -28,11 +30,11 @@ def missing(module: str) -> str | None:
     ... ) or "Triton" in missing("graphprism.ops.kernels.slot_sum")
     True
     """
-    return _missing(needs_tuples=module not in _WITHOUT_TUPLES)
+    return _missing(needs_tuples=module not in _WITHOUT_TUPLES, needs_nvidia=module in _FOR_NVIDIA)
 
 
 @cache
-def _missing(needs_tuples: bool) -> str | None:
+def _missing(needs_tuples: bool, needs_nvidia: bool) -> str | None:
     if importlib.util.find_spec("triton") is None:
         return "triton is not installed"
     import triton
@@ -40,9 +42,12 @@ def _missing(needs_tuples: bool) -> str | None:
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     if needs_tuples and version < _OLDEST_TRITON:
         return f"Triton {'.'.join(map(str, _OLDEST_TRITON))} or later is needed, got {triton.__version__}"
-    # Triton's interpreter runs kernels on the CPU
-    if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
+    if os.environ.get("TRITON_INTERPRET") == "1":  # Triton's interpreter runs kernels on the CPU
+        return None
+    if not torch.cuda.is_available():
         return "torch finds no CUDA device"
+    if needs_nvidia and torch.version.hip is not None:
+        return "an NVIDIA GPU is needed, got PyTorch for AMD GPUs"
     return None
 
 

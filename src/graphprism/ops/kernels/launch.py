@@ -13,9 +13,10 @@ import torch
 import triton
 from torch import Tensor
 
-# Since 3.4 compiled kernels take all arguments, constants included; until 3.7 a launcher is called as below.
+# Since 3.4 compiled kernels take all arguments, constants included; until 3.7 a launcher is called as below. For AMD
+# GPUs Triton compiles other kernels for tensors of 2 GB and more, too: these launches are left to it.
 _VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
-_TAKES_ALL = _VERSION >= (3, 4)
+_TAKES_ALL = _VERSION >= (3, 4) and torch.version.hip is None
 _TAKES_STREAM = (3, 4) <= _VERSION <= (3, 7)
 
 
