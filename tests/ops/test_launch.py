@@ -3,6 +3,7 @@
 import copy
 import importlib
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -85,6 +86,15 @@ def test_tensors_that_begin_between_multiples_of_16_bytes_are_left_to_triton(ker
     launch = bound(kernel)
     for tensor in (NUMBERS, NUMBERS[1:], NUMBERS[1:], NUMBERS):
         launch(tensor, None)
+    assert len(kernel.compiled) == 3
+    assert len(kernel.launched) == 1
+
+
+def test_tensors_of_another_device_are_left_to_triton(kernel):
+    launch = bound(kernel)
+    other = SimpleNamespace(get_device=lambda: 1, data_ptr=NUMBERS.data_ptr, dtype=NUMBERS.dtype)
+    for tensor in (NUMBERS, other, other, NUMBERS):
+        launch(NUMBERS, tensor)
     assert len(kernel.compiled) == 3
     assert len(kernel.launched) == 1
 

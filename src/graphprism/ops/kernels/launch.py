@@ -40,9 +40,9 @@ class Launch:
 
     def __call__(self, first: Tensor, *more: Tensor | None) -> None:
         """Runs the kernel on the current stream of the current device, which must be that of the tensors."""
-        tensors = (first, *more)
+        tensors, device = (first, *more), first.get_device()
         pointers: list[int | None] = []
-        kind: list[Any] = [first.get_device()]
+        kind: list[Any] = [device]
         bits = 0
         for tensor in tensors:
             if tensor is None:
@@ -53,7 +53,12 @@ class Launch:
                 bits |= pointer
                 pointers.append(pointer)
                 kind.append(tensor.dtype)
-        if bits % 16:  # Triton compiles other kernels for tensors that do not begin at a multiple of 16 bytes
+                if tensor.get_device() != device:
+                    bits = 1
+                    break
+        # Triton compiles other kernels for tensors that do not begin at a multiple of 16 bytes, and refuses those of
+        # the CPU, where a pointer alone would be read
+        if bits % 16:
             self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
             return
         key = tuple(kind)
@@ -64,7 +69,7 @@ class Launch:
                 self._compiled[key] = self._keep(compiled, len(tensors))
         elif _TAKES_STREAM:
             run, function, metadata, rest = found
-            stream = torch._C._cuda_getCurrentRawStream(kind[0])
+            stream = torch._C._cuda_getCurrentRawStream(device)
             run(*self.grid, stream, function, metadata, None, None, None, *pointers, *rest)
         else:
             compiled, rest = found
