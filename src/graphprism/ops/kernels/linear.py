@@ -20,7 +20,7 @@ from torch import Tensor
 from graphprism.ops.kernels import ceil_div, device_of, dot_precision, power_of_2_from
 from graphprism.ops.kernels.csr_sum import add_ranges
 from graphprism.ops.kernels.launch import Launch
-from graphprism.ops.kernels.mix_rows import mix_rows
+from graphprism.ops.mix_rows import mix_rows
 from graphprism.ops.row_orders import TILE_ROWS, NodeTiles, node_tiles
 
 if TYPE_CHECKING:
