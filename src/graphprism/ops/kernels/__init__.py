@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import sysconfig
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -48,6 +51,18 @@ def _missing(needs_tuples: bool, needs_nvidia: bool) -> str | None:
         return "torch finds no CUDA device"
     if needs_nvidia and torch.version.hip is not None:
         return "an NVIDIA GPU is needed, got PyTorch for AMD GPUs"
+    return _missing_tool()
+
+
+def _missing_tool() -> str | None:
+    """What Triton needs of the system to compile the functions that launch its kernels; small images lack it."""
+    if os.name != "posix":  # builds of Triton for Windows bring a compiler
+        return None
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        return "Triton needs a C compiler, and neither gcc nor clang nor the variable CC was found"
+    include = Path(sysconfig.get_path("include"))
+    if not (include / "Python.h").exists():
+        return f"Triton needs Python's headers (python3-dev), and {include} has no Python.h"
     return None
 
 
