@@ -17,12 +17,14 @@ MODULE = "graphprism.ops.kernels.planted"
 def machine(monkeypatch, tmp_path):
     """A machine with a GPU and the Triton of a version; what it has is not asked twice, so forget it afterwards."""
 
-    def set_up(version="3.6.0", cuda=True, interpreted=False, compiler="cc", headers=True):
+    def set_up(version="3.6.0", cuda=True, interpreted=False, compiler="cc", headers=True, capability=(9, 0)):
         kernels._missing.cache_clear()
         fake = SimpleNamespace(__version__=version, __spec__=SimpleNamespace())
         monkeypatch.setitem(sys.modules, "triton", fake if version else None)
         monkeypatch.setattr("importlib.util.find_spec", lambda name: fake.__spec__ if version else None)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", [(9, 0), capability].__getitem__)
         monkeypatch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
         monkeypatch.setenv("CC", compiler)
         monkeypatch.setattr("shutil.which", lambda name: None)
@@ -88,6 +90,7 @@ def test_kernel_is_loaded_only_when_it_is_chosen(machine, planted):
         ({"version": None}, "triton is not installed"),
         ({"version": "3.3.1"}, r"Triton 3\.4 or later is needed, got 3\.3\.1"),
         ({"cuda": False}, "torch finds no CUDA device"),
+        ({"capability": (6, 1)}, r"Triton needs GPUs of compute capability 7\.0 or later, got 6\.1"),
         ({"compiler": ""}, "Triton needs a C compiler, and neither gcc nor clang nor the variable CC was found"),
         ({"headers": False}, r"Triton needs Python's headers \(python3-dev\), and .* has no Python.h"),
     ],

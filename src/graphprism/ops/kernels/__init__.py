@@ -18,6 +18,7 @@ import torch
 
 # PyTorch 2.8 brings it. The language of earlier ones has no tuples that a kernel could take or make.
 _OLDEST_TRITON = (3, 4)
+_OLDEST_GPU = (7, 0)
 # Written without tuples: every Triton that a supported PyTorch brings compiles these.
 _WITHOUT_TUPLES = frozenset({"graphprism.ops.kernels.csr_sum"})
 # They set registers of a program or multiply in parts of TF32, which Triton's compiler for AMD GPUs refuses.
@@ -49,7 +50,12 @@ def _missing(needs_tuples: bool, needs_nvidia: bool) -> str | None:
         return None
     if not torch.cuda.is_available():
         return "torch finds no CUDA device"
-    if needs_nvidia and torch.version.hip is not None:
+    if torch.version.hip is None:
+        capability = min(torch.cuda.get_device_capability(device) for device in range(torch.cuda.device_count()))
+        if capability < _OLDEST_GPU:
+            needed, came = ("{}.{}".format(*each) for each in (_OLDEST_GPU, capability))
+            return f"Triton needs GPUs of compute capability {needed} or later, got {came}"
+    elif needs_nvidia:
         return "an NVIDIA GPU is needed, got PyTorch for AMD GPUs"
     return _missing_tool()
 
