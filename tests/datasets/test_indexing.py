@@ -51,6 +51,8 @@ def test_packed_dataset_iterates_over_graphs():
         (slice(5, 9), []),
         ([2, 0], [2, 0.5]),
         ((2, 0), [2, 0.5]),
+        ([-1, 0], [2, 0.5]),
+        (torch.tensor([-3]), [0.5]),
         (torch.tensor([1]), [-1]),
         (np.array([True, False, True]), [0.5, 2]),
     ],
@@ -60,6 +62,12 @@ def test_packed_dataset_several_graphs_are_a_packed_dataset(index, targets):
     assert type(part) is type(three_graphs())
     assert part.y.view(-1).tolist() == targets
     assert [float(graph.y) for graph in part] == targets
+
+
+@pytest.mark.parametrize("number", [3, -4])
+def test_packed_dataset_numbers_out_of_range(number):
+    with pytest.raises(ValueError, match=rf"must hold numbers in \[0, 3\), got {number}"):
+        three_graphs()[[0, number]]
 
 
 def test_packed_dataset_in_a_loader_of_pyg():

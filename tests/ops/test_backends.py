@@ -14,16 +14,23 @@ MODULE = "graphprism.ops.kernels.planted"
 
 
 @pytest.fixture
-def machine(monkeypatch):
+def machine(monkeypatch, tmp_path):
     """A machine with a GPU and the Triton of a version; what it has is not asked twice, so forget it afterwards."""
 
-    def set_up(version="3.6.0", cuda=True, interpreted=False):
+    def set_up(version="3.6.0", cuda=True, interpreted=False, compiler="cc", headers=True, capability=(9, 0)):
         kernels._missing.cache_clear()
         fake = SimpleNamespace(__version__=version, __spec__=SimpleNamespace())
         monkeypatch.setitem(sys.modules, "triton", fake if version else None)
         monkeypatch.setattr("importlib.util.find_spec", lambda name: fake.__spec__ if version else None)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", [(9, 0), capability].__getitem__)
         monkeypatch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
+        monkeypatch.setenv("CC", compiler)
+        monkeypatch.setattr("shutil.which", lambda name: None)
+        monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+        if headers:
+            (tmp_path / "Python.h").touch()
 
     yield set_up
     kernels._missing.cache_clear()
@@ -83,6 +90,9 @@ def test_kernel_is_loaded_only_when_it_is_chosen(machine, planted):
         ({"version": None}, "triton is not installed"),
         ({"version": "3.3.1"}, r"Triton 3\.4 or later is needed, got 3\.3\.1"),
         ({"cuda": False}, "torch finds no CUDA device"),
+        ({"capability": (6, 1)}, r"Triton needs GPUs of compute capability 7\.0 or later, got 6\.1"),
+        ({"compiler": ""}, "Triton needs a C compiler, and neither gcc nor clang nor the variable CC was found"),
+        ({"headers": False}, r"Triton needs Python's headers \(python3-dev\), and .* has no Python.h"),
     ],
 )
 def test_missing_kernel_raises_with_the_reason_or_falls_back(machine, have, reason):
@@ -106,8 +116,17 @@ def test_csr_sum_takes_an_older_triton(machine):
     assert kernels.missing("graphprism.ops.kernels.slot_sum") is not None
 
 
-def test_interpreter_needs_no_gpu(machine):
-    machine(cuda=False, interpreted=True)
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_fused_kernel_needs_an_nvidia_gpu(machine, monkeypatch, interpreted):
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    machine(interpreted=interpreted)
+    reason = None if interpreted else "an NVIDIA GPU is needed, got PyTorch for AMD GPUs"
+    assert kernels.missing("graphprism.ops.kernels.linear") == reason
+    assert kernels.missing("graphprism.ops.kernels.slot_sum") is None
+
+
+def test_interpreter_needs_no_gpu_and_no_compiler(machine):
+    machine(cuda=False, interpreted=True, compiler="", headers=False)
     assert "triton" in make()
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from graphprism.ops import RelationalAdj, relational_linear
+from graphprism.ops import RelationalAdj, linear_csr, relational_linear
 from graphprism.ops.batches import BlockDiagonal, select_graphs
 from graphprism.testing import molecules
 
@@ -86,3 +86,23 @@ def test_bad_input():
     soft = RelationalAdj(adj.edge_index, torch.ones(adj.num_edges, 3), num_nodes=adj.size[0])
     with pytest.raises(ValueError, match="`adj` must have one type per edge"):
         BlockDiagonal(soft, WHOLE.ptr)
+
+
+def test_small_batches_are_not_sorted_for_the_fused_kernel(monkeypatch):
+    for backends in (linear_csr.FORWARD, linear_csr.BACKWARD):
+        monkeypatch.setattr(backends, "kernel_fits", lambda *_: True)
+    monkeypatch.setattr(linear_csr, "waits_for_launches", lambda *_: True)
+    adj, weight = make_adj(), torch.ones(3, 8, 8)
+    (cut,) = BlockDiagonal(adj, WHOLE.ptr).batches(torch.tensor([0, 1]), [2]).adjs
+
+    def chosen(adj):
+        x = torch.ones(adj.size[0], 8)
+        return linear_csr._forward_name(x, weight, adj), linear_csr.backward_name(x, weight, adj)
+
+    assert chosen(adj) == ("triton", "triton")
+    for batch in (cut, cut.with_weight(None), cut.transpose(), select_graphs(adj, WHOLE.ptr, torch.tensor([0]))):
+        assert chosen(batch) == ("sums_kept", "all_pairs")
+    adj.one_pass = True
+    for _ in range(10):
+        found = chosen(adj)
+    assert found == ("sums_kept", "all_pairs")

@@ -1,7 +1,9 @@
 """Compiled kernels that are launched again: never one that Triton would specialise differently."""
 
 import copy
+import importlib
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -88,8 +90,31 @@ def test_tensors_that_begin_between_multiples_of_16_bytes_are_left_to_triton(ker
     assert len(kernel.launched) == 1
 
 
+def test_tensors_of_another_device_are_left_to_triton(kernel):
+    launch = bound(kernel)
+    other = SimpleNamespace(get_device=lambda: 1, data_ptr=NUMBERS.data_ptr, dtype=NUMBERS.dtype)
+    for tensor in (NUMBERS, other, other, NUMBERS):
+        launch(NUMBERS, tensor)
+    assert len(kernel.compiled) == 3
+    assert len(kernel.launched) == 1
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))])
 def test_copies_of_a_structure_bind_their_own_tensors(copied):
     found = copied({"launches": Launches(key=bound(Kernel()))})
     assert found == {"launches": {}}
     assert isinstance(found["launches"], Launches)
+
+
+def test_amd_gpus_are_left_to_triton(monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    try:
+        assert not importlib.reload(module)._TAKES_ALL
+        kernel = Kernel()
+        launch = module.Launch(kernel, (3, 2), (FIXED, 48), SECOND="b", FIRST="a")
+        for _ in range(2):
+            launch(NUMBERS, None)
+        assert len(kernel.compiled) == 2
+    finally:
+        monkeypatch.undo()
+        importlib.reload(module)

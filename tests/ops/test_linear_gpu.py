@@ -106,6 +106,17 @@ def test_bias(channels, hubs, device):
         torch.testing.assert_close(ours / scale, theirs / scale, **tolerance(torch.float32))
 
 
+@pytest.mark.parametrize("channels", [(0, 8), (3, 80)], ids=str)
+def test_bias_of_no_input_and_of_many_outputs(channels, device):
+    adj = random_adj(3, hubs=False, dtype=torch.float32).to(device)
+    x = leaf(150, channels[0], dtype=torch.float32, device=device).detach()
+    weight, bias = (leaf(*size, dtype=torch.float32, device=device) for size in ((3, *channels), channels[1:]))
+    grad = leaf(131, channels[1], dtype=torch.float32, device=device, seed=1).detach()
+    *_, found = torch.autograd.grad(biased_linear(x, adj, weight, bias), (weight, bias), grad)
+    scale = grad.sum(dim=0).abs().max()
+    torch.testing.assert_close(found / scale, grad.sum(dim=0) / scale, **tolerance(torch.float32))
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("soft", [False, True])
 def test_every_graph_with_the_gradients_of_weights_and_scores(name, soft, device):
@@ -308,6 +319,12 @@ def test_mix_rows(device, dtype, sizes, has_added):
         expected = product(left.double(), rows.double(), None if given is None else given.double())
         precision = torch.bfloat16 if dtype == HALF else dtype
         torch.testing.assert_close(found.double(), expected, **tolerance(precision))
+
+
+@pytest.mark.parametrize("sizes", [(0, 5), (5, 0)], ids=str)
+def test_mix_rows_without_numbers(sizes, device):
+    left, rows, added = (torch.ones(size, device=device) for size in ((3, 2), (2, *sizes), sizes))
+    assert mix_rows(left, rows, added).shape == (3, *sizes)
 
 
 def test_pieces_of_hubs_beyond_2_31_numbers(device):

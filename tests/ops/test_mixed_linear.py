@@ -8,7 +8,7 @@ import torch
 import graphprism.nn.conv.mrs_gcn_conv as module
 from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, relational_linear
-from graphprism.ops.mix_rows import mix
+from graphprism.ops.mix_rows import BACKENDS, mix, mix_rows
 from graphprism.ops.mixed_linear import mixed_linear
 from graphprism.testing import graph_zoo, tolerance
 
@@ -116,3 +116,11 @@ def test_layer_takes_it(monkeypatch):
     layer, adj = make_layer(), make_graph(GRAPHS["hub"])
     layer(torch.randn(adj.size[0], 5, dtype=torch.double), adj)
     assert calls == [1]
+
+
+def test_mix_rows_takes_the_kernel_for_few_terms_only(monkeypatch):
+    fits = []
+    monkeypatch.setattr(BACKENDS, "kernel_fits", lambda device, found: fits.append(found(None)))
+    for terms in (0, 2, 9, 100):
+        mix_rows(torch.ones(3, terms), torch.ones(terms, 4))
+    assert fits == [True, True, True, False]

@@ -70,7 +70,7 @@ class PackedDataset:
     views where the dtypes agree.
 
     It is indexed like a data set of PyG: a number gives a `Data`, whose masks are (N,) where there is one fold, else
-    (N, S); a slice, numbers or a mask give the set of these graphs, as `select` does.
+    (N, S); a slice, numbers, also from the end, or a mask give the set of these graphs, as `select` does.
 
     Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
     (G + 1,). Graph level: ``y`` (G, T), or (G,) for classes, and ``split`` (G,), 0 train, 1 validation, 2 test. Node
@@ -149,7 +149,11 @@ class PackedDataset:
         if isinstance(index, slice):
             return self.select(range(*index.indices(len(self))))
         if isinstance(index, Sequence | Tensor | np.ndarray) and np.ndim(index):
-            return self.select(index)
+            numbers = torch.as_tensor(index, device=self.node_ptr.device)
+            if numbers.dtype == torch.bool:
+                return self.select(numbers)
+            from_end = (numbers < 0) & (numbers >= -len(self))
+            return self.select(torch.where(from_end, numbers + len(self), numbers))
         if (number := _whole(index)) is None:
             raise TypeError(f"`index` must be a whole number, a slice, whole numbers or a mask, got {index!r}")
         data = self.graph(number)

@@ -454,11 +454,15 @@ def _is_kept(adj: RelationalAdj, csr: Csr) -> bool:
     return uses > _USES_THAT_PAY
 
 
+def _serves_many_passes(adj: RelationalAdj) -> bool:
+    """Whether sorting the nodes of a small graph pays: for a batch it takes longer than the products of a network."""
+    return not (adj.one_pass or adj.is_cut)
+
+
 def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool) -> str:
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
     fused = is_kept and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
-    # sorting the nodes of a small graph pays only if it was prepared
-    if waits_for_launches(csr, in_channels, out_channels) and (adj.one_pass or not fused):
+    if waits_for_launches(csr, in_channels, out_channels) and not (fused and _serves_many_passes(adj)):
         return "sums_kept"
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
     if not (before and out_channels < in_channels):  # else gathering less saves more than multiplying less
@@ -471,7 +475,8 @@ def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool
 
 
 def _choose_backward(grad: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool) -> str:
-    if is_kept and BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
+    sorts = is_kept and (_serves_many_passes(adj) or not waits_for_launches(adj.outgoing, *weight.shape[1:]))
+    if sorts and BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
         return "triton"
     skips = not adj.one_pass and skip_empty_pairs(adj.outgoing, *weight.shape[1:])
     return "active_pairs" if skips else "all_pairs"

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from graphprism.ops.backends import Backends, is_batched
 
+# Most rows that the kernel mixes: it reads all of them for each row that it writes, in a loop that is unrolled.
+_MOST_TERMS = 16
+
 
 def product(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
     """The definition, ``left @ rows + added`` with the rows flattened, as a product of matrices."""
@@ -27,7 +30,8 @@ BACKENDS = Backends(automatic="product", product=product, triton="graphprism.ops
 
 def mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
     """``left @ rows + added`` without autograd: (S, K), (K, ...), (...) -> (S, ...)."""
-    found: Tensor = BACKENDS.choose(None, rows.device, lambda _: not is_batched(rows))(left, rows, added)
+    mixed = BACKENDS.choose(None, rows.device, lambda _: rows.size(0) <= _MOST_TERMS and not is_batched(rows))
+    found: Tensor = mixed(left, rows, added)
     return found
 
 

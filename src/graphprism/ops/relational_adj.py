@@ -179,6 +179,7 @@ class RelationalAdj:
         self.edge_index, self.edge_type, self.edge_weight = edge_index, edge_type, edge_weight
         # whether to omit structures that need a host-device sync and pay only after several passes
         self.one_pass = False
+        self.is_cut = False  # whether it was cut out of a larger graph, for one batch
         self._check()
         self._cache: dict[Any, Any] = {}  # built lazily; not shared with other graphs
 
@@ -384,11 +385,11 @@ class RelationalAdj:
         incoming: Csr,
         outgoing: Csr,
     ) -> RelationalAdj:
-        """A graph from its two sorted structures, without checks."""
+        """A batch cut out of a sorted graph, from its own two sorted structures, without checks."""
         adj = cls.__new__(cls)
         adj.size, adj.num_relations = (num_nodes, num_nodes), incoming.num_relations
         adj.edge_index, adj.edge_type, adj.edge_weight = edge_index, edge_type, edge_weight
-        adj._cache, adj.one_pass = {"incoming": incoming, "outgoing": outgoing}, False
+        adj._cache, adj.one_pass, adj.is_cut = {"incoming": incoming, "outgoing": outgoing}, False, True
         return adj
 
     def prepare(self) -> RelationalAdj:
@@ -417,7 +418,7 @@ class RelationalAdj:
         """A shallow copy with an empty cache; torch 2.6 cannot compile `copy.copy`."""
         other = object.__new__(RelationalAdj)
         other.edge_index, other.edge_type, other.edge_weight = self.edge_index, self.edge_type, self.edge_weight
-        other.one_pass = self.one_pass
+        other.one_pass, other.is_cut = self.one_pass, self.is_cut
         other.num_relations, other.size, other._cache = self.num_relations, self.size, {}
         return other
 

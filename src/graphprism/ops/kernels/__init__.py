@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import sysconfig
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
 # PyTorch 2.8 brings it. The language of earlier ones has no tuples that a kernel could take or make.
 _OLDEST_TRITON = (3, 4)
+_OLDEST_GPU = (7, 0)
 # Written without tuples: every Triton that a supported PyTorch brings compiles these.
 _WITHOUT_TUPLES = frozenset({"graphprism.ops.kernels.csr_sum"})
+# They set registers of a program or multiply in parts of TF32, which Triton's compiler for AMD GPUs refuses.
+_FOR_NVIDIA = frozenset({"graphprism.ops.kernels.linear", "graphprism.ops.kernels.type_rows"})
 _NO_CHANGE = nullcontext()
 
 
@@ -28,11 +34,11 @@ def missing(module: str) -> str | None:
     ... ) or "Triton" in missing("graphprism.ops.kernels.slot_sum")
     True
     """
-    return _missing(needs_tuples=module not in _WITHOUT_TUPLES)
+    return _missing(needs_tuples=module not in _WITHOUT_TUPLES, needs_nvidia=module in _FOR_NVIDIA)
 
 
 @cache
-def _missing(needs_tuples: bool) -> str | None:
+def _missing(needs_tuples: bool, needs_nvidia: bool) -> str | None:
     if importlib.util.find_spec("triton") is None:
         return "triton is not installed"
     import triton
@@ -40,9 +46,29 @@ def _missing(needs_tuples: bool) -> str | None:
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     if needs_tuples and version < _OLDEST_TRITON:
         return f"Triton {'.'.join(map(str, _OLDEST_TRITON))} or later is needed, got {triton.__version__}"
-    # Triton's interpreter runs kernels on the CPU
-    if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
+    if os.environ.get("TRITON_INTERPRET") == "1":  # Triton's interpreter runs kernels on the CPU
+        return None
+    if not torch.cuda.is_available():
         return "torch finds no CUDA device"
+    if torch.version.hip is None:
+        capability = min(torch.cuda.get_device_capability(device) for device in range(torch.cuda.device_count()))
+        if capability < _OLDEST_GPU:
+            needed, came = ("{}.{}".format(*each) for each in (_OLDEST_GPU, capability))
+            return f"Triton needs GPUs of compute capability {needed} or later, got {came}"
+    elif needs_nvidia:
+        return "an NVIDIA GPU is needed, got PyTorch for AMD GPUs"
+    return _missing_tool()
+
+
+def _missing_tool() -> str | None:
+    """What Triton needs of the system to compile the functions that launch its kernels; small images lack it."""
+    if os.name != "posix":  # builds of Triton for Windows bring a compiler
+        return None
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        return "Triton needs a C compiler, and neither gcc nor clang nor the variable CC was found"
+    include = Path(sysconfig.get_path("include"))
+    if not (include / "Python.h").exists():
+        return f"Triton needs Python's headers (python3-dev), and {include} has no Python.h"
     return None
 
 

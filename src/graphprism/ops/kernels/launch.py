@@ -13,9 +13,10 @@ import torch
 import triton
 from torch import Tensor
 
-# Since 3.4 compiled kernels take all arguments, constants included; until 3.7 a launcher is called as below.
+# Since 3.4 compiled kernels take all arguments, constants included; until 3.7 a launcher is called as below. For AMD
+# GPUs Triton compiles other kernels for tensors of 2 GB and more, too: these launches are left to it.
 _VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
-_TAKES_ALL = _VERSION >= (3, 4)
+_TAKES_ALL = _VERSION >= (3, 4) and torch.version.hip is None
 _TAKES_STREAM = (3, 4) <= _VERSION <= (3, 7)
 
 
@@ -39,9 +40,9 @@ class Launch:
 
     def __call__(self, first: Tensor, *more: Tensor | None) -> None:
         """Runs the kernel on the current stream of the current device, which must be that of the tensors."""
-        tensors = (first, *more)
+        tensors, device = (first, *more), first.get_device()
         pointers: list[int | None] = []
-        kind: list[Any] = [first.get_device()]
+        kind: list[Any] = [device]
         bits = 0
         for tensor in tensors:
             if tensor is None:
@@ -52,7 +53,12 @@ class Launch:
                 bits |= pointer
                 pointers.append(pointer)
                 kind.append(tensor.dtype)
-        if bits % 16:  # Triton compiles other kernels for tensors that do not begin at a multiple of 16 bytes
+                if tensor.get_device() != device:
+                    bits = 1
+                    break
+        # Triton compiles other kernels for tensors that do not begin at a multiple of 16 bytes, and refuses those of
+        # the CPU, where a pointer alone would be read
+        if bits % 16:
             self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
             return
         key = tuple(kind)
@@ -63,7 +69,7 @@ class Launch:
                 self._compiled[key] = self._keep(compiled, len(tensors))
         elif _TAKES_STREAM:
             run, function, metadata, rest = found
-            stream = torch._C._cuda_getCurrentRawStream(kind[0])
+            stream = torch._C._cuda_getCurrentRawStream(device)
             run(*self.grid, stream, function, metadata, None, None, None, *pointers, *rest)
         else:
             compiled, rest = found

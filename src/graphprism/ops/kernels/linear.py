@@ -20,7 +20,7 @@ from torch import Tensor
 from graphprism.ops.kernels import ceil_div, device_of, dot_precision, power_of_2_from
 from graphprism.ops.kernels.csr_sum import add_ranges
 from graphprism.ops.kernels.launch import Launch
-from graphprism.ops.kernels.mix_rows import mix_rows
+from graphprism.ops.mix_rows import mix_rows
 from graphprism.ops.row_orders import TILE_ROWS, NodeTiles, node_tiles
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _total_kernel(
     to = matrices + matrix[:, None] * numbers + place[None, :]
     tl.store(to, mixed.to(matrices.dtype.element_ty), mask=(matrix < given)[:, None] & inside[None, :])
     if HAS_BIAS:  # noqa: SIM102  decided by the compiler; its gradient comes after those of the matrices
-        if tl.program_id(0) == 0:
+        if SIZE * numbers + tl.program_id(0) * BLOCK < width:
             inside = SIZE * numbers + place < width
             found = _add_programs(partial, num_programs, width, SIZE * numbers + place, inside, ROWS, BLOCK)
             tl.store(bias + place, found.to(bias.dtype.element_ty), mask=inside)
@@ -318,7 +318,8 @@ def weight_gradient(
                 NEED_X=need_x, NEED_BIAS=need_bias, **meta, BIAS_ROWS=_BIAS_ROWS,
             ),
             Launch(
-                _total_kernel, (ceil_div(numbers, _TOTAL_NUMBERS),),
+                # without inputs there are no matrices, but a bias
+                _total_kernel, (ceil_div(max(numbers, out_channels), _TOTAL_NUMBERS),),
                 (num_programs, numbers, width, num_relations - group * GROUP),
                 SIZE=size, HAS_ADJOINT=has_adjoint, HAS_BIAS=need_bias, GROUP=GROUP,
                 ROWS=_TOTAL_ROWS, BLOCK=_TOTAL_NUMBERS, num_warps=4,

@@ -37,6 +37,8 @@ def mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
     left, rows = left.contiguous(), rows.contiguous()
     added = None if added is None else added.contiguous()
     out = rows.new_empty(left.size(0), *rows.shape[1:])
+    if out.numel() == 0:
+        return out
     numbers, has_added = out.stride(0), added is not None
     key = (*left.shape, numbers, has_added, rows.dtype)
     if (launch := _LAUNCHES.get(key)) is None:
