@@ -28,3 +28,11 @@ def test_wrong_field_is_one_line(tmp_path):
     run = CliRunner().invoke(app, ["tune", "--vary", "rate=1..2", "--out", str(tmp_path)])
     assert run.exit_code == 2
     assert run.stderr.count("\n") == 1
+
+
+def test_tune_says_which_of_several_models_it_takes(tmp_path):
+    common = ("--out", str(tmp_path / "out"), "--accelerator", "cpu")
+    small = ("--width", "4", "--layers", "1", "--epochs", "1", "--model", "gcn,mrs-gcn")
+    run = CliRunner().invoke(app, ["tune", *small, "--trials", "1", "--vary", "lr=1e-3..1e-2", *common])
+    assert run.exit_code == 0, run.output
+    assert "of gcn,mrs-gcn the first is tuned (--model mrs-gcn takes another)\n" in run.stderr

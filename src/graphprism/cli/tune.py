@@ -79,7 +79,8 @@ def _run(options: dict[str, Any]) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     options["dataset"], set_data = train_data(options["dataset"], options["data"])
     space = dict(parse_choice(text) for text in options["vary"] or _SPACE)
-    base = train_runs({**options, "model": (options["model"] or "mrs-gcn").split(",")[0]}, set_data)[0]
+    first, *others = (options["model"] or "mrs-gcn").split(",")
+    base = train_runs({**options, "model": first}, set_data)[0]
     if set_data.level != "graph" and set_data.directed and not options["model"]:
         base = train_runs({**options, "model": "mrs-dir-gcn"}, set_data)[0]
     on_gpu = options["accelerator"] != "cpu" and torch.cuda.is_available()
@@ -98,6 +99,8 @@ def _run(options: dict[str, Any]) -> None:
         f"{', '.join(options['vary'] or _SPACE)}; {counted(base.epochs, 'epoch')} each at most",
         err=True,
     )
+    if others:
+        typer.echo(f"of {options['model']} the first is tuned (--model {others[0].strip()} takes another)", err=True)
     metric = base.metric or set_data.metric
     with EpochProgress() as progress:
 
