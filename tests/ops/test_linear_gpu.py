@@ -186,6 +186,21 @@ def test_rows_that_do_not_stand_in_one_piece(device):
     torch.testing.assert_close(relational_linear(x.t(), adj, weight), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_nodes_are_not_sorted_under_capture(device, monkeypatch):
+    """The host would wait for the device."""
+    adj = random_adj(3, dtype=torch.float32).to(device)
+    x, weight = (leaf(*size, dtype=torch.float32, device=device) for size in ((150, 32), (3, 32, 32)))
+    grad = torch.ones(131, 32, device=device)
+    expected = passes(x, adj, weight, grad, impl="reference")
+    for capture, has_tiles in ((True, False), (False, True), (True, True)):
+        monkeypatch.setattr(linear_csr, "is_captured", lambda _, capture=capture: capture)
+        found = passes(x, adj, weight, grad)
+        assert ("node_tiles" in adj.incoming.cache) == ("node_tiles" in adj.outgoing.cache) == has_tiles
+        for ours, theirs in zip(found, expected, strict=True):
+            scale = theirs.abs().max()
+            torch.testing.assert_close(ours / scale, theirs / scale, **tolerance(torch.float32))
+
+
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU")
 def test_a_step_can_be_captured(device):
     adj = random_adj(3, dtype=torch.float32).to(device)

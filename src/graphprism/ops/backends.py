@@ -110,6 +110,11 @@ def inside_functorch() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def is_captured(tensor: torch.Tensor) -> bool:
+    """Whether operations on a tensor are being captured as a CUDA graph, so that the host must not wait for them."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 def is_batched(tensor: torch.Tensor) -> bool:
     """Whether a tensor has no storage, which kernels and ``out=`` need: one of `torch.vmap` or `is_grads_batched`."""
     return not torch._C._has_storage(tensor)

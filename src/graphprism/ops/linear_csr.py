@@ -21,7 +21,7 @@ from torch import Tensor
 
 from graphprism._checks import check_channels, check_dtype, check_shape, check_tensor
 from graphprism.ops.aggregate import aggregate_csr
-from graphprism.ops.backends import Backends, is_batched
+from graphprism.ops.backends import Backends, is_batched, is_captured
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
 from graphprism.ops.mix_rows import mix_rows, product
@@ -446,9 +446,12 @@ def backward_name(grad: Tensor, weight: Tensor, adj: RelationalAdj) -> str:
 
 
 def _is_kept(adj: RelationalAdj, csr: Csr) -> bool:
-    """Whether the graph serves many products: it was prepared, or made of tensors and used often since."""
+    """Whether the graph serves many products: it was prepared, or made of tensors and used often since.
+
+    Not under capture if its nodes are not sorted yet, for which the host waits.
+    """
     if not adj.one_pass:
-        return True
+        return "node_tiles" in csr.cache or not is_captured(csr.rowptr)
     uses: int = csr.cache.get("uses", 0) + 1
     csr.cache["uses"] = uses
     return uses > _USES_THAT_PAY

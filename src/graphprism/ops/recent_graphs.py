@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from graphprism.ops.backends import is_transformed
+from graphprism.ops.backends import is_captured, is_transformed
 from graphprism.ops.relational_adj import RelationalAdj
 
 # Enough for the graphs of one model; a loop over the graphs of a list in memory must not hold all of them prepared.
@@ -91,7 +91,7 @@ def _can_be_kept(tensors: tuple[Tensor, ...]) -> bool:
     if torch._C._len_torch_dispatch_stack():
         return False
     # a captured graph must prepare what its buffers hold at each replay
-    return not (tensors[0].is_cuda and torch.cuda.is_current_stream_capturing())
+    return not is_captured(tensors[0])
 
 
 RECENT_GRAPHS = RecentGraphs()

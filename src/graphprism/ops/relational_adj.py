@@ -23,6 +23,7 @@ from graphprism._checks import (
     guard_ranges,
 )
 from graphprism.ops.aggregate import dispatch_aggregate, dispatch_sum
+from graphprism.ops.backends import is_captured
 from graphprism.ops.csr import Csr
 from graphprism.ops.edge_norm import check_norm, trusted_norm
 from graphprism.ops.edge_softmax import dispatch_softmax
@@ -599,6 +600,4 @@ def _outside_inference_mode(build: Callable[[], _T]) -> _T:
 
 def _may_look_at_values(tensor: Tensor) -> bool:
     # compiled code has no values yet, a stream under capture must not sync, and `meta` tensors have no values
-    if torch.compiler.is_compiling() or tensor.is_meta:
-        return False
-    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    return not (torch.compiler.is_compiling() or tensor.is_meta or is_captured(tensor))
