@@ -2,7 +2,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from graphprism.cli.run_training import parse_numbers
+from graphprism.cli.run_training import _training, parse_numbers
 from graphprism.cli.run_training import train_runs as runs_on
 from graphprism.cli.train_options import (
     MODELS,
@@ -135,3 +135,9 @@ def test_targets_of_nodes_have_a_protocol_of_their_own(directed, protocol, model
 def test_names_in_the_help_are_those_that_a_run_takes():
     for hint, names in ((Optimizer, OPTIMIZERS), (Schedule, SCHEDULES), (Precision, PRECISIONS)):
         assert hint.__metadata__[0].metavar == "|".join(names)
+
+
+@pytest.mark.parametrize(("warmup", "is_said"), [(0, False), (2, False), (3, True), (5, True)])
+def test_plan_says_that_a_warm_up_does_not_end(warmup, is_said):
+    words = _training([Run(epochs=3, warmup=warmup)])
+    assert ("which it does not leave (`--warmup 0` for a short trial)" in words) == is_said

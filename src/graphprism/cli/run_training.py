@@ -101,6 +101,8 @@ def _training(runs: Sequence[Run]) -> str:
     clip = f"gradients clipped at {run.clip:g}" if run.clip else "gradients not clipped"
     decay = f", weight decay {run.weight_decay:g}" if run.weight_decay else ""
     warmup = f" after {counted(run.warmup, 'epoch')} of warm-up" if run.warmup else ""
+    if run.epochs <= run.warmup:
+        warmup += ", which it does not leave (`--warmup 0` for a short trial)"
     rate = f"learning rate {rates}, {run.schedule}{warmup}"
     many = f"seed {seeds[0]}" if len(seeds) == 1 else counted(seeds, "seed")
     batches = "the whole graph" if run.batch_size is None else f"batches of {run.batch_size}"

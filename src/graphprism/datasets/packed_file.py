@@ -202,11 +202,11 @@ def _check_masks(arrays: Arrays, rows: int) -> None:
     if len(present) < len(_MASKS) or {mask.shape for mask in present} != {(rows, present[0].shape[1])}:
         raise ValueError(f"{', '.join(_MASKS)} must hold booleans of one shape [{rows}, S]")
     if np.sum([mask.astype(np.int8) for mask in present], axis=0).max(initial=0) > 1:
-        raise ValueError(f"{', '.join(_MASKS)} must not share nodes within a split")
+        raise ValueError(f"{', '.join(_MASKS)} must not share nodes within a fold")
     for key, mask in zip(_MASKS, present, strict=True):
         if mask.shape[1] == 0 or not mask.any(axis=0).all():
             empty = int(np.argmin(mask.any(axis=0))) if mask.shape[1] else 0
-            raise ValueError(f"`{key}` must hold a node in every split, got none in split {empty}")
+            raise ValueError(f"`{key}` must hold a node in every fold, got none in fold {empty}")
 
 
 def _check_finite(key: str, array: Array) -> None:

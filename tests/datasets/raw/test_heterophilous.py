@@ -63,7 +63,7 @@ def test_bad_file(tmp_path, changed, message):
         ({"node_labels": np.full(10, 18)}, r"`y` must hold numbers in \[0, 18\), got 18"),
         ({"edges": EDGES + 3}, "`edge_index` must name nodes of its own graph"),
         ({"node_features": np.full((10, 2), np.nan)}, "`x` must hold finite numbers, got 20 NaN"),
-        ({"test_masks": np.ones((10, 10), bool)}, "must not share nodes within a split"),
+        ({"test_masks": np.ones((10, 10), bool)}, "must not share nodes within a fold"),
         ({"test_masks": np.ones((9, 10), bool)}, r"must hold booleans of one shape \[10, S\]"),
     ],
 )
