@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from graphprism.datasets import DATASETS, PackedDataset, from_data
-from graphprism.datasets.from_data import check_graphs, pack_inputs
+from graphprism.datasets.from_data import check_graphs, join_inputs
 from graphprism.datasets.load import pack_graphs
 from graphprism.datasets.packed_dataset import pack_nodes
 from graphprism.known import KnownDataset
@@ -74,8 +74,8 @@ def _nodes(data: Data) -> PackedDataset:
     )
     found = pack_nodes("own", known, data.x, data.edge_index, data.y, (columns[0], columns[1], columns[2]))
     # whole numbers on edges are types, which splits may name; networks of nodes do not read others
-    edges = pack_inputs("own", [data], "node", known.directed)
-    return replace(found, edge_attr=edges.edge_attr, edge_types=edges.edge_types) if edges.edge_types else found
+    edge_attr, edge_types = join_inputs([data.get("edge_attr")], torch.tensor([data.num_edges]), "graph")
+    return replace(found, edge_attr=edge_attr, edge_types=edge_types) if edge_types else found
 
 
 def _came(name: str, value: Tensor | None) -> str:

@@ -128,7 +128,7 @@ class EpochProgress:
 
 def epoch_line(report: EpochReport, metric: str | None = None) -> str:
     """An epoch in a few words, short enough for a terminal of 80 columns; percentages with their sign."""
-    is_percent = metric is not None and METRICS[metric].unit == "percent"
+    is_percent = metric is not None and METRICS[metric].is_percent
     score = f"{report.val:.2f} %" if is_percent else f"{report.val:.4f}"
     validation = f" val {score}" if math.isfinite(report.val) else ""
     speed = f"{report.steps_per_second:.3g} steps/s {duration(report.remaining_seconds)} left"

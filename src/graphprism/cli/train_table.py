@@ -37,8 +37,8 @@ def score_heading(metric: str) -> str:
     >>> score_heading("accuracy"), score_heading("mae")
     ('accuracy (%)', 'MAE')
     """
-    unit = METRICS[metric].unit
-    return f"{metric} (%)" if unit == "percent" else unit
+    found = METRICS[metric]
+    return f"{metric} (%)" if found.is_percent else found.unit
 
 
 def by_setting(results: Sequence[RunResult]) -> list[list[RunResult]]:
@@ -61,7 +61,7 @@ def _scores(group: Sequence[RunResult]) -> list[str]:
     if diverged:
         return [f"{diverged} of {len(group)} diverged" if len(group) > 1 else "diverged", "", ""]
     losses = [loss for result in group if (loss := result.smallest("train_loss")) is not None]
-    is_percent = METRICS[group[0].metric].unit == "percent"
+    is_percent = METRICS[group[0].metric].is_percent
     scores = (mean_at_best(group, column) for column in ("val", "test"))
     return [_score(Score.of(losses)), *(_score(each, is_percent) for each in scores)]
 
@@ -113,7 +113,7 @@ def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
     change = ours.mean / theirs.mean - 1
     side = "above" if change > 0 else "below"
     amount = f"{100 * abs(change):.0f} %" if abs(change) >= 0.005 else "less than 0.5 %"
-    if METRICS[mrs[0].metric].unit == "percent":  # a percentage of a percentage would read as points
+    if METRICS[mrs[0].metric].is_percent:  # a percentage of a percentage would read as points
         points = abs(ours.mean - theirs.mean)
         amount = f"{points:.1f} points" if points >= 0.05 else "less than 0.05 points"
     return f"{name}'s {what} is {amount} {side} {partner}'s {_parameters(mrs[0], plain[0])}."

@@ -177,7 +177,7 @@ def _target_columns(targets: Sequence[Any], graphs: Sequence[Data]) -> list[np.n
 def check_graphs(graphs: Sequence[Data]) -> None:
     """Raises with the number of the graph where edges or features do not fit: `torch.cat` would not name it."""
     for number, graph in enumerate(graphs):
-        name = "edge_index" if len(graphs) == 1 else f"edge_index of graph {number}"
+        name = _named("edge_index", number, graphs)
         check_tensor(name, graph.edge_index)
         check_shape(name, graph.edge_index, [2, "E"])
         check_integer(name, graph.edge_index)
@@ -193,7 +193,7 @@ def check_graphs(graphs: Sequence[Data]) -> None:
     if outside.numel():
         row, column = outside[0].tolist()
         number = int(torch.searchsorted(edges.cumsum(0), column, right=True))
-        name = "edge_index" if len(graphs) == 1 else f"edge_index of graph {number}"
+        name = _named("edge_index", number, graphs)
         must, came = f"numbers of nodes in [0, {int(sizes[number])})", int(ends[row, column])
         raise ValueError(f"`{name}` must hold {must}, got {came}")
     for name, counts in (("x", sizes), ("edge_attr", edges)):
@@ -201,10 +201,15 @@ def check_graphs(graphs: Sequence[Data]) -> None:
             _check_features(name, [graph.get(name) for graph in graphs], counts.tolist())
 
 
+def _named(name: str, number: int, graphs: Sequence[Any]) -> str:
+    """The name of an attribute of a graph, for errors."""
+    return name if len(graphs) == 1 else f"{name} of graph {number}"
+
+
 def _check_features(name: str, parts: Sequence[Any], counts: Sequence[int]) -> None:
     first: tuple[int, Tensor] | None = None
     for number, (part, count) in enumerate(zip(parts, counts, strict=True)):
-        own = name if len(parts) == 1 else f"{name} of graph {number}"
+        own = _named(name, number, parts)
         check_tensor(own, part)
         if count == 0:
             continue
@@ -228,8 +233,8 @@ def pack_inputs(name: str, graphs: Sequence[Data], level: str, directed: bool | 
     sizes = torch.tensor([graph.num_nodes for graph in graphs])
     edges = torch.tensor([graph.num_edges for graph in graphs])
     edge_index = torch.cat([graph.edge_index.cpu().long() for graph in graphs], 1)
-    x, node_types = _input([graph.get("x") for graph in graphs], sizes, level)
-    edge_attr, edge_types = _input([graph.get("edge_attr") for graph in graphs], edges, "graph")
+    x, node_types = join_inputs([graph.get("x") for graph in graphs], sizes, level)
+    edge_attr, edge_types = join_inputs([graph.get("edge_attr") for graph in graphs], edges, "graph")
     if directed is None:
         directed = not _is_symmetric(edge_index, sizes, edges)
     if x is None:
@@ -251,7 +256,7 @@ def pack_inputs(name: str, graphs: Sequence[Data], level: str, directed: bool | 
     )
 
 
-def _input(parts: Sequence[Any], sizes: Tensor, level: str) -> tuple[Tensor | None, tuple[int, ...]]:
+def join_inputs(parts: Sequence[Any], sizes: Tensor, level: str) -> tuple[Tensor | None, tuple[int, ...]]:
     """Features or types of all graphs in one tensor, and the number of types of each column."""
     if any(part is None for part in parts):
         return None, ()

@@ -25,7 +25,7 @@ from graphprism.ops.backends import Backends, is_batched, is_captured
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
 from graphprism.ops.mix_rows import mix_rows, product
-from graphprism.ops.row_orders import active_rows, relation_products
+from graphprism.ops.row_orders import TILE_RELATIONS, active_rows, relation_products
 
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
@@ -43,9 +43,8 @@ _CHANNELS_THAT_PAY_GPU = 160
 # in registers. Measured on an H200, fused and in blocks, forward and backward: 2.9M nodes, 14M entries, 32 channels 2.1
 # and 5.6 ms; with 64 channels and hubs (169k nodes, 1.2M entries) 0.48 and 0.68 ms.
 _MOST_FUSED_CHANNELS = 64
-# Relations that a program of the fused kernel sums side by side; for more, gathered numbers below which the passes
-# over further relations take longer than the products of the other algorithms.
-_FUSED_RELATIONS = 4
+# With more relations than a program of the fused kernel sums side by side: gathered numbers below which the passes over
+# further relations take longer than the products of the other algorithms.
 _FEWEST_FUSED_NUMBERS = 1 << 24
 # Products after which a graph that was made of tensors in a forward pass gets the fused kernel: sorting its nodes takes
 # as long as some of them. Most networks have fewer layers, so that graphs that serve one batch are not sorted.
@@ -239,7 +238,7 @@ def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
     if not dense.is_cuda or dense.dtype not in _FUSED_TYPES or weight.dtype != dense.dtype:
         return False
     numbers = csr.col.numel() * dense.size(1)
-    is_one_pass = csr.num_relations <= _FUSED_RELATIONS and numbers > 0
+    is_one_pass = csr.num_relations <= TILE_RELATIONS and numbers > 0
     return (is_one_pass or numbers >= _FEWEST_FUSED_NUMBERS) and 0 < max(weight.shape[1:]) <= _MOST_FUSED_CHANNELS
 
 
@@ -457,15 +456,20 @@ def _is_kept(adj: RelationalAdj, csr: Csr) -> bool:
     return uses > _USES_THAT_PAY
 
 
-def _serves_many_passes(adj: RelationalAdj) -> bool:
-    """Whether sorting the nodes of a small graph pays: for a batch it takes longer than the products of a network."""
-    return not (adj.one_pass or adj.is_cut)
+def _sorting_pays(adj: RelationalAdj, csr: Csr, weight: Tensor, is_kept: bool) -> bool:
+    """Whether the nodes may be sorted for the fused kernel.
+
+    Those of a small graph only if it was prepared: for a batch it takes longer than the products of a network.
+    """
+    serves_one_batch = adj.one_pass or adj.is_cut
+    return is_kept and not (serves_one_batch and waits_for_launches(csr, *weight.shape[1:]))
 
 
 def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool) -> str:
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
-    fused = is_kept and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
-    if waits_for_launches(csr, in_channels, out_channels) and not (fused and _serves_many_passes(adj)):
+    sorts = _sorting_pays(adj, csr, weight, is_kept)
+    fused = sorts and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
+    if not fused and waits_for_launches(csr, in_channels, out_channels):
         return "sums_kept"
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
     if not (before and out_channels < in_channels):  # else gathering less saves more than multiplying less
@@ -478,7 +482,7 @@ def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool
 
 
 def _choose_backward(grad: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool) -> str:
-    sorts = is_kept and (_serves_many_passes(adj) or not waits_for_launches(adj.outgoing, *weight.shape[1:]))
+    sorts = _sorting_pays(adj, adj.outgoing, weight, is_kept)
     if sorts and BACKWARD.kernel_fits(grad.device, lambda _: kernel_pays(adj.outgoing, grad, weight)):
         return "triton"
     skips = not adj.one_pass and skip_empty_pairs(adj.outgoing, *weight.shape[1:])

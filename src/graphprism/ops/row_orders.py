@@ -16,6 +16,8 @@ from graphprism.ops.kernels import Launches
 # Rows that a program of a kernel processes in parallel, and the most entries of a row.
 TILE_ROWS = 16
 ROW_ENTRIES = 64
+# Relations that a program sums side by side: their ends are the bytes of one number.
+TILE_RELATIONS = 4
 # Relations by which rows of equal length are sorted.
 _MOST_PATTERN = 32
 
@@ -234,13 +236,15 @@ def _ends_of_rows(csr: Csr, node: Tensor, begin: Tensor, length: Tensor) -> Tens
 def _any_of_tile(found: Tensor) -> Tensor:
     """(n, R) -> (tiles, 4 G) whether any row of a tile has an entry in the relation; none has beyond the last one."""
     (rows, relations), tiles = found.shape, -(-found.size(0) // TILE_ROWS)
-    padded = found.new_zeros(tiles * TILE_ROWS, relations + -relations % 4)  # torch 2.6 cannot pad no rows
+    padded = found.new_zeros(tiles * TILE_ROWS, relations + -relations % TILE_RELATIONS)  # torch 2.6 cannot pad no rows
     padded[:rows, :relations] = found
     return padded.view(tiles, TILE_ROWS, padded.size(1)).any(dim=1)
 
 
 def _packed(numbers: Tensor, bits: int) -> Tensor:
     """(n, R) -> (n, G) four numbers in one, of ``bits`` bits each; the last column fills up a multiple of four."""
-    numbers = torch.cat([numbers, numbers[:, -1:].expand(-1, -numbers.size(1) % 4)], dim=1).long()
-    shifts = torch.arange(4, device=numbers.device) * bits
-    return (numbers.view(numbers.size(0), numbers.size(1) // 4, 4) << shifts).sum(dim=2)
+    filled = numbers[:, -1:].expand(-1, -numbers.size(1) % TILE_RELATIONS)
+    numbers = torch.cat([numbers, filled], dim=1).long()
+    shifts = torch.arange(TILE_RELATIONS, device=numbers.device) * bits
+    groups = numbers.view(numbers.size(0), numbers.size(1) // TILE_RELATIONS, TILE_RELATIONS)
+    return (groups << shifts).sum(dim=2)

@@ -179,9 +179,14 @@ class Metric:
     targets: tuple[str, ...] = ("binary", "multiclass", "multilabel")
 
     @property
+    def is_percent(self) -> bool:
+        """Whether scores are percentages."""
+        return self.unit == "percent"
+
+    @property
     def difference_unit(self) -> str:
         """Unit of a difference of two scores: percentages differ by points."""
-        return "points" if self.unit == "percent" else self.unit
+        return "points" if self.is_percent else self.unit
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(

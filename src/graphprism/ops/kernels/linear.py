@@ -21,7 +21,7 @@ from graphprism.ops.kernels import ceil_div, device_of, dot_precision, power_of_
 from graphprism.ops.kernels.csr_sum import add_ranges
 from graphprism.ops.kernels.launch import Launch
 from graphprism.ops.mix_rows import mix_rows
-from graphprism.ops.row_orders import TILE_ROWS, NodeTiles, node_tiles
+from graphprism.ops.row_orders import TILE_RELATIONS, TILE_ROWS, NodeTiles, node_tiles
 
 if TYPE_CHECKING:
     from graphprism.ops.linear_csr import Gradients
@@ -50,8 +50,6 @@ _TOTAL_ROWS = 16
 # How float32 is multiplied where PyTorch is told to keep all of it: by three products of parts, which are as exact as
 # "ieee" (2e-7) and, measured on 2.9M nodes of 32 channels, take 3.6 instead of 10 ms forward and backward.
 HIGHEST = "tf32x3"
-# Relations that one loop sums side by side.
-GROUP = 4
 
 
 @triton.jit
@@ -298,9 +296,7 @@ def weight_gradient(
     are no more relations than these.
     """
     in_channels, out_channels = weight.shape[1:]
-    has_value, need_x, need_bias, has_adjoint = (
-        each is not None for each in (value, grad_x, grad_bias, adjoint)
-    )  # fmt: skip
+    has_value, need_x, need_bias, has_adjoint = (each is not None for each in (value, grad_x, grad_bias, adjoint))
     precision = _precision(grad)
     key = ("backward", in_channels, out_channels, group, need_x, need_bias, has_value, has_adjoint, precision)
     if (launches := tiles.launches.get(key)) is None:
@@ -309,7 +305,7 @@ def weight_gradient(
             tiles.node.numel(), tiles.num_tiles, x.size(0), num_relations, group, grad.size(0),
         )  # fmt: skip
         meta = _meta(tiles, num_relations, has_value, precision, in_channels, out_channels, BACKWARD)
-        size, numbers = min(GROUP, num_relations), in_channels * out_channels
+        size, numbers = min(TILE_RELATIONS, num_relations), in_channels * out_channels
         width = size * numbers + (out_channels if need_bias else 0)
         num_programs = _num_programs(tiles, x, grad)
         launches = tiles.launches[key] = (
@@ -320,8 +316,8 @@ def weight_gradient(
             Launch(
                 # without inputs there are no matrices, but a bias
                 _total_kernel, (ceil_div(max(numbers, out_channels), _TOTAL_NUMBERS),),
-                (num_programs, numbers, width, num_relations - group * GROUP),
-                SIZE=size, HAS_ADJOINT=has_adjoint, HAS_BIAS=need_bias, GROUP=GROUP,
+                (num_programs, numbers, width, num_relations - group * TILE_RELATIONS),
+                SIZE=size, HAS_ADJOINT=has_adjoint, HAS_BIAS=need_bias, GROUP=TILE_RELATIONS,
                 ROWS=_TOTAL_ROWS, BLOCK=_TOTAL_NUMBERS, num_warps=4,
             ),
             (num_programs, width),
@@ -332,7 +328,7 @@ def weight_gradient(
     products(grad, value, x, weight, grad_x, further, partial)
     if grad_x is not None:
         _add_pieces(tiles, further, grad_x)
-    total(partial, adjoint, grad_weight[group * GROUP :] if group else grad_weight, grad_bias)
+    total(partial, adjoint, grad_weight[group * TILE_RELATIONS :] if group else grad_weight, grad_bias)
 
 
 def _further(tiles: NodeTiles, out: Tensor) -> Tensor | None:
@@ -357,8 +353,8 @@ def _meta(
     in_block, out_block = _block(in_channels), _block(out_channels)
     shape = shapes[min(max(in_block, out_block), max(shapes))]
     return {
-        "GROUP": min(GROUP, num_relations),
-        "ONE_GROUP": num_relations <= GROUP,
+        "GROUP": min(TILE_RELATIONS, num_relations),
+        "ONE_GROUP": num_relations <= TILE_RELATIONS,
         "HAS_PIECES": tiles.num_pieces > 0,
         "HAS_VALUE": has_value,
         "PRECISION": precision,
