@@ -296,7 +296,7 @@ def test_batched_gradients(start, device, monkeypatch):
 
 
 @pytest.mark.parametrize("num_relations", [2, 3, 4, 5, 9])
-@pytest.mark.parametrize("channels", [(16, 16), (5, 7), (64, 33)])
+@pytest.mark.parametrize("channels", [(16, 16), (5, 7), (64, 33), (143, 70), (20, 130)])
 def test_mixtures_of_matrices(device, num_relations, channels):
     """Those of a shared start: gradients of what relations have in common and of deviations, and of a bias."""
     torch.manual_seed(0)

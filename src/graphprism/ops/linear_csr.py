@@ -43,6 +43,7 @@ _CHANNELS_THAT_PAY_GPU = 160
 # in registers. Measured on an H200, fused and in blocks, forward and backward: 2.9M nodes, 14M entries, 32 channels 2.1
 # and 5.6 ms; with 64 channels and hubs (169k nodes, 1.2M entries) 0.48 and 0.68 ms.
 _MOST_FUSED_CHANNELS = 64
+_MOST_WIDE_CHANNELS = 256
 # With more relations than a program of the fused kernel sums side by side: gathered numbers below which the passes over
 # further relations take longer than the products of the other algorithms.
 _FEWEST_FUSED_NUMBERS = 1 << 24
@@ -237,9 +238,11 @@ def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:
     """Whether the fused kernel (gather, sum, multiply) pays, for which the nodes are sorted once per graph."""
     if not dense.is_cuda or dense.dtype not in _FUSED_TYPES or weight.dtype != dense.dtype:
         return False
-    numbers = csr.col.numel() * dense.size(1)
+    numbers, channels = csr.col.numel() * dense.size(1), max(weight.shape[1:])
     is_one_pass = csr.num_relations <= TILE_RELATIONS and numbers > 0
-    return (is_one_pass or numbers >= _FEWEST_FUSED_NUMBERS) and 0 < max(weight.shape[1:]) <= _MOST_FUSED_CHANNELS
+    if channels > _MOST_FUSED_CHANNELS:  # some sums are computed for each 64 outputs: only where launches cost more
+        return is_one_pass and channels <= _MOST_WIDE_CHANNELS and waits_for_launches(csr, *weight.shape[1:])
+    return (is_one_pass or numbers >= _FEWEST_FUSED_NUMBERS) and channels > 0
 
 
 def all_pairs_forward(
@@ -469,8 +472,8 @@ def _choose_forward(x: Tensor, weight: Tensor, adj: RelationalAdj, is_kept: bool
     csr, (in_channels, out_channels) = adj.incoming, weight.shape[1:]
     sorts = _sorting_pays(adj, csr, weight, is_kept)
     fused = sorts and FORWARD.kernel_fits(x.device, lambda _: kernel_pays(csr, x, weight))
-    if not fused and waits_for_launches(csr, in_channels, out_channels):
-        return "sums_kept"
+    if waits_for_launches(csr, in_channels, out_channels):
+        return "triton" if fused else "sums_kept"
     before = transform_first(adj, csr.col.numel(), in_channels, out_channels, fused)
     if not (before and out_channels < in_channels):  # else gathering less saves more than multiplying less
         if fused:

@@ -54,11 +54,11 @@ HIGHEST = "tf32x3"
 
 @triton.jit
 def _sums(
-    first_slot, stop, start, packed, col, value, dense,
+    first_slot, stop, start, packed, col, value, dense, first_channel,
     GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, HAS_VALUE: tl.constexpr,
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    lane, channel = tl.arange(0, ROWS), tl.arange(0, BLOCK)
+    lane, channel = tl.arange(0, ROWS), first_channel + tl.arange(0, BLOCK)
     end0, end1 = packed & 255, (packed >> 8) & 255
     end2, end3 = (packed >> 16) & 255, (packed >> 24) & 255
     sum0 = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
@@ -90,10 +90,10 @@ def _sums(
 
 @triton.jit
 def _matrix(
-    weight, relation, num_relations, TURNED: tl.constexpr,
+    weight, relation, num_relations, first_f, first_o, TURNED: tl.constexpr,
     F_IN: tl.constexpr, F_OUT: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
 ):  # fmt: skip
-    f, o = tl.arange(0, IN)[:, None], tl.arange(0, OUT)[None, :]
+    f, o = (first_f + tl.arange(0, IN))[:, None], (first_o + tl.arange(0, OUT))[None, :]
     place = o * F_IN + f if TURNED else f * F_OUT + o
     inside = (f < F_IN) & (o < F_OUT) & (relation < num_relations)
     return tl.load(weight + relation * (F_IN * F_OUT) + place, mask=inside, other=0.0)
@@ -108,10 +108,10 @@ def _add_product(total, left, right, is_active, PRECISION: tl.constexpr):
 
 @triton.jit
 def _store(
-    y, to, there, out, further, num_nodes,
+    y, to, there, out, further, num_nodes, first_channel,
     HAS_PIECES: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    channel = tl.arange(0, BLOCK)[None, :]
+    channel = (first_channel + tl.arange(0, BLOCK))[None, :]
     inside = there[:, None] & (channel < CHANNELS)
     to = to.to(tl.int64)[:, None]  # before any product: that of a number of nodes and of channels exceeds int32, too
     if HAS_PIECES:
@@ -128,9 +128,10 @@ def _forward_kernel(
     GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, TURNED: tl.constexpr, HAS_BIAS: tl.constexpr,
     HAS_PIECES: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
     F_IN: tl.constexpr, F_OUT: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
-    ROWS: tl.constexpr, UNROLL: tl.constexpr,
+    IN_PARTS: tl.constexpr, OUT_PARTS: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(0)
+    first_o = 0 if OUT_PARTS == 1 else tl.program_id(1) * OUT
     row = tile * ROWS + tl.arange(0, ROWS)
     there = row < num_rows
     slot = tl.load(start + tile)
@@ -141,18 +142,20 @@ def _forward_kernel(
     for group in range(0, num_groups):
         packed = tl.load(ends + group * num_rows + row, mask=there, other=0)
         bits = tl.load(active + group * num_tiles + tile)
-        sums = _sums(slot, longest, begin, packed, col, value, dense,
-                     GROUP, ONE_GROUP, HAS_VALUE, F_IN, IN, ROWS, UNROLL)  # fmt: skip
-        for r in tl.static_range(GROUP):
-            if (bits >> r) & 1 == 1:
-                matrix = _matrix(weight, group * GROUP + r, num_relations, TURNED, F_IN, F_OUT, IN, OUT)
-                y = tl.dot(sums[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
+        for part in tl.static_range(IN_PARTS):
+            sums = _sums(slot, longest, begin, packed, col, value, dense, part * IN,
+                         GROUP, ONE_GROUP, HAS_VALUE, F_IN, IN, ROWS, UNROLL)  # fmt: skip
+            for r in tl.static_range(GROUP):
+                if (bits >> r) & 1 == 1:
+                    matrix = _matrix(weight, group * GROUP + r, num_relations, part * IN, first_o,
+                                     TURNED, F_IN, F_OUT, IN, OUT)  # fmt: skip
+                    y = tl.dot(sums[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
         begin = (packed >> 24) & 255
     if HAS_BIAS:  # once for each node
-        o = tl.arange(0, OUT)
+        o = first_o + tl.arange(0, OUT)
         added = tl.load(bias + o, mask=o < F_OUT, other=0.0).to(tl.float32)[None, :]
         y += tl.where((to < num_nodes)[:, None], added, 0.0)
-    _store(y, to, there, out, further, num_nodes, HAS_PIECES, F_OUT, OUT)
+    _store(y, to, there, out, further, num_nodes, first_o, HAS_PIECES, F_OUT, OUT)
 
 
 @triton.jit
@@ -162,9 +165,12 @@ def _backward_kernel(
     GROUP: tl.constexpr, ONE_GROUP: tl.constexpr, NEED_X: tl.constexpr, NEED_BIAS: tl.constexpr,
     HAS_PIECES: tl.constexpr, HAS_VALUE: tl.constexpr, PRECISION: tl.constexpr,
     F_IN: tl.constexpr, F_OUT: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr,
-    ROWS: tl.constexpr, UNROLL: tl.constexpr, BIAS_ROWS: tl.constexpr,
+    IN_PARTS: tl.constexpr, OUT_PARTS: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr,
+    BIAS_ROWS: tl.constexpr,
 ):  # fmt: skip
-    f = tl.arange(0, IN)
+    first_f = 0 if IN_PARTS == 1 else tl.program_id(1) // OUT_PARTS * IN
+    first_o = 0 if OUT_PARTS == 1 else tl.program_id(1) % OUT_PARTS * OUT
+    f = first_f + tl.arange(0, IN)
     part0 = tl.zeros((IN, OUT), dtype=tl.float32)
     part1, part2, part3 = part0, part0, part0
     for tile in range(tl.program_id(0), num_tiles, tl.num_programs(0)):
@@ -179,7 +185,7 @@ def _backward_kernel(
             begin = (tl.load(ends + (group - 1) * num_rows + row, mask=there & (group > 0), other=0) >> 24) & 255
         own = tl.load(node + row, mask=there, other=0).to(tl.int64)[:, None] * F_IN + f[None, :]
         turned = tl.trans(tl.load(x + own, mask=there[:, None] & (f < F_IN)[None, :], other=0.0))
-        back = _sums(slot, longest, begin, packed, col, value, grad,
+        back = _sums(slot, longest, begin, packed, col, value, grad, first_o,
                      GROUP, ONE_GROUP, HAS_VALUE, F_OUT, OUT, ROWS, UNROLL)  # fmt: skip
         part0 = _add_product(part0, turned, back[0], bits & 1 == 1, PRECISION)
         if GROUP > 1:
@@ -192,12 +198,12 @@ def _backward_kernel(
             y = tl.zeros((ROWS, IN), dtype=tl.float32)
             for r in tl.static_range(GROUP):
                 if (bits >> r) & 1 == 1:
-                    matrix = _matrix(weight, group * GROUP + r, num_relations, True, F_OUT, F_IN, OUT, IN)
+                    matrix = _matrix(weight, group * GROUP + r, num_relations, 0, 0, True, F_OUT, F_IN, OUT, IN)
                     y = tl.dot(back[r].to(matrix.dtype), matrix, y, input_precision=PRECISION)
             to = tl.load(target + row, mask=there, other=0)
-            _store(y, to, there, grad_x, further, num_nodes, HAS_PIECES, F_IN, IN)
+            _store(y, to, there, grad_x, further, num_nodes, 0, HAS_PIECES, F_IN, IN)
     parts = (part0, part1, part2, part3)
-    o = tl.arange(0, OUT)
+    o = first_o + tl.arange(0, OUT)
     partial += tl.program_id(0).to(tl.int64) * (GROUP * F_IN * F_OUT + (F_OUT if NEED_BIAS else 0))
     for r in tl.static_range(GROUP):
         place = partial + r * (F_IN * F_OUT) + f[:, None] * F_OUT + o[None, :]
@@ -210,7 +216,9 @@ def _backward_kernel(
             total += tl.load(grad + row.to(tl.int64)[:, None] * F_OUT + o[None, :], mask=wanted, other=0.0).to(
                 tl.float32
             )
-        tl.store(partial + GROUP * F_IN * F_OUT + o, tl.sum(total, axis=0), mask=o < F_OUT)
+        # all parts of the inputs find the same, and one of them stores it
+        is_first = first_f == 0
+        tl.store(partial + GROUP * F_IN * F_OUT + o, tl.sum(total, axis=0), mask=(o < F_OUT) & is_first)
 
 
 @triton.jit
@@ -270,7 +278,7 @@ def sum_and_multiply(
             tiles.node.numel(), tiles.num_tiles, out.size(0), num_relations, tiles.ends.size(0),
         )  # fmt: skip
         launch = tiles.launches[key] = Launch(
-            _forward_kernel, (tiles.num_tiles,), fixed, TURNED=turned, HAS_BIAS=has_bias,
+            _forward_kernel, (tiles.num_tiles, _parts(out.size(1))), fixed, TURNED=turned, HAS_BIAS=has_bias,
             **_meta(tiles, num_relations, has_value, precision, dense.size(1), out.size(1), FORWARD),
         )  # fmt: skip
     launch(dense, value, weight, bias, out, further)
@@ -307,10 +315,11 @@ def weight_gradient(
         meta = _meta(tiles, num_relations, has_value, precision, in_channels, out_channels, BACKWARD)
         size, numbers = min(TILE_RELATIONS, num_relations), in_channels * out_channels
         width = size * numbers + (out_channels if need_bias else 0)
-        num_programs = _num_programs(tiles, x, grad)
+        parts = _parts(in_channels) * _parts(out_channels)
+        num_programs = _num_programs(tiles, x, grad, parts)
         launches = tiles.launches[key] = (
             Launch(
-                _backward_kernel, (num_programs,), fixed,
+                _backward_kernel, (num_programs, parts), fixed,
                 NEED_X=need_x, NEED_BIAS=need_bias, **meta, BIAS_ROWS=_BIAS_ROWS,
             ),
             Launch(
@@ -362,6 +371,8 @@ def _meta(
         "F_OUT": out_channels,
         "IN": in_block,
         "OUT": out_block,
+        "IN_PARTS": _parts(in_channels),
+        "OUT_PARTS": _parts(out_channels),
         "ROWS": TILE_ROWS,
         "UNROLL": shape.unroll,
         "num_warps": shape.warps,
@@ -370,7 +381,13 @@ def _meta(
 
 
 def _block(channels: int) -> int:
-    return max(16, power_of_2_from(channels))
+    """Channels that a program processes at once."""
+    return min(64, max(16, power_of_2_from(channels)))
+
+
+def _parts(channels: int) -> int:
+    """Blocks of channels."""
+    return max(1, ceil_div(channels, _block(channels)))
 
 
 def _precision(dense: Tensor) -> str:
@@ -379,12 +396,12 @@ def _precision(dense: Tensor) -> str:
     return dot_precision(HIGHEST)
 
 
-def _num_programs(tiles: NodeTiles, x: Tensor, grad: Tensor) -> int:
+def _num_programs(tiles: NodeTiles, x: Tensor, grad: Tensor, parts: int) -> int:
     if not x.is_cuda:  # the interpreter: a few, so that each has several tiles
         return min(3, tiles.num_tiles)
     block = max(_block(x.size(1)), _block(grad.size(1)))
     multiprocessors = torch.cuda.get_device_properties(x.device).multi_processor_count
-    return min(PROGRAMS[min(block, max(PROGRAMS))] * multiprocessors, tiles.num_tiles)
+    return min(max(1, PROGRAMS[min(block, max(PROGRAMS))] * multiprocessors // parts), tiles.num_tiles)
 
 
 def forward(x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj) -> Tensor:
@@ -421,7 +438,8 @@ def backward(
         grad_x = torch.empty_like(x) if need_x else None
         adds_bias = need_bias and need_weight and tiles.num_tiles > 0
         grad_bias = grad.sum(dim=0) if need_bias and not adds_bias else None
-        at_once = need_weight and num_groups == 1
+        is_one_part = max(_parts(x.size(1)), _parts(grad.size(1))) == 1
+        at_once = need_weight and num_groups == 1 and is_one_part
         if grad_x is not None and not at_once:
             sum_and_multiply(tiles, num_relations, value, grad, weight, True, grad_x)
         if not need_weight:
@@ -433,8 +451,8 @@ def backward(
         for group in range(num_groups):
             weight_gradient(
                 tiles, num_relations, value, grad, x, weight, grad_weight, group, grad_x if at_once else None,
-                grad_bias if adds_bias and group == 0 else None, adjoint if at_once else None,
+                grad_bias if adds_bias and group == 0 else None, adjoint if num_groups == 1 else None,
             )  # fmt: skip
-        if adjoint is not None and not at_once:
+        if adjoint is not None and num_groups > 1:
             grad_weight = mix_rows(adjoint, grad_weight)
     return grad_x, grad_weight, grad_bias
