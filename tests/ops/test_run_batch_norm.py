@@ -33,11 +33,13 @@ def make_modules(count=RUNS):
     return modules
 
 
-def normalise_run(x, counts, weight, bias, *running):
-    return run_batch_norm(x, counts, weight, bias, running, momentum=0.1, eps=1e-5)
+def normalise_run(x, counts, weight, bias, mean, variance, batches, relu, added):
+    running = mean, variance, batches
+    return run_batch_norm(x, counts, weight, bias, running, momentum=0.1, eps=1e-5, relu=relu, added=added)
 
 
-def test_runs_are_those_alone():
+@pytest.mark.parametrize("change", [{}, {"relu": True}, {"relu": True, "added": 1}, {"added": 1}], ids=str)
+def test_runs_are_those_alone(change):
     modules, counts = make_modules(), torch.arange(RUNS * ROWS).view(RUNS, ROWS) % 4
     counts[2] = 0  # a batch without nodes leaves the statistics as they are
     stacked = [torch.stack([getattr(each, name) for each in modules]) for name in ("weight", "bias")]
@@ -45,24 +47,33 @@ def test_runs_are_those_alone():
     for seed in range(2):
         x = draw(RUNS, ROWS, CHANNELS, seed=seed).requires_grad_()
         leaves = [each.detach().requires_grad_() for each in stacked]
-        together = torch.vmap(normalise_run)(x, counts, *leaves, *running)
-        alone = torch.stack([batch_norm(*each) for each in zip(modules, x, counts, strict=True)])
+        relu, added = change.get("relu", False), draw(RUNS, ROWS, CHANNELS, seed=7).requires_grad_()
+        options = [{"relu": relu, "added": each if "added" in change else None} for each in added]
+        together = torch.vmap(normalise_run, in_dims=(*[0] * 7, None, 0 if "added" in change else None))(
+            x, counts, *leaves, *running, relu, added if "added" in change else None
+        )
+        given = zip(modules, x, counts, options, strict=True)
+        alone = torch.stack([batch_norm(*each, **option) for *each, option in given])
         torch.testing.assert_close(together, alone)
         grad = draw(*alone.shape, seed=5)
-        found = torch.autograd.grad(together, (x, *leaves), grad)
+        others = (added,) if "added" in change else ()
+        found = torch.autograd.grad(together, (x, *others, *leaves), grad)
         names = ("weight", "bias")
         parameters = [getattr(each, name) for name in names for each in modules]
-        expected = torch.autograd.grad(alone, (x, *parameters), grad)
-        torch.testing.assert_close(found[0], expected[0])
-        torch.testing.assert_close(torch.cat(found[1:]), torch.stack(expected[1:]))
+        expected = torch.autograd.grad(alone, (x, *others, *parameters), grad)
+        count = 1 + len(others)
+        for ours, theirs in zip(found[:count], expected[:count], strict=True):
+            torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(torch.cat(found[count:]), torch.stack(expected[count:]))
         for ours, theirs in zip(running, zip(*map(states, modules), strict=True), strict=True):
             torch.testing.assert_close(ours, torch.stack(theirs))
 
 
+@pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("rows", "channels"), [(37, 6), (1100, 20), (1, 8)])
 @pytest.mark.parametrize("backend", [pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
-def test_kernels_equal_their_references(backend, rows, channels, dtype):
+def test_kernels_equal_their_references(backend, rows, channels, dtype, relu):
     if backend not in NORMALISE:
         pytest.skip("the kernels of Triton cannot run on this machine")
     device, wide = "cpu" if INTERPRETED else "cuda", torch.promote_types(dtype, torch.float32)
@@ -76,7 +87,8 @@ def test_kernels_equal_their_references(backend, rows, channels, dtype):
         running = torch.zeros(RUNS, channels), torch.ones(RUNS, channels), torch.zeros(RUNS, dtype=torch.long)
         running = tuple(each.to(device, wide if each.is_floating_point() else None) for each in running)
         normalise = NORMALISE.choose(impl, x.device)
-        runnings.append((*normalise(input_, counts, weight, bias, running, 0.1, 1e-5), *running))
+        added = draw(RUNS, rows, channels, seed=6).to(device, input_.dtype) if relu else None
+        runnings.append((*normalise(input_, counts, weight, bias, running, 0.1, 1e-5, relu, added), *running))
     found, expected = runnings
     assert found[0].dtype == dtype
     torch.testing.assert_close(found[0].to(wide), expected[0], **tolerance(dtype))
@@ -84,8 +96,8 @@ def test_kernels_equal_their_references(backend, rows, channels, dtype):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     grad = draw(RUNS, rows, channels, seed=4).to(device, dtype)
     mean, scale = expected[1:3]
-    ours = GRADIENTS.choose(backend, x.device)(grad, x, counts, weight, mean, scale)
-    theirs = GRADIENTS.choose("reference", x.device)(grad.to(wide), x.to(wide), counts, weight, mean, scale)
+    ours = GRADIENTS.choose(backend, x.device)(grad, x, counts, weight, bias, mean, scale, relu)
+    theirs = GRADIENTS.choose("reference", x.device)(grad.to(wide), x.to(wide), counts, weight, bias, mean, scale, relu)
     size = max(1.0, float(theirs[0].abs().max()))
     torch.testing.assert_close(ours[0].to(wide) / size, theirs[0] / size, **tolerance(dtype))
     for one, other in zip(ours[1:], theirs[1:], strict=True):

@@ -22,6 +22,8 @@ from torch import Tensor
 from graphprism._checks import check_channels, check_dtype, check_shape, check_tensor
 from graphprism.ops.aggregate import aggregate_csr
 from graphprism.ops.backends import Backends, is_batched, is_captured
+from graphprism.ops.batched.row_maps import row_maps
+from graphprism.ops.batched.vmap import only_vmap
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
 from graphprism.ops.mix_rows import mix_rows, product
@@ -68,7 +70,10 @@ def relational_transform(x: Tensor, weight: Tensor) -> Tensor:
     num_relations, in_channels, out_channels = weight.shape
     check_channels("x", x, in_channels)
     check_dtype("x", x, weight.dtype, "`weight`")
-    flat = x @ weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
+    if x.dim() == 2 and only_vmap():
+        flat = row_maps(x, weight)
+    else:
+        flat = x @ weight.transpose(0, 1).reshape(in_channels, num_relations * out_channels)
     # explicit sizes: -1 is ambiguous if there are no channels
     return flat.view(math.prod(x.shape[:-1]), num_relations, out_channels)
 

@@ -14,6 +14,7 @@ from graphprism.nn.conv.operands import (
     check_features,
     check_in_channels,
     check_relations,
+    linear,
     split_nodes,
     to_adj,
     zeros_parameter,
@@ -21,6 +22,8 @@ from graphprism.nn.conv.operands import (
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj
+from graphprism.ops.batched.row_maps import add_row
+from graphprism.ops.batched.vmap import only_vmap
 from graphprism.ops.pair_rows import sender_rows
 from graphprism.ops.relu_sum import relu_sum
 
@@ -112,7 +115,9 @@ class MRSGCNEConv(RelationalConv):
             out = self.sum_by_edge((x_src, x_dst), graph, rows, weight=graph.edge_weight)
         else:
             out = self._sum(x_src, adj, weight, edges)
-        return out if self.bias is None else out + self.bias
+        if self.bias is None:
+            return out
+        return add_row(out, self.bias) if out.dim() == 2 and only_vmap() else out + self.bias
 
     @staticmethod
     def _sum(x: Tensor, adj: Prepared, weight: Tensor, edges: Tensor | None) -> Tensor:
@@ -156,4 +161,4 @@ def edge_rows(
             raise ValueError(f"`edge_attr` must be {must}, got {came}")
         return None
     check_edge_rows(edge_attr, adj, edge_dim)
-    return edge_attr if lin_edge is None else lin_edge(edge_attr)
+    return edge_attr if lin_edge is None else linear(lin_edge, edge_attr)

@@ -20,6 +20,7 @@ from graphprism.nn.conv.operands import (
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
 from graphprism.ops import Coefficients, RelationalAdj
+from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.relu_sum import relu_sum
 
 
@@ -112,7 +113,7 @@ class MRSGINEConv(RelationalConv):
             received = relu_sum(x_src, adj, edges, by_relation=True)  # (N, R, F_in)
         # mean(W_r) x = sum_r W_r (x / R): the node itself as one more term of every relation
         received = received + (((1 + self.eps) / self.num_relations).to(x_dst.dtype) * x_dst)[:, None]
-        hidden = torch.addmm(self.bias, received.flatten(1), self.lin().flatten(0, 1)).relu()
+        hidden = batched_linear(received.flatten(1), self.lin().flatten(0, 1).T, self.bias, relu=True)
         return linear(self.lin_out, hidden)
 
     def _by_edge(self, x_src: Tensor, x_dst: Tensor, adj: Prepared, edges: Tensor | None) -> Tensor:

@@ -324,21 +324,40 @@ def map_rows(maps: list[Linear], x: Tensor) -> Tensor:
     return x
 
 
-def batch_norm(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor | None = None) -> Tensor:
+def batch_norm(
+    module: torch.nn.BatchNorm1d,
+    x: Tensor,
+    counts: Tensor | None = None,
+    relu: bool = False,
+    added: Tensor | None = None,
+) -> Tensor:
     """``module(x)`` with statistics of the rows where ``counts`` is not zero; all rows are normalised.
 
-    Statistics are in float32 at least. If no row counts, the running statistics stay unchanged; no host-device sync.
+    With ``relu``, ReLU follows; then ``added`` is added. Statistics are in float32 at least. If no row counts, the
+    running statistics stay unchanged; no host-device sync.
 
-    Shapes: ``x`` (N, F), ``counts`` (N,) -> (N, F)
+    Shapes: ``x`` (N, F), ``counts`` (N,), ``added`` (N, F) -> (N, F)
     """
-    if counts is None:
-        out: Tensor = module(x)
-        return out
+    running = None if counts is None else updated_statistics(module)
+    if counts is not None and running is not None and only_vmap():
+        momentum = module.momentum or 0.0
+        return run_batch_norm(x, counts, module.weight, module.bias, running, momentum, module.eps, relu, added)
+    out = module(x) if counts is None else _normalised(module, x, counts)
+    out = out.relu() if relu else out
+    return out if added is None else added + out
+
+
+def updated_statistics(module: torch.nn.BatchNorm1d) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Mean, variance and number of batches that a norm updates by a fixed share in training; `None` if it does not."""
     mean, variance, batches = module.running_mean, module.running_var, module.num_batches_tracked
     is_usual = module.training and module.affine and module.momentum is not None
-    if is_usual and mean is not None and variance is not None and batches is not None and only_vmap():
-        running, momentum = (mean, variance, batches), module.momentum or 0.0
-        return run_batch_norm(x, counts, module.weight, module.bias, running, momentum, module.eps)
+    if not is_usual or mean is None or variance is None or batches is None:
+        return None
+    return mean, variance, batches
+
+
+def _normalised(module: torch.nn.BatchNorm1d, x: Tensor, counts: Tensor) -> Tensor:
+    mean, variance = module.running_mean, module.running_var
     wide = x if x.dtype == torch.float64 else x.float()
     if module.training or mean is None or variance is None:
         mean, variance = _measure(module, wide, (counts != 0).to(wide.dtype)[:, None])

@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch_geometric.nn.dense import Linear
 
-from graphprism.nn.conv.operands import batch_norm
+from graphprism.nn.conv.operands import batch_norm, has_hooks, linear, updated_statistics
+from graphprism.ops.batched.feed_forward import is_one_op, run_feed_forward
+from graphprism.ops.batched.vmap import only_vmap
 from graphprism.ops.dropout import dropout as seeded_dropout
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType({"relu": torch.relu, "gelu": functional.gelu})
@@ -62,12 +64,36 @@ class FeedForward(torch.nn.Module):
 
     def forward(self, x: Tensor, node_mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One block."""
+        drops = self.training and self.dropout > 0
+        if node_mask is not None and not drops and self.activation == "relu" and (found := self._at_once(x, node_mask)):
+            return found[0]
         x = batch_norm(self.norm_in, x, node_mask)
         h = ACTIVATIONS[self.activation](self.lin_in(x))
-        drops = self.training and self.dropout > 0
         h = self.lin_out(drop(h, self.dropout, generator) if drops else h)
         h = drop(h, self.dropout, generator) if drops else h
         return batch_norm(self.norm_out, x + h, node_mask)
+
+    def _at_once(self, x: Tensor, node_mask: Tensor) -> tuple[Tensor] | None:
+        """The output by one op for many runs under `torch.vmap`, where it computes the same; else `None`."""
+        norms, maps = (self.norm_in, self.norm_out), (self.lin_in, self.lin_out)
+        running = updated_statistics(self.norm_in), updated_statistics(self.norm_out)
+        if running[0] is None or running[1] is None or not only_vmap() or any(map(has_hooks, (*norms, *maps))):
+            return None
+        if not all(isinstance(each, Linear) and each.bias is not None for each in maps) or not is_one_op(x):
+            return None
+        (first, second), (weight, bias), (last_weight, last_bias) = norms, *((each.weight, each.bias) for each in maps)
+        return (
+            run_feed_forward(
+                x,
+                node_mask,
+                (first.weight, first.bias),
+                (weight, bias, last_weight, last_bias),
+                (second.weight, second.bias),
+                *running,
+                (first.momentum or 0.0, second.momentum or 0.0),
+                (first.eps, second.eps),
+            ),
+        )
 
 
 class Head(torch.nn.Module):
@@ -135,5 +161,4 @@ class WalkEncoder(torch.nn.Module):
 
     def forward(self, pe: Tensor, node_mask: Tensor | None = None) -> Tensor:
         """One row for each node."""
-        out: Tensor = self.lin(batch_norm(self.norm, pe.to(self.lin.weight.dtype), node_mask))
-        return out
+        return linear(self.lin, batch_norm(self.norm, pe.to(self.lin.weight.dtype), node_mask))

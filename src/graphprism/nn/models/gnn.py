@@ -27,6 +27,7 @@ from graphprism.nn.conv.operands import (
     batch_norm,
     check_features,
     has_hooks,
+    linear,
     resolved_aggregation,
 )
 from graphprism.nn.conv.relational_weight import DECAY
@@ -373,30 +374,40 @@ class GNN(torch.nn.Module):
         # a tuple: torch 2.6 cannot compile `isinstance` with a union
         is_linear = self.normalize and isinstance(norm, torch.nn.Identity) and isinstance(conv, (DirConv, MRSGCNConv))
         in_parts = is_linear and not has_hooks(conv)
+        node_mask = getattr(graph, "node_mask", None)
         if in_parts:
             new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
         else:
             new, e = self._convolve(conv, h, e, graph, generator)
-            new = _normalise(norm, new, getattr(graph, "node_mask", None))
+        added = h if self.residual and h.shape == new.shape else None
         drops = self.training and self.dropout > 0
-        if self.normalize:
-            # addition, dropout, ReLU, normalisation and maximum are one kernel
-            before = largest if self.jk == "max" and not self.residual else None
-            kept = keep_mask(new, self.dropout, generator) if drops else None
-            new, found = relu_normalize(new, second, bias, kept=kept, largest=before, overwrite=in_parts)
-            if before is not None:
-                return new, e, found
-        elif self.activation == "relu":
-            # dropout commutes with ReLU, and before it autograd saves one tensor less
-            new = (drop(new, self.dropout, generator) if drops else new).relu()
+        if self.activation == "relu" and not (self.normalize or drops) and _is_padded(norm, node_mask):
+            # norm, ReLU and addition are two kernels
+            new = batch_norm(norm.module, new, node_mask, relu=True, added=added)
         else:
-            new = ACTIVATIONS[self.activation](new)
-            new = drop(new, self.dropout, generator) if drops else new
-        if self.residual and h.shape == new.shape:
-            new = h + new
+            new = _normalise(norm, new, node_mask)
+            if self.normalize:
+                # addition, dropout, ReLU, normalisation and maximum are one kernel
+                before = largest if self.jk == "max" and not self.residual else None
+                kept = keep_mask(new, self.dropout, generator) if drops else None
+                new, found = relu_normalize(new, second, bias, kept=kept, largest=before, overwrite=in_parts)
+                if before is not None:
+                    return new, e, found
+            else:
+                new = self._activate(new, generator)
+            new = new if added is None else added + new
         if ffn is not None:
-            new = ffn(new, getattr(graph, "node_mask", None), generator)
+            new = ffn(new, node_mask, generator)
         return new, e, new if largest is None or self.jk != "max" else larger(largest, new)
+
+    def _activate(self, new: Tensor, generator: torch.Generator | None) -> Tensor:
+        """The activation and dropout, in training."""
+        drops = self.training and self.dropout > 0
+        if self.activation == "relu":
+            # dropout commutes with ReLU, and before it autograd saves one tensor less
+            return (drop(new, self.dropout, generator) if drops else new).relu()
+        new = ACTIVATIONS[self.activation](new)
+        return drop(new, self.dropout, generator) if drops else new
 
     def _convolve(
         self,
@@ -473,8 +484,7 @@ class GNN(torch.nn.Module):
             raise ValueError(f"`edge_pe` must have shape [{e.size(0)}, {steps}] with `edge_walks`, got None")
         check_shape("edge_pe", edge_pe, [e.size(0), steps])
         check_same_device("edge_pe", edge_pe, "x", e)
-        walks: Tensor = self.walk_encoder(edge_pe.to(e.dtype))
-        return e + walks
+        return e + linear(self.walk_encoder, edge_pe.to(e.dtype))
 
 
 def larger(first: Tensor, second: Tensor) -> Tensor:
@@ -515,9 +525,14 @@ def _encoder(
     return TypeEncoder(name, [types] if isinstance(types, int) else types, channels, start)
 
 
+def _is_padded(norm: torch.nn.Module, node_mask: Tensor | None) -> bool:
+    """Whether a norm is one over rows of which some are padding."""
+    return node_mask is not None and isinstance(norm, BatchNorm)
+
+
 def _normalise(norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None) -> Tensor:
     """Applies a norm; the statistics of batch normalisation exclude padding rows."""
-    if node_mask is not None and isinstance(norm, BatchNorm):
+    if _is_padded(norm, node_mask):
         return batch_norm(norm.module, x, node_mask)
     out: Tensor = norm(x)
     return out

@@ -19,6 +19,8 @@ def normalise_reference(
     running: tuple[Tensor, Tensor, Tensor],
     momentum: float,
     eps: float,
+    relu: bool = False,
+    added: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The definition; returns rows, mean and inverse standard deviation (K, F). Updates ``running`` in place."""
     wide = x if x.dtype == torch.float64 else x.float()
@@ -33,15 +35,26 @@ def normalise_reference(
     running[2].add_(any_row[:, 0])
     scale = (square / number.clamp(min=1) + eps).rsqrt()
     out = (wide - mean[:, None]) * (scale * weight)[:, None] + bias[:, None]
+    out = out.relu() if relu else out
+    out = out if added is None else out + added.to(out.dtype)
     return out.to(x.dtype), mean, scale
 
 
 def gradients_reference(
-    grad: Tensor, x: Tensor, counts: Tensor, weight: Tensor, mean: Tensor, scale: Tensor
+    grad: Tensor,
+    x: Tensor,
+    counts: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    scale: Tensor,
+    relu: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of rows, weight and bias: all rows are normalised, only rows that count affect the statistics."""
     wide = grad.to(mean.dtype)
     normal = (x.to(mean.dtype) - mean[:, None]) * scale[:, None]
+    if relu:
+        wide = torch.where((x.to(mean.dtype) - mean[:, None]) * (scale * weight)[:, None] + bias[:, None] > 0, wide, 0)
     grad_weight, grad_bias = (wide * normal).sum(dim=1), wide.sum(dim=1)
     chosen = (counts != 0).to(mean.dtype)[..., None]
     share = chosen / chosen.sum(dim=1, keepdim=True).clamp(min=1)
@@ -61,31 +74,38 @@ def run_batch_norm(
     running: tuple[Tensor, Tensor, Tensor],
     momentum: float,
     eps: float,
+    relu: bool = False,
+    added: Tensor | None = None,
 ) -> Tensor:
-    """Batch normalisation in training under `torch.vmap`: one kernel per pass for all runs.
+    """Batch normalisation in training under `torch.vmap`: two kernels per pass for all runs.
 
     Statistics are those of the rows where ``counts`` is not zero; all rows are normalised. ``running`` are mean,
-    variance and number of batches, which are updated in place if any row counts.
+    variance and number of batches, which are updated in place if any row counts. With ``relu``, ReLU follows; then
+    ``added`` is added.
 
-    Shapes: ``x`` (N, F), ``counts`` (N,), ``weight`` and ``bias`` (F,) -> (N, F)
+    Shapes: ``x`` (N, F), ``counts`` (N,), ``weight`` and ``bias`` (F,), ``added`` (N, F) -> (N, F)
     """
-    out: Tensor = for_all_runs(_BatchNorm, x, counts, weight, bias, *running, momentum, eps)
+    out: Tensor = for_all_runs(_BatchNorm, x, counts, weight, bias, added, *running, momentum, eps, relu)
     return out
 
 
 class _BatchNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, counts: Tensor, weight: Tensor, bias: Tensor, *more: Any) -> Tensor:
-        *running, momentum, eps = more
+    def forward(
+        ctx: Any, x: Tensor, counts: Tensor, weight: Tensor, bias: Tensor, added: Tensor | None, *more: Any
+    ) -> Tensor:
+        *running, momentum, eps, ctx.relu = more
         normalise = NORMALISE.choose(None, x.device)
-        out, mean, scale = normalise(x, counts, weight, bias, tuple(running), momentum, eps)
-        ctx.save_for_backward(x, counts, weight, mean, scale)
+        out, mean, scale = normalise(x, counts, weight, bias, tuple(running), momentum, eps, ctx.relu, added)
+        ctx.save_for_backward(x, counts, weight, bias, mean, scale)
         found: Tensor = out
         return found
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, counts, weight, mean, scale = ctx.saved_tensors
+        x, counts, weight, bias, mean, scale = ctx.saved_tensors
         gradients = GRADIENTS.choose(None, grad.device)
-        grad_x, grad_weight, grad_bias = gradients(grad, x, counts, weight, mean, scale)
-        return grad_x, None, grad_weight.to(weight.dtype), grad_bias.to(weight.dtype), None, None, None, None, None
+        grad_x, grad_weight, grad_bias = gradients(grad, x, counts, weight, bias, mean, scale, ctx.relu)
+        of_added = grad if ctx.needs_input_grad[4] else None
+        found = grad_x, None, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), of_added
+        return *found, *[None] * 6

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from graphprism._checks import check_shape
 from graphprism.ops.backends import Backends
+from graphprism.ops.batched import row_maps
+from graphprism.ops.batched.row_maps import product_of_rows
 from graphprism.ops.batched.slot_sum import gated_column_sum
 from graphprism.ops.batched.vmap import for_all_runs, only_vmap
-
-# Side of the output block of one GPU program, programs that keep a GPU busy, and fewest rows per program.
-_SIDE, _PROGRAMS, _FEWEST_ROWS = 128, 100, 512
 
 
 def linear_rows_reference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -52,19 +51,6 @@ def linear_gradients_bmm(
         return linear_gradients_reference(grad, x, weight, needs_bias)
     grad_bias = gated_column_sum(grad) if needs_bias else None
     return torch.bmm(grad, weight), product_of_rows(grad, x), grad_bias
-
-
-def product_of_rows(left: Tensor, right: Tensor) -> Tensor:
-    """Sums over rows of outer products, (K, N, T), (K, N, F) -> (K, T, F), in parts that keep a GPU busy."""
-    num_runs, num_rows, channels = left.shape
-    programs, parts = num_runs * -(-channels // _SIDE) * -(-right.size(2) // _SIDE), 1
-    while programs * parts < _PROGRAMS and num_rows % (2 * parts) == 0 and num_rows // (2 * parts) >= _FEWEST_ROWS:
-        parts *= 2
-    if parts == 1 or not left.is_cuda:
-        return torch.bmm(left.transpose(1, 2), right)
-    left, right = (each.reshape(num_runs * parts, num_rows // parts, -1) for each in (left, right))
-    out: Tensor = torch.bmm(left.transpose(1, 2), right).unflatten(0, (num_runs, parts)).sum(dim=1)
-    return out
 
 
 def finish_reference(out: Tensor, bias: Tensor | None) -> None:
@@ -143,9 +129,15 @@ class _BatchedLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
-        out = linear_rows(x, weight, None if relu else bias)
-        if relu:
-            FINISH.choose(None, out.device)(out, bias)
+        maps = weight.transpose(1, 2)[:, None]
+        ctx.by_rows = not FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x, weight))
+        ctx.by_rows = ctx.by_rows and row_maps.has_kernel(x, maps)
+        if ctx.by_rows:
+            out: Tensor = row_maps.FORWARD.choose("triton", x.device)(x, maps, bias, relu)
+        else:
+            out = linear_rows(x, weight, None if relu else bias)
+            if relu:
+                FINISH.choose(None, out.device)(out, bias)
         ctx.save_for_backward(x, weight, out if relu else None)
         return out
 
@@ -154,6 +146,10 @@ class _BatchedLinear(torch.autograd.Function):
         x, weight, out = ctx.saved_tensors
         # for second derivatives, which kernels do not have
         impl, needs_bias = "reference" if torch.is_grad_enabled() else None, ctx.needs_input_grad[2]
+        if ctx.by_rows and impl is None:
+            backward = row_maps.BACKWARD.choose("triton", x.device)
+            grad_x, grad_maps, grad_bias = backward(grad, x, weight.transpose(1, 2)[:, None], out, needs_bias)
+            return grad_x, grad_maps[:, 0].transpose(1, 2), grad_bias, None
         if out is None:
             return *linear_gradients(grad, x, weight, needs_bias, impl=impl), None
         passed, columns = GATE.choose(impl, grad.device)(grad, out)

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.batched.batched_linear import FINISH, GATE, product_of_rows
+from graphprism.ops.batched.batched_linear import FINISH, GATE
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batched.padded_products import Columns, sum_with_root
+from graphprism.ops.batched.row_maps import product_of_rows
 from graphprism.ops.batched.slot_sum import slot_sum
 from graphprism.ops.batched.vmap import for_all_runs
 
