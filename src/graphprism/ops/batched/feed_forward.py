@@ -67,7 +67,7 @@ def is_one_op(x: Tensor) -> bool:
     """Whether `run_feed_forward` is at least as fast as one op after another: not where a GPU lacks its kernels."""
     if x.device.type == "cpu":
         return True
-    return FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x.size(-1), x.size(-2), x.dtype))
+    return FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x.size(-1), x.size(-2), x.dtype, x.device))
 
 
 def run_feed_forward(
@@ -101,7 +101,7 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, counts: Tensor, *more: Any) -> Tensor:
         given, running, (momenta, epsilons) = more[:8], more[8:14], more[14:]
-        forward = FORWARD.choose(None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype))
+        forward = FORWARD.choose(None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype, x.device))
         norms = given[:2], given[2:6], given[6:]
         out, z, stats = forward(x, counts, *norms, running[:3], running[3:], momenta, epsilons)
         ctx.save_for_backward(x, z, counts, *given, *stats)
@@ -111,7 +111,9 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, z, counts, *given = ctx.saved_tensors
-        backward = BACKWARD.choose(None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype))
+        backward = BACKWARD.choose(
+            None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype, x.device)
+        )
         parts = tuple(given[:2]), tuple(given[2:6]), tuple(given[6:8]), tuple(given[8:])
         grad_x, *found = backward(grad, x, z, counts, *parts)
         cast = (each.to(own.dtype) for each, own in zip(found, given, strict=False))

@@ -8,6 +8,9 @@ of them shorter than their latency.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -28,9 +31,11 @@ from graphprism.ops.kernels.batch_norm import (
 )
 from graphprism.ops.kernels.row_maps import rows_packed, sum_parts
 
-# Rows and hidden channels that a program has at once; channels and rows of a run that it takes, at most: all channels
-# are in registers, and every program reads what all others of its run found.
-_ROWS, _HIDDEN, _MOST_CHANNELS, _MOST_ROWS = 32, 64, 128, 8192
+# Numbers of rows, and hidden channels, that a program has at once; channels and rows of a run that it takes, at most:
+# all channels are in registers, and every program reads what all others of its run found.
+_TILE, _HIDDEN, _MOST_CHANNELS, _MOST_ROWS = 2048, 32, 128, 8192
+# Bytes of fast memory that a program needs, at most; GPUs before Ampere have less.
+_SHARED = 84 << 10
 
 
 @triton.jit
@@ -158,9 +163,18 @@ def _maps_back_kernel(
     tl.store(of_biases_in + place * channels + channel, tl.sum(total, axis=0), mask=inside)
 
 
-def takes(channels: int, num_rows: int, dtype: torch.dtype) -> bool:
+def takes(channels: int, num_rows: int, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether the kernels support such rows."""
-    return dtype == torch.float32 and 0 < channels <= _MOST_CHANNELS and 0 < num_rows <= _MOST_ROWS
+    fits = dtype == torch.float32 and 0 < channels <= _MOST_CHANNELS and 0 < num_rows <= _MOST_ROWS
+    return fits and _has_room(device)
+
+
+@cache
+def _has_room(device: torch.device) -> bool:
+    """Whether a GPU has the fast memory that a program needs."""
+    if device.type != "cuda":
+        return True
+    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin) >= _SHARED
 
 
 def forward(
@@ -180,13 +194,14 @@ def forward(
     weights = [rows_packed(each) for each in maps]
     num_runs, num_rows, channels = x.shape
     parts, hidden = moments(x, counts), weights[0].size(1)
-    grid = ceil_div(num_rows, _ROWS), num_runs
+    sizes = _sizes(channels)
+    grid = ceil_div(num_rows, sizes["ROWS"]), num_runs
     mean = x.new_empty(num_runs, channels)
     z, scale, found = torch.empty_like(x), torch.empty_like(mean), Parts.empty(mean, grid[0])
     _maps_kernel[grid](
         x, counts, *norm, *weights, *parts, *running_in, mean, scale, z, *found,
         num_rows, channels, hidden, parts.number, counts.stride(0), *(each.stride(0) for each in (*norm, *weights)),
-        MOMENTUM=float(momenta[0]), EPS=float(epsilons[0]), PARTS=power_of_2_from(parts.number), **_sizes(channels),
+        MOMENTUM=float(momenta[0]), EPS=float(epsilons[0]), PARTS=power_of_2_from(parts.number), **sizes,
     )  # fmt: skip
     out, last_mean, last_scale = normalise_parts(z, found, *norm_out, running_out, momenta[1], epsilons[1])
     return out, z, (mean, scale, last_mean, last_scale)
@@ -208,26 +223,28 @@ def backward(
     weights = [rows_packed(each) for each in maps[:3]]
     num_runs, num_rows, channels = x.shape
     parts, hidden = slopes(grad, z, counts, *norm_out, *stats[2:]), weights[0].size(1)
-    grid = ceil_div(num_rows, _ROWS), num_runs
+    sizes = _sizes(channels)
+    grid = ceil_div(num_rows, sizes["ROWS"]), num_runs
     back, found = torch.empty_like(x), Parts.empty(stats[0], grid[0])
     of_last = torch.empty_like(stats[0]), torch.empty_like(stats[0])
-    sizes = [hidden * channels, hidden * channels, hidden, channels]
-    totals = x.new_empty(num_runs, grid[0], sum(sizes))
+    lengths = [hidden * channels, hidden * channels, hidden, channels]
+    totals = x.new_empty(num_runs, grid[0], sum(lengths))
     strides = (each.stride(0) for each in (*norm, *weights, last))
     _maps_back_kernel[grid](
         grad, z, x, counts, *norm, *weights, last, *stats, *parts, *of_last, back, *found, totals,
         num_rows, channels, hidden, parts.number, counts.stride(0), *strides,
-        PARTS=power_of_2_from(parts.number), **_sizes(channels),
+        PARTS=power_of_2_from(parts.number), **sizes,
     )  # fmt: skip
-    first, second, bias_1, bias_2 = sum_parts(totals).split(sizes, dim=1)
+    first, second, bias_1, bias_2 = sum_parts(totals).split(lengths, dim=1)
     of_maps = first.view(weights[0].shape), bias_1, second.view(weights[2].shape), bias_2
     grad_x, of_weight, of_bias = gradients_of_parts(back, x, counts, found, *norm_in, *stats[:2])
     return grad_x, of_weight, of_bias, *of_maps, *of_last
 
 
-def _sizes(channels: int) -> dict[str, int | str]:
+def _sizes(channels: int) -> dict[str, Any]:
+    """Sizes of a program. On an H200, four runs of 784 rows: 47 us for both passes with 64 channels, 77 with 80."""
     block = max(16, power_of_2_from(channels))
     return {
-        "ROWS": _ROWS, "BLOCK": block, "HIDDEN": _HIDDEN, "PRECISION": dot_precision("tf32x3"),
-        "num_warps": 4 if block <= 64 else 8,
+        "ROWS": max(16, min(32, _TILE // block)), "BLOCK": block, "HIDDEN": _HIDDEN,
+        "PRECISION": dot_precision("tf32x3"), "num_warps": 4, "num_stages": 1,
     }  # fmt: skip

@@ -15,11 +15,11 @@ from torch import Tensor
 from graphprism.ops.kernels import ceil_div, dot_precision
 
 # Rows, and channels on both sides, that a program has at once.
-_ROWS, _SIDE = 32, 64
+_ROWS, _SIDE = 64, 32
 # Rows of a run and numbers of all parts beyond which products by libraries are better.
-_MOST_ROWS, _MOST_PARTS = 4096, 1 << 24
+_MOST_ROWS, _MOST_PARTS = 4096, 1 << 22
 # Numbers, and parts of each, that one program adds at once.
-_ADDED, _ADDED_PARTS = 256, 8
+_ADDED, _ADDED_PARTS = 128, 16
 
 
 @triton.jit
@@ -117,7 +117,8 @@ def map_rows(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tens
     _forward_kernel[(ceil_div(num_rows, _ROWS), num_runs, ceil_div(outputs, _SIDE))](
         x, weight, bias, out, num_rows, channels, outputs, each, x.stride(0), weight.stride(0),
         0 if bias is None else bias.stride(0), *weight.stride()[1:],
-        HAS_BIAS=bias is not None, RELU=relu, PRECISION=dot_precision("tf32x3"), ROWS=_ROWS, SIDE=_SIDE, num_warps=4,
+        HAS_BIAS=bias is not None, RELU=relu, PRECISION=dot_precision("tf32x3"), ROWS=_ROWS, SIDE=_SIDE,
+        num_warps=4, num_stages=1,
     )  # fmt: skip
     return out
 
@@ -137,7 +138,7 @@ def map_gradients(
         grad, gate, x, weight, grad_x, parts, num_rows, channels, outputs, each, x.stride(0), weight.stride(0),
         *weight.stride()[1:], of_channel, of_output, size,
         HAS_GATE=gate is not None, HAS_BIAS=needs_bias, PRECISION=dot_precision("tf32x3"), ROWS=_ROWS, SIDE=_SIDE,
-        num_warps=4,
+        num_warps=4, num_stages=1,
     )  # fmt: skip
     total = sum_parts(parts)
     strides = (size, channels * each, of_channel, of_output)
