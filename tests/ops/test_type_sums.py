@@ -72,7 +72,9 @@ LOW = torch.float16 if INTERPRETED else torch.bfloat16  # the interpreter multip
 
 @pytest.mark.parametrize("impl", ["reference", pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
 @pytest.mark.parametrize("dtype", [torch.float32, LOW], ids=str)
-@pytest.mark.parametrize(("runs", "rows", "num_types", "channels"), [(2, 70, 3, 20), (2, 150, 130, 40), (1, 0, 65, 3)])
+@pytest.mark.parametrize(
+    ("runs", "rows", "num_types", "channels"), [(2, 70, 3, 20), (2, 150, 130, 40), (1, 0, 65, 3), (2, 900, 5, 20)]
+)
 def test_kernels_leave_out_types_that_are_none(runs, rows, num_types, channels, dtype, impl):
     if impl not in READ_ROWS:
         pytest.skip("the kernels of Triton cannot run on this machine")

@@ -17,7 +17,7 @@ from torch import Tensor
 from graphprism.ops.kernels import ceil_div, power_of_2_from
 
 # Rows that a program looks at once, channels side by side, and parts of the rows at most.
-_ROWS, _BLOCK, _PARTS = 128, 32, 32
+_ROWS, _BLOCK, _PARTS = 64, 32, 32
 # Mean, variance and number of batches.
 Running = tuple[Tensor, Tensor, Tensor]
 

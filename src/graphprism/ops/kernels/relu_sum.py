@@ -10,7 +10,7 @@ from torch import Tensor
 from graphprism.ops.kernels import ceil_div, power_of_2_from
 
 # Numbers that one program holds of a row of messages, and channels side by side.
-_TILE = 1024
+_TILE = 512
 _BLOCK = 64
 
 

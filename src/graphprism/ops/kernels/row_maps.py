@@ -19,7 +19,7 @@ _ROWS, _SIDE = 64, 32
 # Rows of a run and numbers of all parts beyond which products by libraries are better.
 _MOST_ROWS, _MOST_PARTS = 4096, 1 << 22
 # Numbers, and parts of each, that one program adds at once.
-_ADDED, _ADDED_PARTS = 128, 16
+_ADDED, _ADDED_PARTS = 256, 16
 
 
 @triton.jit
