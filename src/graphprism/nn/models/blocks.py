@@ -65,34 +65,35 @@ class FeedForward(torch.nn.Module):
     def forward(self, x: Tensor, node_mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """One block."""
         drops = self.training and self.dropout > 0
-        if node_mask is not None and not drops and self.activation == "relu" and (found := self._at_once(x, node_mask)):
-            return found[0]
+        if node_mask is not None and not drops and self.activation == "relu":
+            found = self._at_once(x, node_mask)
+            if found is not None:
+                return found
         x = batch_norm(self.norm_in, x, node_mask)
         h = ACTIVATIONS[self.activation](self.lin_in(x))
         h = self.lin_out(drop(h, self.dropout, generator) if drops else h)
         h = drop(h, self.dropout, generator) if drops else h
         return batch_norm(self.norm_out, x + h, node_mask)
 
-    def _at_once(self, x: Tensor, node_mask: Tensor) -> tuple[Tensor] | None:
+    def _at_once(self, x: Tensor, node_mask: Tensor) -> Tensor | None:
         """The output by one op for many runs under `torch.vmap`, where it computes the same; else `None`."""
-        norms, maps = (self.norm_in, self.norm_out), (self.lin_in, self.lin_out)
-        running = updated_statistics(self.norm_in), updated_statistics(self.norm_out)
-        if running[0] is None or running[1] is None or not only_vmap() or any(map(has_hooks, (*norms, *maps))):
+        first, last = self.norm_in, self.norm_out
+        running, last_running = updated_statistics(first), updated_statistics(last)
+        maps = [each for each in (self.lin_in, self.lin_out) if isinstance(each, Linear) and each.bias is not None]
+        if running is None or last_running is None or len(maps) < 2 or any(map(has_hooks, (first, last, *maps))):
             return None
-        if not all(isinstance(each, Linear) and each.bias is not None for each in maps) or not is_one_op(x):
+        if not (only_vmap() and is_one_op(x)):
             return None
-        (first, second), (weight, bias), (last_weight, last_bias) = norms, *((each.weight, each.bias) for each in maps)
-        return (
-            run_feed_forward(
-                x,
-                node_mask,
-                (first.weight, first.bias),
-                (weight, bias, last_weight, last_bias),
-                (second.weight, second.bias),
-                *running,
-                (first.momentum or 0.0, second.momentum or 0.0),
-                (first.eps, second.eps),
-            ),
+        return run_feed_forward(
+            x,
+            node_mask,
+            (first.weight, first.bias),
+            (maps[0].weight, maps[0].bias, maps[1].weight, maps[1].bias),
+            (last.weight, last.bias),
+            running,
+            last_running,
+            (first.momentum or 0.0, last.momentum or 0.0),
+            (first.eps, last.eps),
         )
 
 

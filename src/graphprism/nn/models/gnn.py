@@ -381,9 +381,10 @@ class GNN(torch.nn.Module):
             new, e = self._convolve(conv, h, e, graph, generator)
         added = h if self.residual and h.shape == new.shape else None
         drops = self.training and self.dropout > 0
-        if self.activation == "relu" and not (self.normalize or drops) and _is_padded(norm, node_mask):
+        is_padded = node_mask is not None and isinstance(norm, BatchNorm)
+        if is_padded and self.activation == "relu" and not (self.normalize or drops):
             # norm, ReLU and addition are two kernels
-            new = batch_norm(norm.module, new, node_mask, relu=True, added=added)
+            new = batch_norm(norm.module, new, node_mask, relu=True, added=added)  # type: ignore[arg-type]
         else:
             new = _normalise(norm, new, node_mask)
             if self.normalize:
@@ -525,14 +526,9 @@ def _encoder(
     return TypeEncoder(name, [types] if isinstance(types, int) else types, channels, start)
 
 
-def _is_padded(norm: torch.nn.Module, node_mask: Tensor | None) -> bool:
-    """Whether a norm is one over rows of which some are padding."""
-    return node_mask is not None and isinstance(norm, BatchNorm)
-
-
 def _normalise(norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None) -> Tensor:
     """Applies a norm; the statistics of batch normalisation exclude padding rows."""
-    if _is_padded(norm, node_mask):
+    if node_mask is not None and isinstance(norm, BatchNorm):
         return batch_norm(norm.module, x, node_mask)
     out: Tensor = norm(x)
     return out

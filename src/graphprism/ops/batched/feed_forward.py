@@ -48,15 +48,16 @@ def backward_reference(
     stats: Statistics,
 ) -> tuple[Tensor, ...]:
     """One step back after another, with the rows between the norms computed again."""
-    mean, scale, *last = stats
+    mean, scale, last_mean, last_scale = stats
     weight, bias, last_weight, _ = maps
     y = ((x - mean[:, None]) * (scale * norm_in[0])[:, None] + norm_in[1][:, None]).to(x.dtype)
     hidden = linear_rows_reference(y, weight, bias).relu()
-    of_z, *of_out = gradients_reference(grad, z, counts, *norm_out, *last)
-    of_hidden, *of_last = linear_gradients_reference(of_z, hidden, last_weight, True)
-    of_y, *of_first = linear_gradients_reference(torch.where(hidden > 0, of_hidden, 0), y, weight, True)
+    of_z, *of_out = gradients_reference(grad, z, counts, *norm_out, last_mean, last_scale)
+    of_hidden, of_last_weight, _ = linear_gradients_reference(of_z, hidden, last_weight, False)
+    of_hidden = torch.where(hidden > 0, of_hidden, 0)
+    of_y, of_weight, _ = linear_gradients_reference(of_hidden, y, weight, False)
     of_x, *of_in = gradients_reference(of_z + of_y, x, counts, *norm_in, mean, scale)
-    return of_x, *of_in, *of_first, *of_last, *of_out
+    return of_x, *of_in, of_weight, of_hidden.sum(dim=1), of_last_weight, of_z.sum(dim=1), *of_out
 
 
 FORWARD = Backends(reference=forward_reference, triton="graphprism.ops.kernels.feed_forward:forward")
