@@ -33,7 +33,7 @@ from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.datasets.packed_file import DatasetFileError, read
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
 from graphprism.datasets.targets import EncodedTarget, encode_target
-from graphprism.io.columns import Columns, as_text
+from graphprism.io.columns import Columns, as_text, stray_text
 from graphprism.known import data_folder
 from graphprism.packed import open_arrays
 
@@ -351,8 +351,8 @@ def _codes(
     for name in names:
         column = table[name]
         if name in options.numbers and column.dtype == object:
-            text = next((cell for cell in column if cell is not None), None)
-            raise ValueError(f"{table.path}: the column {name!r} must hold numbers, got {text!r}")
+            row, text = stray_text(column)
+            raise ValueError(f"{table.path}: the column {name!r} must hold numbers, got {text!r} in row {row}")
         is_type = column.dtype.kind == "i" and name not in options.numbers and _names_type(name)
         if is_type and name not in options.categories:
             notices.append(f"{table.path.name}: column {name!r} is a category by its name (--number {name} undoes it).")
@@ -361,6 +361,9 @@ def _codes(
             many = len(code.values) > min(_MOST_CATEGORIES, max(10, len(table.rows) // 2))
             if many or not code.values:
                 why = f"{len(code.values):,} different values" if code.values else "no values"
+                if code.values and column.dtype == object:
+                    row, text = stray_text(column)
+                    why += f", text such as {text[:40]!r} in row {row}"
                 notices.append(f"{table.path.name}: column {name!r} left out: {why} (--category {name} takes it).")
                 continue
         notices.extend(code.notices(column, table.path.name))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphprism._text import counted
-from graphprism.io.columns import Columns, as_text
+from graphprism.io.columns import Columns, as_text, stray_text
 
 Array = npt.NDArray[Any]
 
@@ -70,8 +70,8 @@ class ColumnCode:
         if self.kind == "category":
             return np.eye(len(self.values) + 1)[self.codes(column)][:, :-1]
         if column.dtype == object:
-            text = next(cell for cell in column if cell is not None)
-            raise ValueError(f"the column {self.name!r} must hold numbers, got {text!r}")
+            row, text = stray_text(column)
+            raise ValueError(f"the column {self.name!r} must hold numbers, got {text!r} in row {row}")
         numbers = column.astype(np.float64)
         numbers = np.where(np.isfinite(numbers), numbers, self.mean)
         return ((numbers - self.mean) / self.scale)[:, None]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from graphprism._checks import check_choice
 from graphprism.datasets.preprocessing import ColumnCode
-from graphprism.io.columns import as_text
+from graphprism.io.columns import as_text, stray_text
 
 Array = npt.NDArray[Any]
 
@@ -105,8 +105,8 @@ def _find_task(columns: Sequence[Array]) -> str:
 def _numbers(columns: Sequence[Array], task: str, known: Array, what: str) -> EncodedTarget:
     for column in columns:
         if column.dtype == object:
-            text = next(cell for cell in column if cell is not None)
-            raise ValueError(f"{what} must hold numbers for the task {task}, got {text!r}")
+            row, text = stray_text(column)
+            raise ValueError(f"{what} must hold numbers for the task {task}, got {text!r} in row {row}")
         if task == "multilabel" and not np.isin(column[known], (0, 1)).all():
             raise ValueError(f"{what} must hold 0 and 1 for the task multilabel, got {column[known].max():g}")
     y = np.stack([np.where(known, column.astype(np.float64), 0.0) for column in columns], 1)

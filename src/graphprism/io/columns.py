@@ -232,6 +232,16 @@ def _joined(first: Columns, second: Columns, name: str) -> Array:
     return np.concatenate([hole if part is None else part for part, hole in zip(parts, holes, strict=True)])
 
 
+def stray_text(column: Array) -> tuple[int, str]:
+    """Row and text of the first cell of a text column that is no number: it is why the column is text.
+
+    >>> stray_text(np.array(["1.5", None, "about 2"], dtype=object))
+    (2, 'about 2')
+    """
+    given = [(row, cell) for row, cell in enumerate(column.tolist()) if cell is not None]
+    return next(((row, cell) for row, cell in given if _typed([cell]).dtype == object), (*given, (0, ""))[0])
+
+
 def as_text(column: Array) -> Array:
     """Every value as text, whole numbers without a point, None if missing.
 
