@@ -184,6 +184,13 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...], must: st
         raise TypeError(f"`{name}` must be {must}, got {type(value).__name__}")
 
 
+def check_homogeneous(name: str, data: object) -> None:
+    """Raises `TypeError` for a graph with several types of nodes or edges."""
+    if hasattr(data, "to_homogeneous"):
+        way = f"`{name}.to_homogeneous()` gives one, with the types of edges as `edge_type`"
+        raise TypeError(f"`{name}` must be a torch_geometric Data, got {type(data).__name__}: {way}")
+
+
 def check_path(name: str, value: object) -> None:
     """Raises `TypeError` unless ``value`` is a name or a path."""
     check_type(name, value, (str, os.PathLike), "a name or a path")

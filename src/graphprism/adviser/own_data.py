@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from graphprism._checks import check_homogeneous
 from graphprism.datasets import DATASETS, PackedDataset, from_data
 from graphprism.datasets.from_data import check_graphs, join_inputs
 from graphprism.datasets.load import pack_graphs
@@ -22,6 +23,7 @@ _TRAIN, _VALIDATION = 0.6, 0.2
 
 def packed(data: Any, task: str | None) -> PackedDataset:
     """Packs one ``Data`` (node classes, or links to predict) or several with a target each into a data set."""
+    check_homogeneous("data", data)
     if isinstance(data, Data) and task == "link":
         if data.x is None:
             raise ValueError("`data` must have features `x` (N, F), got a graph without")

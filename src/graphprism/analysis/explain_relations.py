@@ -13,7 +13,7 @@ from torch.nn import Module
 from torch.nn.functional import one_hot
 from torch_geometric.nn import MessagePassing
 
-from graphprism._checks import check_function, check_integer, check_range, check_shape, check_type
+from graphprism._checks import check_function, check_homogeneous, check_integer, check_range, check_shape, check_type
 from graphprism.analysis.collapse.probe import call_model, preserved
 from graphprism.splitting import check_split
 from graphprism.splitting.check_split import split_names
@@ -117,6 +117,7 @@ def explain(
         merged: the same with the mean of all relations' messages on these edges
     """
     check_type("model", model, Module, "a torch.nn.Module")
+    check_homogeneous("data", data)
     for name, function in (("score", score), ("forward", forward)):
         if function is not None:
             check_function(name, function, "None or a function")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ import numpy as np
 import torch
 import torch_geometric.datasets
 from torch import Tensor
-from torch_geometric.data import Data, Dataset
+from torch_geometric.data import Batch, Data, Dataset
 
 from graphprism._checks import (
     check_choice,
+    check_homogeneous,
     check_integer,
     check_positive,
     check_shape,
@@ -25,6 +27,7 @@ from graphprism._checks import (
     check_type,
     check_whole,
 )
+from graphprism._text import counted
 from graphprism.datasets.folds import SHARES, draw_folds, strata_of
 from graphprism.datasets.links import divide_links
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
@@ -49,7 +52,7 @@ def from_data(
 
     Folds are those of ``train_mask``, ``val_mask`` and ``test_mask`` where the graph has them, else drawn with a seed
     and stratified. At graph level, integers in ``x`` and ``edge_attr`` are types. A target that is NaN is missing: such
-    a node is in no fold, such a graph is left out.
+    a node is in no fold, such a graph is left out, with a warning. Of attributes of edges only ``edge_attr`` is read.
 
     Args:
         data: One graph whose ``y`` has a row for every node; or several with one row each, also a data set of PyG.
@@ -72,24 +75,45 @@ def from_data(
     check_choice("task", task, (None, *TASK_NAMES))
     check_positive("folds", folds)
     check_whole("seed", seed)
+    check_homogeneous("data", data)
     graphs = [data] if isinstance(data, Data) else list(data)
     for graph in graphs:
+        check_homogeneous("data", graph)
         check_type("data", graph, Data, "a Data of PyG or several of them")
     if not graphs:
         raise ValueError("`data` must be at least one graph, got none")
     check_graphs(graphs)
+    _warn_of_unread(graphs)
     if isinstance(data, Data | Dataset) and len(graphs) == 1 and (task == "link" or _is_per_node(graphs[0])):
         whole = pack_inputs(name, graphs, "link" if task == "link" else "node", directed)
         if task == "link":
             return with_links(whole, metric, shares, seed)
         return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed)
-    target = encode_target(_target_columns([graph.y for graph in graphs], graphs), task, "`y`")
+    columns = _target_columns([graph.y for graph in graphs], graphs)
+    target = encode_target(columns, task, "`y`")
+    if not target.known.all():
+        lost = f"{int((~target.known).sum()):,} of {counted(graphs, 'graph')} are left out: `y` is missing there"
+        some = f", or one of its {len(columns)} targets" if len(columns) > 1 else ""
+        warnings.warn(f"{lost}{some}", stacklevel=2)
     whole = pack_inputs(
         name, [graph for graph, known in zip(graphs, target.known, strict=True) if known], "graph", directed
     )
     y = target.y[target.known]
     split = draw_folds(strata_of(y, target.task), shares, seed)
     return with_target(whole, replace(target, y=y), metric, split=torch.from_numpy(split))
+
+
+def _warn_of_unread(graphs: Sequence[Data]) -> None:
+    """Says which attributes of edges, that layers of PyG read, no run will read."""
+    ways = {
+        "edge_weight": "the models of a run compute their own weights; as `edge_attr` gine, gcne and gated-gcn read it",
+        "edge_type": 'as `edge_attr` the split "attr(edge_attr)" reads it',
+    }
+    found = {name for graph in graphs for name in ways if name in graph}
+    if any("split_rule" in graph for graph in graphs):
+        found.discard("edge_type")  # of `SplitEdges`: found anew, by the split of a run
+    for name in sorted(found):
+        warnings.warn(f"`{name}` is left out: {ways[name]}", stacklevel=3)
 
 
 def with_target(whole: PackedDataset, target: EncodedTarget, metric: str | None, **folds: Any) -> PackedDataset:
@@ -154,6 +178,9 @@ def _with_node_targets(
 def _is_per_node(graph: Data) -> bool:
     y = graph.get("y")
     if not isinstance(y, Tensor) or y.dim() not in (1, 2) or y.size(0) != graph.num_nodes:
+        if isinstance(graph, Batch) and graph.num_graphs > 1 and isinstance(y, Tensor):
+            way = "`data.to_data_list()` has them one by one"
+            raise ValueError(f"`data` must be one graph or several, got a batch of {graph.num_graphs} graphs: {way}")
         came = None if y is None else list(y.shape) if isinstance(y, Tensor) else type(y).__name__
         raise ValueError(f"`y` of one graph must have a row for each of its {graph.num_nodes} nodes, got {came}")
     return True

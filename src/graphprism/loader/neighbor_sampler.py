@@ -13,7 +13,15 @@ from torch_geometric.data import Data
 from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling, NodeSamplerInput, SamplerOutput
 from torch_geometric.sampler.base import SubgraphType
 
-from graphprism._checks import check_choice, check_flag, check_integer, check_range, check_shape, check_whole
+from graphprism._checks import (
+    check_choice,
+    check_flag,
+    check_homogeneous,
+    check_integer,
+    check_range,
+    check_shape,
+    check_whole,
+)
 from graphprism.loader.counter_random import below, mix, mixed_key
 
 DIRECTIONS = ("in", "out", "both")
@@ -416,11 +424,10 @@ def _first_of_equals(key: Tensor) -> Tensor:
 
 
 def _checked_edges(data: object) -> tuple[Tensor, int]:
+    check_homogeneous("data", data)
     if not isinstance(data, Data):
         hint = ""
-        if hasattr(data, "edge_types"):
-            hint = ": `data.to_homogeneous()` gives one, with the types of edges as `edge_type`"
-        elif isinstance(data, tuple | list):
+        if isinstance(data, tuple | list):
             hint = ": stores are sampled by their own loader, see `graphprism.loader.with_edge_type`"
         raise TypeError(f"`data` must be a torch_geometric Data, got {type(data).__name__}{hint}")
     if data.edge_index is None:

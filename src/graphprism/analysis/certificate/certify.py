@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_positive, check_range, check_shape, check_share, check_tensor
+from graphprism._checks import (
+    check_homogeneous,
+    check_integer,
+    check_positive,
+    check_range,
+    check_shape,
+    check_share,
+    check_tensor,
+)
 from graphprism.analysis.certificate.certificate import Certificate, LayerCertificate, RelationCertificate
 from graphprism.analysis.certificate.cycles import cycle_among, ergodic_among, nodes_after_peeling
 from graphprism.analysis.certificate.directions import (
@@ -86,6 +94,7 @@ class OneBatch(NamedTuple):
 
 def one_batch(data: object) -> OneBatch:
     """Joins the graphs of a dataset into one batch, which avoids loops over graphs."""
+    check_homogeneous("data", data)
     if _is_graph(data):
         return _checked(data, None)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
@@ -109,6 +118,7 @@ def _is_graph(data: object) -> bool:
 def _parts(item: Any) -> list[Any]:
     from torch_geometric.data import Batch
 
+    check_homogeneous("data", item)
     if not hasattr(item, "edge_index"):
         raise TypeError(
             f"`data` must hold graphs with `edge_index` and `num_nodes`, got {type(item).__name__} among them"

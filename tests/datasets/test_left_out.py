@@ -1,0 +1,84 @@
+"""What `from_data` does not take is refused or said, never dropped without a word."""
+
+import warnings
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, HeteroData
+
+import graphprism as gp
+from graphprism.datasets import from_data
+
+
+def graphs(count: int = 30) -> list[Data]:
+    edges = torch.tensor([[0, 1, 2, 1], [1, 0, 1, 2]])
+    draw = torch.Generator().manual_seed(0)
+    return [Data(x=torch.rand(3, 2, generator=draw), edge_index=edges, y=torch.tensor([n / 7])) for n in range(count)]
+
+
+def hetero() -> HeteroData:
+    data = HeteroData()
+    data["user"].x = torch.rand(3, 2)
+    data["item"].x = torch.rand(2, 2)
+    data["user", "buys", "item"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 1]])
+    return data
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        from_data,
+        lambda data: from_data([data]),
+        lambda data: gp.certify(data, "degree"),
+        lambda data: gp.certify([data, data], "degree"),
+        lambda data: gp.compare_splits(data, ["degree"]),
+        lambda data: gp.advise(data),
+        lambda data: gp.explain(gp.nn.GNN("mrs-gcn", 4, 2, num_layers=2, in_channels=2), data),
+        lambda data: gp.loader.NeighborLoader(data, [2]),
+    ],
+)
+def test_hetero_data_is_refused_with_a_way_out(call) -> None:
+    with pytest.raises(TypeError, match=r"`data` must .*Data.*, got HeteroData: .*to_homogeneous\(\)"):
+        call(hetero())
+
+
+def test_from_data_refuses_a_batch_with_a_way_out() -> None:
+    with pytest.raises(ValueError, match=r"got a batch of 30 graphs: `data.to_data_list\(\)`"):
+        from_data(Batch.from_data_list(graphs()))
+
+
+def test_from_data_takes_a_batch_with_targets_of_nodes() -> None:
+    whole = Batch.from_data_list([Data(x=each.x, edge_index=each.edge_index) for each in graphs(10)])
+    whole.y = torch.arange(30) % 3
+    assert from_data(whole).level == "node"
+
+
+@pytest.mark.parametrize(("name", "value"), [("edge_weight", torch.rand(4)), ("edge_type", torch.tensor([0, 1, 1, 0]))])
+def test_from_data_warns_of_attributes_of_edges_that_runs_do_not_read(name: str, value: torch.Tensor) -> None:
+    given = graphs()
+    for each in given:
+        each[name] = value
+    with pytest.warns(UserWarning, match=f"`{name}` is left out.*edge_attr"):
+        from_data(given)
+
+
+def test_from_data_says_nothing_of_types_that_a_split_wrote() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_data([gp.SplitEdges("degree")(each) for each in graphs()])
+
+
+def test_from_data_warns_of_graphs_without_a_target() -> None:
+    given = graphs()
+    for each in given[:4]:
+        each.y = torch.full((1,), float("nan"))
+    with pytest.warns(UserWarning, match="4 of 30 graphs are left out: `y` is missing there"):
+        assert len(from_data(given)) == 26
+
+
+def test_from_data_warns_where_one_of_several_targets_is_missing() -> None:
+    given = graphs()
+    for number, each in enumerate(given):
+        each.y = torch.tensor([[float("nan") if number % 2 else number / 7, number / 3]])
+    with pytest.warns(UserWarning, match="15 of 30 graphs are left out: `y` is missing there, or one of its 2 targets"):
+        from_data(given)
