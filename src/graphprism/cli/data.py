@@ -140,6 +140,7 @@ def import_files(
     files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
     with exit_on_user_error():
         from graphprism.datasets import describe, from_files, save
+        from graphprism.training import Task
 
         dataset = from_files(
             path,
@@ -159,6 +160,7 @@ def import_files(
             folds=folds,
             seed=seed,
         )
+        Task.of(dataset)  # raises for a metric that does not fit
         typer.echo("\n".join(describe(dataset)))
         if dry_run:
             return

@@ -101,6 +101,8 @@ def report(
         ledger, tables = (path if path in asked_for else out / path.name for path in (ledger, tables))
         out = out / "report.html"
     with exit_on_user_error():
+        if out.suffix not in (".html", ".htm"):
+            raise ValueError(f"{out}: must be a folder of results or a file that ends in .html, got neither")
         for path in sorted(asked_for):
             if not path.exists():
                 raise FileNotFoundError(f"{path}: there is no such file or folder")
@@ -111,6 +113,9 @@ def report(
         if alone:
             found, figures = tables_of(runs, found), {}
         write_whole(out, page(found, runs, figures), "the report")
+    if not ledger.exists():
+        way = "`graphprism report --out FOLDER` takes the runs of `graphprism train --out FOLDER`"
+        typer.echo(f"There is no {ledger}; {way}.", err=True)
     typer.echo(f"The report of {counted(runs, 'run')} and {counted(found, 'table')} is in {out}.")
 
 

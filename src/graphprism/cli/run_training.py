@@ -156,6 +156,26 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     ]
 
 
+def unread_options(options: Mapping[str, Any], runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
+    """A line about options that differ from their default and that none of the runs reads, if there are any."""
+    defaults = protocol(runs[0].dataset, dataset.level, dataset.directed, dataset.has_scaled_features)
+    split = [run for run in runs if _has_relations(run.model)]
+    reasons = {
+        "no mrs- model": (("split", "start", "learned_split", "split_layers"), bool(split)),
+        "no shared start": (("decay", "deviation"), any(run.start == "shared" for run in split)),
+        "no dir- model": (("alpha",), any("dir-" in run.model for run in runs)),
+        "--head-layers is 1": (("head", "head_activation"), runs[0].head_layers > 1),
+        "--width is given": (("budget",), runs[0].width is None),
+    }
+    unread = [
+        f"--{name.replace('_', '-')} ({reason})"
+        for reason, (names, is_read) in reasons.items()
+        for name in names
+        if not is_read and options.get(name) not in (None, defaults.get(name, getattr(Run, name)))
+    ]
+    return [f"Not used: {', '.join(unread)}."] if unread else []
+
+
 def _has_relations(model: str) -> bool:
     return CONVOLUTIONS[model].relational
 
@@ -357,7 +377,7 @@ def run_training(options: Mapping[str, Any]) -> None:
         _check_writable(out)
         log = EpochLog(options["log"], out / "logs") if options.get("log") else None
         if placement.is_rank0:
-            typer.echo("\n".join(plan))
+            typer.echo("\n".join([*plan, *unread_options(options, runs, dataset)]))
             if options.get("save"):
                 write_run_file(options["save"], runs)
                 typer.echo(f"The settings are in {options['save']}.")

@@ -101,14 +101,16 @@ Residual = Annotated[bool, typer.Option("--residual", help="Residual connections
 Jk = Annotated[
     str | None, _network("jk", "Jumping knowledge over all layers. Default: last layer only.", "cat|max|lstm")
 ]
-Pe = Annotated[int | None, _network("pe", "Number of Laplacian positional encodings.")]
+Pe = Annotated[int | None, _network("pe", "Number of positional features, Laplacian ones without --pe-encoder.")]
 PeEncoder = Annotated[
     str | None,
     _network(
-        "pe_encoder", "Positional encoder: DeepSet of Laplacian eigenpairs, or random walks (RWSE).", "deepset|walk"
+        "pe_encoder",
+        "Encoder of the --pe features: DeepSet of Laplacian eigenpairs, or --walk-steps random walks.",
+        "deepset|walk",
     ),
 ]
-WalkSteps = Annotated[int | None, _network("walk_steps", "Number of steps of --pe-encoder walk.")]
+WalkSteps = Annotated[int | None, _network("walk_steps", "Longest random walk of --pe-encoder walk (RWSE).")]
 EdgeWalks = Annotated[
     bool, typer.Option("--edge-walks", help="Random walks as edge features, too.", rich_help_panel="Network")
 ]

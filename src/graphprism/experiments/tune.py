@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,12 @@ def parse_choice(text: str) -> tuple[str, Choice]:
     name, _, given = text.partition("=")
     name = name.strip().replace("-", "_")
     known = {each.name for each in fields(Run)} - {"dataset", "seed", "fold", "epochs"}
-    if name not in known or not given.strip():
-        raise ValueError(f"`vary` must be such as lr=1e-4..1e-2 or jk=none|cat, with a field of a run, got {text!r}")
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"`vary` must name a field of a run that may vary, got {name!r}{hint}")
+    if not given.strip():
+        raise ValueError(f"`vary` must be such as lr=1e-4..1e-2 or jk=none|cat, got {text!r}")
     low, dots, high = given.partition("..")
     if dots:
         ends = [_literal(low), _literal(high)]

@@ -156,6 +156,11 @@ class Predictor:
         Raises:
             ValueError: The graphs do not match those of training.
         """
+        level = self.form["level"]
+        for name, value, is_read in (("graph", graph, level != "graph"), ("pairs", pairs, level == "link")):
+            if value is not None and not is_read:
+                came = value if isinstance(value, str | os.PathLike) else type(value).__name__
+                raise ValueError(f"`{name}` must be None for targets of {level}s, got {came}")
         dataset, ids, names, first, notices = self._dataset(graphs, graph, files)
         found = self._pairs(pairs, ids) if self.form["level"] == "link" else None
         output = self._outputs(dataset, found).double()

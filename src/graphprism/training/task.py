@@ -257,7 +257,7 @@ class Task:
                     f"`{name}` must be {ORIGIN[name]!r} for targets of {self.level}s, got {getattr(run, name)!r}"
                 )
         if run.pe_encoder is not None and not run.pe:
-            raise ValueError(f"`pe_encoder` must be None where `pe` is 0, got {run.pe_encoder!r}")
+            raise ValueError(f"`pe` must be at least 1 with pe_encoder={run.pe_encoder!r}, got 0")
         if run.remedy is not None:
             _check_remedy(run, self.level)
         if (run.walk_steps > 0) != (run.pe_encoder == "walk"):

@@ -16,6 +16,7 @@ import torch
 from graphprism._checks import check_choice, check_function, check_positive, check_type
 from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import MODELS
+from graphprism.nn.models.gnn_options import resolved_norm
 from graphprism.results import ENGINES, RunResult
 from graphprism.training.captured_graphs import why_not_captured
 from graphprism.training.checkpoint import Checkpoint, RunFolder
@@ -133,6 +134,7 @@ def train(
 def check_run(run: Run, dataset: PackedDataset) -> None:
     """Raises `ValueError` unless a run can be trained on a data set; plans call it before anything is trained."""
     Task.of(dataset, run).check(run)
+    resolved_norm(run.norm, channels=8)  # raises for a name that PyG does not have
     if dataset.level != "graph":
         check_node_run(run, dataset)
 
