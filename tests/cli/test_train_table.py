@@ -147,3 +147,12 @@ def test_accuracies_differ_by_points(ours, words):
     fields = {"metric": "accuracy", "larger_is_better": True}
     results = [result("gcn", 80.0, **fields), result("mrs-gcn", ours, **fields)]
     assert compare_partners(results) == [f"mrs-gcn's accuracy is {words} gcn's at equal parameters."]
+
+
+@pytest.mark.parametrize(("gap", "within"), [(0.3, True), (1.1, False)])
+def test_sentence_says_where_a_difference_is_within_the_deviations(gap, within):
+    fields = {"metric": "accuracy", "larger_is_better": True}
+    plain = [result("gcn", 80.0 + offset, seed=seed, **fields) for seed, offset in enumerate((-0.5, 0.0, 0.5))]
+    mrs = [result("mrs-gcn", 80.0 + gap + offset, seed=seed, **fields) for seed, offset in enumerate((-0.5, 0.0, 0.5))]
+    end = ", within the deviations." if within else " parameters."
+    assert compare_partners([*plain, *mrs])[0].endswith(end)

@@ -116,7 +116,9 @@ def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
     if METRICS[mrs[0].metric].is_percent:  # a percentage of a percentage would read as points
         points = abs(ours.mean - theirs.mean)
         amount = f"{points:.1f} points" if points >= 0.05 else "less than 0.05 points"
-    return f"{name}'s {what} is {amount} {side} {partner}'s {_parameters(mrs[0], plain[0])}."
+    deviations = (ours.deviation or 0.0) + (theirs.deviation or 0.0)
+    noise = ", within the deviations" if abs(ours.mean - theirs.mean) <= deviations else ""
+    return f"{name}'s {what} is {amount} {side} {partner}'s {_parameters(mrs[0], plain[0])}{noise}."
 
 
 def _parameters(mrs: RunResult, plain: RunResult) -> str:

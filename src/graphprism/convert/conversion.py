@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
-from torch_geometric.nn import DirGNNConv, MessagePassing
+from torch_geometric.nn import DirGNNConv, GINEConv, MessagePassing
 
 from graphprism._checks import check_choice, check_function, check_positive, check_type
 from graphprism.convert.current_split import CurrentSplit
@@ -20,6 +20,8 @@ from graphprism.nn.conv.relational_conv import RelationalConv
 from graphprism.nn.conv.relational_weight import DECAY, check_start
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.splitting import GraphLike, Split, resolve_split
+
+_GIVE_EXAMPLE = "give `example`, the arguments of a call of the model, such as example=(x, edge_index)"
 
 
 def to_mrs(
@@ -185,7 +187,7 @@ def _convert(
         if call is not None:
             raise
         raise NotConvertible(
-            f"its input cannot be guessed: give `example` ({type(error).__name__}: {error})"
+            f"its input cannot be guessed: {_GIVE_EXAMPLE} ({type(error).__name__}: {error})"
         ) from error
     return GenericLayer(conv, *found, current, start, decay, deviation).train(conv.training)
 
@@ -216,11 +218,16 @@ def _guessed_call(conv: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     edges = torch.tensor([[0, 1, 2, 3, 1, 2], [1, 2, 3, 0, 0, 1]])
     like = next(conv.parameters(), torch.empty(0))
     channels = getattr(conv, "in_channels", None) or getattr(conv, "channels", None)
+    kwargs = {}
+    if isinstance(conv, GINEConv):  # its sizes are those of its parts
+        sizes = (getattr(each, "in_features", None) or getattr(each, "in_channels", None) for each in conv.nn.modules())
+        channels = next((size for size in sizes if isinstance(size, int)), None)
+        size = channels if conv.lin is None else conv.lin.in_channels
+        kwargs["edge_attr"] = like.new_ones(edges.size(1), size or 1)
     if channels is None:
-        raise NotConvertible("its input cannot be guessed: give `example`")
+        raise NotConvertible(f"its input cannot be guessed: {_GIVE_EXAMPLE}")
     x: Any = tuple(like.new_ones(4, size) for size in channels) if isinstance(channels, tuple) else None
     x = like.new_ones(4, channels) if isinstance(channels, int) else x
-    kwargs = {}
     if isinstance(getattr(conv, "edge_dim", None), int):
         kwargs["edge_attr"] = like.new_ones(edges.size(1), conv.edge_dim)
     return (x, edges.to(like.device)), kwargs

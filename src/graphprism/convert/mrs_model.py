@@ -142,11 +142,17 @@ class MRSModel(torch.nn.Module):
     def extra_repr(self) -> str:
         """The split, and the converted convolutions by name, which PyG's models do not print."""
         layers = [
-            f"{name or 'model'}: {str(getattr(each, 'conv', each)).splitlines()[0].rstrip('(')}"
+            f"{name or 'model'}: {_first_line(getattr(each, 'conv', each))}"
             for name, each in self.model.named_modules()
             if hasattr(each, "current") and hasattr(each, "arguments")
         ]
         return "\n".join([f"split={self.current.split!r}, num_relations={self.current.num_relations}", *layers])
+
+
+def _first_line(conv: object) -> str:
+    """What a convolution prints of itself, its name alone where that takes several lines."""
+    line = str(conv).partition("\n")[0].rstrip("(")
+    return line if line.count("(") == line.count(")") else line.partition("(")[0]
 
 
 # What loaders write into batches, into nodes or edges of a `HeteroData`.
