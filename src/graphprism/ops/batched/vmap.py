@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
 
 
 def only_vmap() -> bool:
@@ -23,9 +24,14 @@ def for_all_runs(function: type[torch.autograd.Function], *args: Any) -> Any:
     """Calls a function with its own backward pass once for all runs; `only_vmap` must hold.
 
     It gets every tensor with a leading dimension for runs, and returns one or several tensors with such a dimension.
-    Its own backward pass is used, since autograd works below `torch.vmap`.
+    Its own backward pass is used, since autograd works below `torch.vmap`. Where all runs share all tensors, it is
+    called as for one run.
     """
-    return _AllRuns.apply(function, *args)  # type: ignore[no-untyped-call]
+    if any(isinstance(arg, Tensor) and torch._C._functorch.is_batchedtensor(arg) for arg in args):
+        return _AllRuns.apply(function, *args)  # type: ignore[no-untyped-call]
+    with retrieve_current_functorch_interpreter().lower():
+        out = function.apply(*[arg[None] if isinstance(arg, Tensor) else arg for arg in args])
+        return out[0] if isinstance(out, Tensor) else tuple(each[0] for each in out)
 
 
 def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
