@@ -34,7 +34,7 @@ from graphprism.ops.kernels.row_maps import rows_packed, sum_parts
 # Numbers of rows, and hidden channels, that a program has at once; channels and rows of a run that it takes, at most:
 # all channels are in registers, and every program reads what all others of its run found.
 _TILE, _HIDDEN, _MOST_CHANNELS, _MOST_ROWS = 2048, 32, 128, 8192
-# Bytes of fast memory that a program needs, at most; GPUs before Ampere have less.
+# Bytes of fast memory that a program needs, at most; Turing GPUs have less.
 _SHARED = 84 << 10
 
 
