@@ -71,7 +71,7 @@ def test_runs_are_those_alone(monkeypatch):
             torch.testing.assert_close(buffer, torch.stack([dict(each.named_buffers())[name] for each in blocks]))
 
 
-@pytest.mark.parametrize("change", ["dropout", "gelu", "evaluation", "hook"])
+@pytest.mark.parametrize("change", ["dropout", "gelu", "evaluation", "hook", "autocast"])
 def test_other_blocks_are_one_op_after_another(change, monkeypatch):
     blocks = make_blocks()
     for block in blocks:
@@ -81,13 +81,14 @@ def test_other_blocks_are_one_op_after_another(change, monkeypatch):
             block.activation = "gelu"
         elif change == "evaluation":
             block.eval()
-        else:
+        elif change == "hook":
             block.lin_in.register_forward_hook(lambda *args: None)
     monkeypatch.setattr(feed_forward, "for_all_runs", None)  # would raise
     parameters, buffers = stacked(blocks)
     x, counts = draw(RUNS, ROWS, CHANNELS), torch.ones(RUNS, ROWS)
     run = torch.vmap(lambda *each: torch.func.functional_call(blocks[0], each[:2], each[2:]), randomness="different")
-    assert run(parameters, buffers, x, counts).isfinite().all()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=change == "autocast"):
+        assert run(parameters, buffers, x, counts).isfinite().all()
 
 
 @pytest.mark.parametrize(("rows", "channels"), [(100, 20), (33, 64), (1, 8), (70, 80)])

@@ -80,6 +80,24 @@ def test_batched_gradients(name, kernels, monkeypatch):
             torch.testing.assert_close(ours[number], theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize("name", ["row_maps", "linear", "relu"])
+def test_autocast(name, kernels, monkeypatch):
+    if kernels and not INTERPRETED:
+        pytest.skip("needs Triton's interpreter")
+    monkeypatch.setattr(backends, "_INTERPRETED", kernels)
+    function, inputs = case(name, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = function(*inputs)
+    assert out.dtype == torch.bfloat16
+    grad = draw(*out.shape, seed=20, dtype=torch.float32)
+    found = torch.autograd.grad(out, inputs, grad.bfloat16())
+    expected = torch.autograd.grad(function(*inputs), inputs, grad)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours, theirs, rtol=0.05, atol=0.05)
+
+
 @pytest.mark.parametrize("name", ["row_maps", "add_row", "linear", "relu"])
 def test_tensors_that_all_runs_share(name):
     function, shapes = OPS[name]

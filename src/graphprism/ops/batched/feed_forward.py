@@ -66,7 +66,12 @@ BACKWARD = Backends(reference=backward_reference, triton="graphprism.ops.kernels
 
 
 def is_one_op(x: Tensor) -> bool:
-    """Whether `run_feed_forward` is at least as fast as one op after another: not where a GPU lacks its kernels."""
+    """Whether `run_feed_forward` is at least as fast as one op after another: not where a GPU lacks its kernels.
+
+    Nor under autocast, which casts for each op.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        return False
     if x.device.type == "cpu":
         return True
     return FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x.size(-1), x.size(-2), x.dtype, x.device))

@@ -82,7 +82,9 @@ BACKWARD = Backends(
 
 
 def has_kernel(x: Tensor, weight: Tensor) -> bool:
-    """Whether kernels take rows (K, N, F) and weights (K, R, F, O)."""
+    """Whether kernels take rows (K, N, F) and weights (K, R, F, O); not under autocast, which casts for products."""
+    if torch.is_autocast_enabled(x.device.type):
+        return False
     return FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x, weight))
 
 
@@ -109,16 +111,16 @@ class _RowMaps(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        out: Tensor = FORWARD.choose(None, x.device, lambda kernels: kernels.takes(x, weight))(x, weight, None, False)
+        out: Tensor = FORWARD.choose("triton" if has_kernel(x, weight) else "bmm", x.device)(x, weight, None, False)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         # for second derivatives and batched gradients, which kernels do not have
-        impl = "bmm" if torch.is_grad_enabled() or is_batched(grad) else None
-        backward = BACKWARD.choose(impl, x.device, lambda kernels: kernels.takes(x, weight))
-        grad_x, grad_weight, _ = backward(grad, x, weight, None, False)
+        is_plain = torch.is_grad_enabled() or is_batched(grad)
+        backward = BACKWARD.choose("bmm" if is_plain or not has_kernel(x, weight) else "triton", x.device)
+        grad_x, grad_weight, _ = backward(grad.to(x.dtype), x, weight, None, False)
         return grad_x, grad_weight
 
 
