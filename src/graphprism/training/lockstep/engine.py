@@ -22,8 +22,8 @@ from graphprism.training.task import Task
 
 # Steps that are staged at once.
 _STEPS = 320
-# Numbers of one state of all runs that are evaluated at once, rows of edges where a network has them: 0.5 GiB of which a
-# layer has several. Four runs of GIN+ with 256 channels on molhiv, ten slots a node, took 38 GiB with 2048 graphs at once.
+# Numbers of one state of all runs that are evaluated at once, of slots where edges have features. Of four runs with 256
+# channels on molhiv, ten slots a node, the slots of 2048 graphs would be 2.3 GB, and there are several such tensors.
 _EVALUATED = 1 << 27
 # Graphs that are evaluated at once: a GPU reads all rows once for every few graphs to sum them, a CPU multiplies them
 # by a (graphs, rows) matrix.
