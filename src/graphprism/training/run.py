@@ -17,6 +17,7 @@ from graphprism._checks import (
     check_type,
     check_whole,
 )
+from graphprism._text import suggest
 from graphprism.nn.conv.relational_weight import DECAY, DEVIATIONS, STARTS
 from graphprism.nn.models import BASELINES, MODELS, REMEDIES
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
@@ -271,7 +272,7 @@ class Run:
         values = _renamed(values)
         unknown = sorted(map(str, set(values) - set(ORIGIN)))
         if unknown:
-            raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
+            raise ValueError(f"a run must have only fields of `Run`, got {unknown}{suggest(unknown[0], ORIGIN)}")
         return cls(**{**ORIGIN, **values})
 
 
