@@ -90,8 +90,8 @@ class PackedDataset:
         note: Caveat for anyone who reports a score.
         sha256: Checksum of the file it was read from, if the file has one.
         pairs: Pairs of nodes that have a target, at link level.
-        preprocessing: How columns of the user's files became these tensors, as plain values, to apply it to new files;
-            None where the tensors were given.
+        preprocessing: How columns of the user's files became these tensors, to apply it to new files, and the scale of
+            the target, as plain values; None where the tensors were given and the target was not scaled.
         node_ids: Ids of the nodes in the user's tables, see `pack_ids`; None where nodes have numbers alone.
 
     >>> from graphprism.datasets import molecules
