@@ -185,15 +185,23 @@ class _Token(NamedTuple):
         return str(json.loads(self.text)) if self.text.startswith('"') else self.text
 
 
+def _instead_of(given: object) -> str:
+    """Suffix of an error about a split that is no text: its text, or where a split of one's own goes."""
+    try:
+        text = split_text(given)  # type: ignore[arg-type]
+        return f"; write it as {text!r}" if text else ""
+    except (TypeError, ValueError):
+        if not isinstance(given, Split | Tensor) and not callable(given):
+            return ""
+        return "; write one of your own to the graph, data.edge_attr = split(data), and name it, attr(edge_attr)"
+
+
 class _Parser:
     """Recursive-descent parser: one method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
-        given: object = text
-        if isinstance(given, Split):
-            hint = "write one of your own to the graph, data.edge_attr = split(data), and name it, attr(edge_attr)"
-            raise TypeError(f"`split` must be text, got {type(given).__name__}; {hint}")
-        check_type("split", text, str, "text")
+        if not isinstance(text, str):
+            raise TypeError(f"`split` must be text, got {type(text).__name__}{_instead_of(text)}")
         if len(text) > _LONGEST:
             raise ValueError(f"`split` must have at most {_LONGEST:,} characters, got {len(text):,}")
         self.text = text
