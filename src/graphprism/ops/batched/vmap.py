@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
 
+from graphprism.ops.kernels import device_of
+
 
 def only_vmap() -> bool:
     """Whether `torch.vmap` is the only active transform: only then one function can process all runs at once.
@@ -30,7 +32,7 @@ def for_all_runs(function: type[torch.autograd.Function], *args: Any) -> Any:
     if any(isinstance(arg, Tensor) and torch._C._functorch.is_batchedtensor(arg) for arg in args):
         return _AllRuns.apply(function, *args)  # type: ignore[no-untyped-call]
     with retrieve_current_functorch_interpreter().lower():
-        out = function.apply(*[arg[None] if isinstance(arg, Tensor) else arg for arg in args])
+        out = _on_their_device(function, [arg[None] if isinstance(arg, Tensor) else arg for arg in args])
         return out[0] if isinstance(out, Tensor) else tuple(each[0] for each in out)
 
 
@@ -46,6 +48,12 @@ def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]
     ]
 
 
+def _on_their_device(function: Any, args: list[Any]) -> Any:
+    """Applies a function; kernels start on the current device, which autograd sets for backward only."""
+    with device_of(next(arg for arg in args if isinstance(arg, Tensor))):
+        return function.apply(*args)
+
+
 class _AllRuns(torch.autograd.Function):
     """Calls the function from within the rule of `torch.vmap`."""
 
@@ -59,5 +67,5 @@ class _AllRuns(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], function: Any, *args: Any) -> tuple[Any, Any]:
-        out = function.apply(*first_runs(info, in_dims[1:], args))
+        out = _on_their_device(function, first_runs(info, in_dims[1:], args))
         return out, 0 if isinstance(out, Tensor) else (0,) * len(out)
