@@ -1,8 +1,12 @@
 """Settings of the documentation; `make docs` builds it into build/docs, which opens from disk without a network."""
 
 import os
+import re
 import sys
 from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
@@ -77,3 +81,18 @@ html_theme_options = {
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
+
+# Several spaces after a word: a table, whose lines must not wrap.
+_COLUMNS = re.compile(r"\S {3,}\S")
+
+
+def mark_columns(app: Sphinx, doctree: nodes.document) -> None:
+    """Gives blocks of text with columns the class that keeps their lines whole; sentences wrap on a phone."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.get("language") == "text" and len(_COLUMNS.findall(block.astext())) > 1:
+            block["classes"].append("columns")
+
+
+def setup(app: Sphinx) -> None:
+    """Connects `mark_columns`."""
+    app.connect("doctree-read", mark_columns)

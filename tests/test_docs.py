@@ -232,3 +232,27 @@ def test_documentation_opens_from_disk_and_search_works(built, tmp_path):
             assert any(href.startswith("concepts.html") for href in page.run(found))
     finally:
         browser.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PROGRAM is None, reason="needs chromium or google-chrome, and neither is on the path")
+def test_documentation_can_be_read_on_a_phone(built, tmp_path):
+    lines = "(each) => new Set([...each.getClientRects()].map((box) => Math.round(box.top))).size"
+    browser = Browser(PROGRAM, tmp_path)
+    try:
+        for name in ("index", "will-it-help", "speed", "own-data", "convert", "generated/api/graphprism.experiments"):
+            with browser.page((built / f"{name}.html").as_uri(), 390) as page:
+                assert page.run("document.documentElement.scrollWidth <= innerWidth"), name
+                broken = (
+                    f"[...document.querySelectorAll('h1 .pre, td code .pre')].filter((each) => ({lines})(each) > 1)"
+                )
+                assert page.run(f"{broken}.map((each) => each.textContent)") == [], name
+        with browser.page((built / "will-it-help.html").as_uri(), 390) as page:
+            table = "[...document.querySelectorAll('pre')].find((each) => each.textContent.startsWith('split  '))"
+            assert page.run(f"{table}.scrollWidth > {table}.clientWidth")
+        with browser.page((built / "index.html").as_uri(), 390) as page:
+            shown = "[...document.querySelectorAll('svg.picture text')]"
+            sizes = page.run(f"{shown}.map((each) => each.getBoundingClientRect().height)")
+            assert min(size for size in sizes if size) > 9
+    finally:
+        browser.close()

@@ -11,6 +11,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from graphprism._text import suggest
+
 # Dtypes with arithmetic: torch only stores the 8-bit ones.
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -172,10 +174,11 @@ def check_share(name: str, value: object, *, below_one: bool = False) -> None:
 
 
 def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
-    """Raises `ValueError` unless ``value``, which may be unhashable, is one of ``allowed``."""
+    """Raises `ValueError`, with the nearest name, unless ``value``, which may be unhashable, is in ``allowed``."""
     # a tuple: `in` on a mapping raises for an unhashable value
     if not any(type(value) is type(each) and value == each for each in tuple(allowed)):
-        raise ValueError(f"`{name}` must be one of {list(allowed)}, got {value!r}")
+        close = suggest(value, [each for each in allowed if isinstance(each, str)]) if isinstance(value, str) else ""
+        raise ValueError(f"`{name}` must be one of {list(allowed)}, got {value!r}{close}")
 
 
 def check_type(name: str, value: object, kind: type | tuple[type, ...], must: str) -> None:

@@ -1,10 +1,11 @@
-"""Numbers, durations, scores and tables as text; rounding never overstates a result."""
+"""Numbers, durations, scores, tables and suggestions as text; rounding never overstates a result."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from decimal import Decimal, localcontext
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from graphprism._extras import needs_extra
@@ -113,6 +114,21 @@ def counted(things: int | Sized, one: str, many: str | None = None) -> str:
     """
     count = things if isinstance(things, int) else len(things)
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Suffix of an error about an unknown word, ignoring case; empty if no known word is close.
+
+    >>> suggest("mrs-gnc", ["gcn", "mrs-gin", "mrs-gcn"]), suggest("mrs gcn", ["GCN", "MRS-GCN"])
+    ('; did you mean mrs-gcn?', '; did you mean MRS-GCN?')
+    >>> suggest("transformer", ["gcn", "mrs-gcn"])
+    ''
+    """
+    by_lower = {each.lower(): each for each in known}
+    close = get_close_matches(word.lower(), list(by_lower), n=3)
+    # Transposed letters are more likely than a wrong letter; difflib rates them the same.
+    swapped = [each for each in close if sorted(each) == sorted(word.lower())]
+    return f"; did you mean {by_lower[(swapped or close)[0]]}?" if close else ""
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -66,8 +66,15 @@ def test_packed_dataset_several_graphs_are_a_packed_dataset(index, targets):
 
 @pytest.mark.parametrize("number", [3, -4])
 def test_packed_dataset_numbers_out_of_range(number):
-    with pytest.raises(ValueError, match=rf"must hold numbers in \[0, 3\), got {number}"):
-        three_graphs()[[0, number]]
+    for choose in (three_graphs().__getitem__, three_graphs().select, three_graphs().batch):
+        with pytest.raises(ValueError, match=rf"`indices` must hold numbers in \[-3, 3\), got {number}"):
+            choose([0, number])
+
+
+@pytest.mark.parametrize("indices", [[-1, 0], (-1, -3), torch.tensor([-1, 0]), np.array([2, -3])])
+def test_packed_dataset_select_and_batch_count_from_the_end(indices):
+    assert three_graphs().select(indices).y.view(-1).tolist() == [2, 0.5]
+    assert three_graphs().batch(indices).y.view(-1).tolist() == [2, 0.5]
 
 
 def test_packed_dataset_in_a_loader_of_pyg():

@@ -99,8 +99,8 @@ def test_index_out_of_range():
     for index in (3, -4):
         with pytest.raises(IndexError, match=f"got {index}"):
             dataset.graph(index)
-    for indices in ([0, 3], [-1]):
-        with pytest.raises(ValueError, match=r"`indices` must hold numbers in \[0, 3\)"):
+    for indices in ([0, 3], [-4]):
+        with pytest.raises(ValueError, match=r"`indices` must hold numbers in \[-3, 3\)"):
             dataset.batch(indices)
 
 

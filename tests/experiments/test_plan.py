@@ -77,3 +77,15 @@ def test_estimate_takes_times_of_the_same_engine_alone():
     known = [make_result(Run(epochs=3), seconds=6.0, hardware=here, engine="eager")]
     assert estimate([Run(epochs=3, seed=2)], {}, known, "eager").unknown == 0
     assert estimate([Run(epochs=3, seed=2)], {}, known, "lockstep").unknown == 1
+
+
+def test_names_of_rows_and_columns_ignore_case():
+    chosen = Settings(rows=(TINY.rows[0].swapcase(),), columns=(TINY.columns[-1].swapcase(),))
+    assert chosen.rows[0] not in TINY.rows
+    wanted = [(cell.spec.row, cell.spec.column) for cell in plan(TINY, chosen) if cell.wanted]
+    assert wanted == [(TINY.rows[0], TINY.columns[-1])]
+
+
+def test_unknown_names_suggest_the_nearest():
+    with pytest.raises(ValueError, match=r"`rows` must be among .*, got nix, mrsgcn; did you mean MRS-GCN\?$"):
+        plan(TINY, Settings(rows=("nix", "mrsgcn")))

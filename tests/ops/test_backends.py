@@ -1,6 +1,7 @@
 """The choice of a backend, and what keeps Triton's kernels from running."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -123,6 +124,15 @@ def test_fused_kernel_needs_an_nvidia_gpu(machine, monkeypatch, interpreted):
     reason = None if interpreted else "an NVIDIA GPU is needed, got PyTorch for AMD GPUs"
     assert kernels.missing("graphprism.ops.kernels.linear") == reason
     assert kernels.missing("graphprism.ops.kernels.slot_sum") is None
+
+
+def test_products_in_parts_of_tf32_need_an_nvidia_gpu(machine, monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    machine()
+    files = [each for each in Path(kernels.__file__).parent.glob("[!_]*.py") if '"tf32x3"' in each.read_text()]
+    assert "row_maps" in {each.stem for each in files}
+    for each in files:
+        assert kernels.missing(f"graphprism.ops.kernels.{each.stem}") is not None, each.stem
 
 
 def test_interpreter_needs_no_gpu_and_no_compiler(machine):

@@ -71,7 +71,7 @@ def test_runs_are_those_alone(monkeypatch):
             torch.testing.assert_close(buffer, torch.stack([dict(each.named_buffers())[name] for each in blocks]))
 
 
-@pytest.mark.parametrize("change", ["dropout", "gelu", "evaluation", "hook"])
+@pytest.mark.parametrize("change", ["dropout", "gelu", "evaluation", "hook", "autocast", "types"])
 def test_other_blocks_are_one_op_after_another(change, monkeypatch):
     blocks = make_blocks()
     for block in blocks:
@@ -81,13 +81,16 @@ def test_other_blocks_are_one_op_after_another(change, monkeypatch):
             block.activation = "gelu"
         elif change == "evaluation":
             block.eval()
-        else:
+        elif change == "types":
+            block.norm_out.float()
+        elif change == "hook":
             block.lin_in.register_forward_hook(lambda *args: None)
     monkeypatch.setattr(feed_forward, "for_all_runs", None)  # would raise
     parameters, buffers = stacked(blocks)
     x, counts = draw(RUNS, ROWS, CHANNELS), torch.ones(RUNS, ROWS)
     run = torch.vmap(lambda *each: torch.func.functional_call(blocks[0], each[:2], each[2:]), randomness="different")
-    assert run(parameters, buffers, x, counts).isfinite().all()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=change == "autocast"):
+        assert run(parameters, buffers, x, counts).isfinite().all()
 
 
 @pytest.mark.parametrize(("rows", "channels"), [(100, 20), (33, 64), (1, 8), (70, 80)])
@@ -124,3 +127,13 @@ def test_kernels_equal_their_references(backend, rows, channels):
         assert ours.shape == theirs.shape
         size = max(1.0, float(theirs.abs().max()))
         torch.testing.assert_close(ours.double() / size, theirs.double() / size, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("backend", [pytest.param("triton", marks=[] if INTERPRETED else pytest.mark.gpu)])
+def test_kernels_leave_out_blocks_whose_parts_would_fill_memory(backend):
+    if backend not in FORWARD:
+        pytest.skip("the kernels of Triton cannot run on this machine")
+    takes, device = FORWARD.kernels.takes, torch.device("cpu" if INTERPRETED else "cuda")
+    assert takes(128, 3008, torch.float32, device)
+    assert takes(64, 8192, torch.float32, device)
+    assert not takes(128, 8192, torch.float32, device)  # 135 MB for each run

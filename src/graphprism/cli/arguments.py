@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -50,17 +49,3 @@ def complete_dataset(incomplete: str) -> list[str]:
     """Shell completion of names of data sets."""
     there = {*DATASETS, *(path.stem for path in data_folder().glob("*.npz"))}
     return sorted(name for name in there if name.lower().startswith(incomplete.lower()))
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """Suffix of an error about an unknown word; empty if no known word is close.
-
-    >>> suggest("mrs-gnc", ["gcn", "mrs-gin", "mrs-gcn"])
-    '; did you mean mrs-gcn?'
-    >>> suggest("transformer", ["gcn", "mrs-gcn"])
-    ''
-    """
-    close = get_close_matches(word.lower(), list(known), n=3)
-    # Transposed letters are more likely than a wrong letter; difflib rates them the same.
-    swapped = [each for each in close if sorted(each) == sorted(word.lower())]
-    return f"; did you mean {(swapped or close)[0]}?" if close else ""

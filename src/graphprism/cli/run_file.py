@@ -12,7 +12,7 @@ from typing import Any
 from graphprism._checks import check_type
 from graphprism._extras import needs_extra
 from graphprism._files import write_whole
-from graphprism.cli.arguments import suggest
+from graphprism._text import suggest
 from graphprism.training import Run
 
 # Options with several values: lists in the file, comma-separated on the command line.

@@ -15,8 +15,7 @@ import torch
 import typer
 from rich.console import Console
 
-from graphprism._text import counted
-from graphprism.cli.arguments import suggest
+from graphprism._text import counted, suggest
 from graphprism.cli.epoch_log import EpochLog
 from graphprism.cli.progress import EpochProgress
 from graphprism.cli.run_file import NONE, write_run_file

@@ -55,7 +55,7 @@ def _sizes(dataset: PackedDataset) -> str:
 
 
 def _features(dataset: PackedDataset, pre: Preprocessing | None) -> str:
-    if pre is not None:
+    if pre is not None and pre.is_of_tables:
         nodes = _kinds(pre.nodes) or "none (each node gets a 1)"
         edges = f"; edges: {_kinds(pre.edges)}" if pre.edges else ""
         return f"Node features: {nodes}{edges}."
@@ -80,7 +80,7 @@ def _kinds(codes: Sequence[ColumnCode]) -> str:
 def _targets(dataset: PackedDataset, pre: Preprocessing | None) -> list[str]:
     if dataset.level == "link":
         return []
-    name = " ".join(["Target", *([repr(", ".join(pre.targets))] if pre is not None else [])])
+    name = " ".join(["Target", *([repr(", ".join(pre.targets))] if pre is not None and pre.targets else [])])
     known = torch.ones(dataset.y.size(0), dtype=torch.bool)
     if dataset.level == "node" and dataset.train_mask is not None:
         masks = [mask for key in MASKS if (mask := getattr(dataset, key)) is not None]

@@ -19,6 +19,7 @@ from torch_geometric.data import Batch, Data, Dataset
 
 from graphprism._checks import (
     check_choice,
+    check_flag,
     check_homogeneous,
     check_integer,
     check_positive,
@@ -32,7 +33,8 @@ from graphprism.datasets.folds import SHARES, draw_folds, strata_of
 from graphprism.datasets.links import divide_links
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.datasets.packed_file import check_undirected
-from graphprism.datasets.targets import METRIC_OF, EncodedTarget, encode_target
+from graphprism.datasets.preprocessing import Preprocessing
+from graphprism.datasets.targets import METRIC_OF, EncodedTarget, encode_target, standardised
 
 TASK_NAMES = (*METRIC_OF, "link")
 
@@ -47,6 +49,7 @@ def from_data(
     shares: Sequence[float] = SHARES,
     folds: int = 1,
     seed: int = 0,
+    scale_target: bool = False,
 ) -> PackedDataset:
     """Makes a data set from PyG graphs: one graph with node targets, graphs with one target each, or links of a graph.
 
@@ -64,6 +67,9 @@ def from_data(
         shares: Shares of training, validation and test for drawn folds.
         folds: Number of folds of nodes to draw, each with the next seed.
         seed: Seed of the folds.
+        scale_target: Whether to standardise a numeric target for training, by the mean and deviation of the training
+            fold, or of all folds where there are several. Scores are then in deviations; `Predictor.predict` returns
+            numbers in the unit of the target.
 
     Raises:
         ValueError: The targets do not fit the task.
@@ -75,6 +81,7 @@ def from_data(
     check_choice("task", task, (None, *TASK_NAMES))
     check_positive("folds", folds)
     check_whole("seed", seed)
+    check_flag("scale_target", scale_target)
     check_homogeneous("data", data)
     graphs = [data] if isinstance(data, Data) else list(data)
     for graph in graphs:
@@ -88,7 +95,7 @@ def from_data(
         whole = pack_inputs(name, graphs, "link" if task == "link" else "node", directed)
         if task == "link":
             return with_links(whole, metric, shares, seed)
-        return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed)
+        return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed, scale_target)
     columns = _target_columns([graph.y for graph in graphs], graphs)
     target = encode_target(columns, task, "`y`")
     if not target.known.all():
@@ -98,9 +105,22 @@ def from_data(
     whole = pack_inputs(
         name, [graph for graph, known in zip(graphs, target.known, strict=True) if known], "graph", directed
     )
-    y = target.y[target.known]
-    split = draw_folds(strata_of(y, target.task), shares, seed)
-    return with_target(whole, replace(target, y=y), metric, split=torch.from_numpy(split))
+    target = replace(target, y=target.y[target.known], known=target.known[target.known])
+    split = draw_folds(strata_of(target.y, target.task), shares, seed)
+    if scale_target:
+        whole, target = _with_scale(whole, target, split == 0)
+    return with_target(whole, target, metric, split=torch.from_numpy(split))
+
+
+def _with_scale(
+    whole: PackedDataset, target: EncodedTarget, train: np.ndarray[Any, Any]
+) -> tuple[PackedDataset, EncodedTarget]:
+    """Standardises a numeric target, and keeps in the data set how."""
+    if target.task != "regression":
+        return whole, target
+    target, mean, scale = standardised(target, train)
+    kept = Preprocessing(whole.level, {}, directed=whole.directed, target_mean=mean, target_scale=scale)
+    return replace(whole, preprocessing=kept.to_dict()), target
 
 
 def _warn_of_unread(graphs: Sequence[Data]) -> None:
@@ -165,6 +185,7 @@ def _with_node_targets(
     shares: Sequence[float],
     folds: int,
     seed: int,
+    scale_target: bool,
 ) -> PackedDataset:
     target = encode_target(_target_columns([graph.y], [graph]), task, "`y`")
     if all(graph.get(key) is not None for key in MASKS):
@@ -172,6 +193,10 @@ def _with_node_targets(
         masks = {key: mask & torch.from_numpy(target.known)[:, None] for key, mask in masks.items()}
     else:
         masks = node_masks(drawn_folds(target, shares, folds, seed))
+    if scale_target:
+        # with several folds every row is a training row in one of them
+        train = masks["train_mask"] if masks["train_mask"].size(1) == 1 else torch.stack([*masks.values()]).any(0)
+        whole, target = _with_scale(whole, target, train.all(1).numpy())
     return with_target(whole, target, metric, **masks)
 
 

@@ -32,7 +32,7 @@ from graphprism.datasets.graph_tables import GraphTables, find_column, missing_t
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.datasets.packed_file import DatasetFileError, read
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
-from graphprism.datasets.targets import EncodedTarget, encode_target
+from graphprism.datasets.targets import EncodedTarget, encode_target, standardised
 from graphprism.io.columns import Columns, as_text, stray_text
 from graphprism.known import data_folder
 from graphprism.packed import open_arrays
@@ -138,7 +138,7 @@ def from_files(
 
 
 def _in_memory_options(options: ImportOptions) -> dict[str, Any]:
-    names = ("task", "metric", "directed", "shares", "folds", "seed")
+    names = ("task", "metric", "directed", "shares", "folds", "seed", "scale_target")
     return {each: getattr(options, each) for each in names}
 
 
@@ -179,7 +179,8 @@ def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> Packe
     pre = _fit(tables, level, names, target, train, options, notices)
     if target is not None and target.task == "regression":
         if options.scale_target:
-            target, pre = _scaled(target, train, pre)
+            target, mean, scale = standardised(target, train)
+            pre = replace(pre, target_mean=mean, target_scale=scale)
         else:
             notices.extend(_unscaled_notice(target, train, options))
     dataset = _with_folds(assemble(tables, pre, name, notices).dataset, target, folds, options)
@@ -394,13 +395,6 @@ def _edge_codes(table: Columns, names: Sequence[str], options: ImportOptions, no
 
 def _has_few_values(column: Array) -> bool:
     return column.dtype.kind in "ib" and np.unique(column).size <= _MOST_EDGE_TYPES
-
-
-def _scaled(target: EncodedTarget, train: Array, pre: Preprocessing) -> tuple[EncodedTarget, Preprocessing]:
-    seen = target.y[train]
-    mean, scale = float(seen.mean()), float(seen.std()) or 1.0
-    y = np.where(target.known[:, None], (target.y - mean) / scale, 0).astype(np.float32)
-    return replace(target, y=y), replace(pre, target_mean=mean, target_scale=scale)
 
 
 # A new network gives outputs of about 1, and most epochs pass until it has found a mean far from it: a target with mean

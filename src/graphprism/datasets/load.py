@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from graphprism._checks import check_choice, check_path
+from graphprism._text import suggest
 from graphprism.datasets.molecules import molecules
 from graphprism.datasets.packed_dataset import MASKS, SPLITS, PackedDataset, pack_nodes
 from graphprism.datasets.packed_file import read, save
@@ -158,7 +159,8 @@ def packed_path(name: str, root: str | Path | None = None) -> Path:
         return path
     if name not in DATASETS:
         there = sorted({*DATASETS, *(file.stem for file in folder.glob("*.npz"))})
-        raise FileNotFoundError(f"{name}: no data set of that name; there are {', '.join(there)}, in or for {folder}")
+        names = f"{suggest(name, there)}; there are {', '.join(there)}"
+        raise FileNotFoundError(f"{name}: no data set of that name{names}, in or for {folder}")
     save(_make(name, folder), path)
     return path
 

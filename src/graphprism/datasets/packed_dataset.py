@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from graphprism._checks import check_integer, check_no_nan, check_range, check_shape, check_type
+from graphprism._checks import check_integer, check_no_nan, check_shape, check_type
 from graphprism.known import KnownDataset
 
 
@@ -90,8 +90,8 @@ class PackedDataset:
         note: Caveat for anyone who reports a score.
         sha256: Checksum of the file it was read from, if the file has one.
         pairs: Pairs of nodes that have a target, at link level.
-        preprocessing: How columns of the user's files became these tensors, as plain values, to apply it to new files;
-            None where the tensors were given.
+        preprocessing: How columns of the user's files became these tensors, to apply it to new files, and the scale of
+            the target, as plain values; None where the tensors were given and the target was not scaled.
         node_ids: Ids of the nodes in the user's tables, see `pack_ids`; None where nodes have numbers alone.
 
     >>> from graphprism.datasets import molecules
@@ -149,11 +149,7 @@ class PackedDataset:
         if isinstance(index, slice):
             return self.select(range(*index.indices(len(self))))
         if isinstance(index, Sequence | Tensor | np.ndarray) and np.ndim(index):
-            numbers = torch.as_tensor(index, device=self.node_ptr.device)
-            if numbers.dtype == torch.bool:
-                return self.select(numbers)
-            from_end = (numbers < 0) & (numbers >= -len(self))
-            return self.select(torch.where(from_end, numbers + len(self), numbers))
+            return self.select(index)
         if (number := _whole(index)) is None:
             raise TypeError(f"`index` must be a whole number, a slice, whole numbers or a mask, got {index!r}")
         data = self.graph(number)
@@ -203,14 +199,14 @@ class PackedDataset:
             raise TypeError(f"`index` must be a whole number, got {index!r}")
         if not -len(self) <= number < len(self):
             raise IndexError(f"`index` must be in [{-len(self)}, {len(self)}), got {number}")
-        one = self.batch([number % len(self)])
+        one = self.batch([number])
         return Data(**{key: value for key, value in one.to_dict().items() if key not in ("batch", "ptr")})
 
     def batch(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any]) -> Batch:
         """These graphs as one batch, equal to `Batch.from_data_list`, without a loop over graphs.
 
         Args:
-            indices: Indices of graphs, or a boolean mask over all graphs.
+            indices: Indices of graphs, where negative ones count from the end, or a boolean mask over all graphs.
         """
         chosen = self._chosen(indices)
         nodes, ptr = _rows_of(self.node_ptr, chosen)
@@ -236,8 +232,11 @@ class PackedDataset:
     def select(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any]) -> PackedDataset:
         """A subset of the graphs, with their targets and folds, as a data set.
 
+        Args:
+            indices: As in `batch`.
+
         >>> from graphprism.datasets import molecules
-        >>> molecules(30).select([3, 7])
+        >>> molecules(30).select([3, -1])
         PackedDataset('molecules', 2 graphs, graph regression by mae)
         """
         if self.level == "link":
@@ -277,7 +276,7 @@ class PackedDataset:
         return replace(self, **moved)
 
     def _chosen(self, indices: Sequence[int] | Tensor | np.ndarray[Any, Any]) -> Tensor:
-        """Indices of graphs, (n,), from indices or from a mask (G,)."""
+        """Indices of graphs, (n,), from indices, also from the end, or from a mask (G,)."""
         check_type("indices", indices, (Tensor, Sequence, np.ndarray), "numbers of graphs or a mask")
         found = torch.as_tensor(indices, device=self.node_ptr.device)
         if found.dtype == torch.bool:
@@ -285,9 +284,13 @@ class PackedDataset:
             return found.nonzero().view(-1)
         if found.numel():  # an empty list becomes a float tensor
             check_integer("indices", found)
-        chosen = found.long().view(-1)
-        check_range("indices", chosen, len(self))
-        return chosen
+        chosen, count = found.long().view(-1), len(self)
+        if chosen.numel():
+            low, high = torch.stack(torch.aminmax(chosen)).tolist()
+            if low < -count or high >= count:
+                wrong = low if low < -count else high
+                raise ValueError(f"`indices` must hold numbers in [{-count}, {count}), got {wrong}")
+        return torch.where(chosen < 0, chosen + count, chosen)
 
     def _node_input(self, x: Tensor) -> Tensor:
         # Counts and bags of words of a node-level set are features although they are integers.

@@ -114,7 +114,7 @@ class Preprocessing:
     Attributes:
         level: ``"graph"``, ``"node"`` or ``"link"``.
         names: Columns by role: ``id`` and ``graph`` of nodes, ``source``, ``destination`` and ``edge_graph`` of
-            edges, ``graph_id`` of graphs; an empty name where there is none.
+            edges, ``graph_id`` of graphs; an empty name where there is none. No roles where tensors were given.
         nodes: Columns of nodes that are features.
         edges: Columns of edges that are features.
         node_types: Whether columns of nodes are types, which a network embeds, instead of features.
@@ -139,6 +139,11 @@ class Preprocessing:
     target_scale: float = 1.0
     notices: tuple[str, ...] = field(default=())
     files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_of_tables(self) -> bool:
+        """Whether it encodes tables; otherwise it holds the scale of a target alone."""
+        return bool(self.names)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""

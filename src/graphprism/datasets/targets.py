@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,3 +111,11 @@ def _numbers(columns: Sequence[Array], task: str, known: Array, what: str) -> En
             raise ValueError(f"{what} must hold 0 and 1 for the task multilabel, got {column[known].max():g}")
     y = np.stack([np.where(known, column.astype(np.float64), 0.0) for column in columns], 1)
     return EncodedTarget(task, y.astype(np.float32), known)
+
+
+def standardised(target: EncodedTarget, train: Array) -> tuple[EncodedTarget, float, float]:
+    """A numeric target with mean 0 and deviation 1 on the training rows, and the mean and deviation it had there."""
+    seen = target.y[train]
+    mean, scale = (float(seen.mean()), float(seen.std()) or 1.0) if seen.size else (0.0, 1.0)
+    y = np.where(target.known[:, None], (target.y - mean) / scale, 0).astype(np.float32)
+    return replace(target, y=y), mean, scale

@@ -36,7 +36,7 @@ class PlannedCell:
 
 def plan(spec: TableSpec, settings: Settings) -> list[PlannedCell]:
     """All cells of a table with their runs."""
-    settings.check(spec)
+    settings = settings.spelt_as_in(spec)
     return [_planned(spec, cell, settings) for cell in spec.cells]
 
 

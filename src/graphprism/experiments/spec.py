@@ -9,6 +9,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from graphprism._text import suggest
 from graphprism.results import ENGINES, RunResult, Score
 from graphprism.training import Run
 
@@ -196,7 +197,8 @@ class Settings:
     """Which cells of a table to run, and how.
 
     Attributes:
-        rows: Names of the rows to run; empty for all. Other rows show results that are already in the ledger.
+        rows: Names of the rows to run, ignoring case; empty for all. Other rows show results that are already in the
+            ledger.
         columns: The same for columns.
         seeds: Number of runs per configuration.
         grid: ``"best"`` for the published hyper-parameters, ``"full"`` for the whole published grid.
@@ -228,9 +230,16 @@ class Settings:
         """Whether a cell is to be run."""
         return (not self.rows or row in self.rows) and (not self.columns or column in self.columns)
 
-    def check(self, spec: TableSpec) -> None:
-        """Raises `ValueError` for a row or column that the table lacks."""
-        for name, asked, there in (("rows", self.rows, spec.rows), ("columns", self.columns, spec.columns)):
-            unknown = [each for each in asked if each not in there]
-            if unknown:
-                raise ValueError(f"`{name}` must be among {', '.join(there)}, got {', '.join(unknown)}")
+    def spelt_as_in(self, spec: TableSpec) -> Settings:
+        """The same with rows and columns spelt as in the table; raises `ValueError` for one that the table lacks."""
+        rows, columns = _spelt("rows", self.rows, spec.rows), _spelt("columns", self.columns, spec.columns)
+        return replace(self, rows=rows, columns=columns)
+
+
+def _spelt(name: str, asked: tuple[str, ...], there: tuple[str, ...]) -> tuple[str, ...]:
+    spelling = {each.lower(): each for each in there}
+    unknown = [each for each in asked if each.lower() not in spelling]
+    if unknown:
+        close = next(filter(None, (suggest(each, there) for each in unknown)), "")
+        raise ValueError(f"`{name}` must be among {', '.join(there)}, got {', '.join(unknown)}{close}")
+    return tuple(spelling[each.lower()] for each in asked)

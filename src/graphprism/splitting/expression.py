@@ -27,7 +27,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import reduce
 from itertools import groupby
 from typing import Any, NamedTuple, NoReturn
@@ -35,6 +34,7 @@ from typing import Any, NamedTuple, NoReturn
 from torch import Tensor
 
 from graphprism._checks import check_type
+from graphprism._text import suggest
 from graphprism.splitting.edge_values import ByCommunity, ByEdgeValue, by_community, by_curvature, by_similarity
 from graphprism.splitting.graph import GraphLike
 from graphprism.splitting.orderings import ORDERINGS, NamedOrdering
@@ -185,15 +185,23 @@ class _Token(NamedTuple):
         return str(json.loads(self.text)) if self.text.startswith('"') else self.text
 
 
+def _instead_of(given: object) -> str:
+    """Suffix of an error about a split that is no text: its text, or where a split of one's own goes."""
+    try:
+        text = split_text(given)  # type: ignore[arg-type]
+        return f"; write it as {text!r}" if text else ""
+    except (TypeError, ValueError):
+        if not isinstance(given, Split | Tensor) and not callable(given):
+            return ""
+        return "; write one of your own to the graph, data.edge_attr = split(data), and name it, attr(edge_attr)"
+
+
 class _Parser:
     """Recursive-descent parser: one method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
-        given: object = text
-        if isinstance(given, Split):
-            hint = "write one of your own to the graph, data.edge_attr = split(data), and name it, attr(edge_attr)"
-            raise TypeError(f"`split` must be text, got {type(given).__name__}; {hint}")
-        check_type("split", text, str, "text")
+        if not isinstance(text, str):
+            raise TypeError(f"`split` must be text, got {type(text).__name__}{_instead_of(text)}")
         if len(text) > _LONGEST:
             raise ValueError(f"`split` must have at most {_LONGEST:,} characters, got {len(text):,}")
         self.text = text
@@ -312,10 +320,10 @@ class _Parser:
         token = self.next()
         if token.kind != "word" or token.text not in ORDERINGS:
             names = [*ORDERINGS, *_TERMS]
-            close = get_close_matches(token.text.lower(), names, n=1) if token.kind == "word" else []
+            close = suggest(token.text, names) if token.kind == "word" else ""
             if token.text in _TERMS:
                 self.fail("must have orderings alone between commas; splits are joined by `*`;", token)
-            self.fail(_NAMED, token, (f"; did you mean {close[0]}?" if close else "") + _known())
+            self.fail(_NAMED, token, close + _known())
         if not self.take("("):
             return token.text
         known = dict(list(inspect.signature(ORDERINGS[token.text]).parameters.items())[1:])
@@ -323,7 +331,10 @@ class _Parser:
         while True:
             name = self.next()
             if name.text not in known or name.text in options:
-                self.fail(f"must have an option of {token.text} ({', '.join(known) or 'none'}), each once,", name)
+                close = "" if name.text in options else suggest(name.text, known)
+                self.fail(
+                    f"must have an option of {token.text} ({', '.join(known) or 'none'}), each once,", name, close
+                )
             self.expect("=", "after the name of an option")
             options[name.text] = self._value(known[name.text].default)
             if not self.take(","):

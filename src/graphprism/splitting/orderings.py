@@ -22,6 +22,7 @@ from graphprism._checks import (
     check_type,
     check_whole,
 )
+from graphprism._text import suggest
 from graphprism.splitting.graph import (
     Adjacency,
     GraphLike,
@@ -411,7 +412,8 @@ def resolve_ordering(ordering: str | Tensor | Ordering) -> Ordering:
     """The function for a name of ``ORDERINGS``, a tensor of one value per node, or any function of a graph."""
     if isinstance(ordering, str):
         if ordering not in ORDERINGS:
-            raise ValueError(f"`ordering` must be one of {sorted(ORDERINGS)}, a tensor or a function, got {ordering!r}")
+            must = f"one of {sorted(ORDERINGS)}, a tensor or a function"
+            raise ValueError(f"`ordering` must be {must}, got {ordering!r}{suggest(ordering, ORDERINGS)}")
         return ORDERINGS[ordering]
     if isinstance(ordering, Tensor):
         return FixedOrder(ordering)

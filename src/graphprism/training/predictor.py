@@ -106,7 +106,8 @@ class Predictor:
     Attributes:
         run: The run.
         network: The network, in evaluation mode.
-        preprocessing: How tables become tensors; None where training was given tensors.
+        preprocessing: How tables became tensors, and the scale of the target; None where training was given tensors
+            with a target that was not scaled.
     """
 
     def __init__(
@@ -178,7 +179,7 @@ class Predictor:
         first, name = 0, "id"
         notices: tuple[str, ...] = ()
         if isinstance(graphs, str | os.PathLike) and not str(graphs).endswith(".npz"):
-            if self.preprocessing is None:
+            if self.preprocessing is None or not self.preprocessing.is_of_tables:
                 raise ValueError(
                     f"{graphs}: tables need a run on tables; this one was trained on tensors, give an .npz"
                 )

@@ -17,6 +17,7 @@ from graphprism._checks import (
     check_type,
     check_whole,
 )
+from graphprism._text import suggest
 from graphprism.nn.conv.relational_weight import DECAY, DEVIATIONS, STARTS
 from graphprism.nn.models import BASELINES, MODELS, REMEDIES
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
@@ -189,9 +190,13 @@ class Run:
         for name in ("dataset", "options"):
             check_type(name, getattr(self, name), str, "a name")
         parse_splits(self.split)
-        for name in ("norm", "metric"):
-            if getattr(self, name) is not None:
-                check_type(name, getattr(self, name), str, "None or a name")
+        if self.norm is not None:
+            check_type("norm", self.norm, str, "None or a name")
+        given: object = self.metric
+        if given is not None and not isinstance(given, str):
+            must = "None or a name of graphprism.training.METRICS"
+            hint = "with a metric of your own, score the outputs of graphprism.load(folder)(graphs)"
+            raise TypeError(f"`metric` must be {must}, got {type(given).__name__}; {hint}")
         for each in fields(self):
             if isinstance(each.default, bool):
                 check_type(each.name, getattr(self, each.name), bool, "True or False")
@@ -271,7 +276,7 @@ class Run:
         values = _renamed(values)
         unknown = sorted(map(str, set(values) - set(ORIGIN)))
         if unknown:
-            raise ValueError(f"a run must have only fields of `Run`, got {unknown}")
+            raise ValueError(f"a run must have only fields of `Run`, got {unknown}{suggest(unknown[0], ORIGIN)}")
         return cls(**{**ORIGIN, **values})
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from graphprism._checks import check_type
+from graphprism._checks import check_choice, check_type
 from graphprism._extras import needs_extra
 from graphprism.datasets import PackedDataset
 from graphprism.training.run import ORIGIN, Run
@@ -238,8 +238,7 @@ class Task:
             ("dataset.task", dataset.task, tuple(LOSSES)),
             ("metric" if run is not None and run.metric else "dataset.metric", metric, tuple(METRICS)),
         ):
-            if value not in known:
-                raise ValueError(f"`{name}` must be one of {list(known)}, got {value!r}")
+            check_choice(name, value, known)
         if dataset.task not in METRICS[metric].targets:
             fitting = [name for name, each in METRICS.items() if dataset.task in each.targets]
             raise ValueError(f"the metric must be one of {fitting} for the task {dataset.task}, got {metric!r}")

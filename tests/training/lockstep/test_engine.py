@@ -99,7 +99,20 @@ def test_an_epoch_laid_ready_in_pieces(monkeypatch, steps):
     assert_eager(engine, [engine.train_epoch(epoch).loss for epoch in range(2)])
 
 
-@pytest.mark.parametrize("limit", [{"_EVALUATED": 100}, {"_READ_OUT": 3}], ids=str)
+def test_rows_of_edges_make_smaller_pieces(monkeypatch):
+    monkeypatch.setattr(lockstep_engine, "_EVALUATED", 1 << 11)
+    for model in ("mrs-gcn", "mrs-gated-gcn"):
+        engine = make_engine([replace(run, model=model) for run in RUNS], DATASET)
+        engine.outputs_of("train")
+        rows, _, _ = engine._folds["train"]
+        # a piece has a whole number of graphs, of up to twice the mean size here
+        largest = max(part.node.size(1) for part in rows) * len(RUNS) * engine._data.rows_a_node * RUN.width
+        assert len(rows) > 1
+        assert largest <= 2 * (1 << 11)
+    assert engine._data.rows_a_node == engine._data.num_slots > 1
+
+
+@pytest.mark.parametrize("limit", [{"_EVALUATED": 600}, {"_READ_OUT": 3}], ids=str)
 def test_evaluation_in_pieces(monkeypatch, limit):
     whole = make_engine(RUNS, DATASET).outputs_of("train")
     for name, value in limit.items():

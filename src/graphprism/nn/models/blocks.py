@@ -84,11 +84,14 @@ class FeedForward(torch.nn.Module):
             return None
         if not (only_vmap() and is_one_op(x)):
             return None
+        weights = maps[0].weight, maps[0].bias, maps[1].weight, maps[1].bias
+        if any(each.dtype != x.dtype for each in (*weights, first.weight, first.bias, last.weight, last.bias)):
+            return None
         return run_feed_forward(
             x,
             node_mask,
             (first.weight, first.bias),
-            (maps[0].weight, maps[0].bias, maps[1].weight, maps[1].bias),
+            weights,
             (last.weight, last.bias),
             running,
             last_running,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_batched, plain_gradients
 from graphprism.ops.batched.vmap import for_all_runs
 
 
@@ -16,23 +17,24 @@ def normalise_reference(
     counts: Tensor,
     weight: Tensor,
     bias: Tensor,
-    running: tuple[Tensor, Tensor, Tensor],
+    running: tuple[Tensor, Tensor, Tensor] | None,
     momentum: float,
     eps: float,
     relu: bool = False,
     added: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The definition; returns rows, mean and inverse standard deviation (K, F). Updates ``running`` in place."""
+    """The definition; returns rows, mean and inverse standard deviation (K, F). Updates given ``running`` in place."""
     wide = x if x.dtype == torch.float64 else x.float()
     chosen = (counts != 0).to(wide.dtype)[..., None]  # (K, N, 1)
     number = chosen.sum(dim=1)  # (K, 1)
     mean = (chosen * wide).sum(dim=1) / number.clamp(min=1)
     square = (chosen * (wide - mean[:, None]).square()).sum(dim=1)
-    any_row = number != 0
-    share = momentum * any_row
-    for target, value in zip(running, (mean, square / (number - 1).clamp(min=1)), strict=False):
-        target.mul_(1 - share).add_(share * value)
-    running[2].add_(any_row[:, 0])
+    if running is not None:
+        any_row = number != 0
+        share = momentum * any_row
+        for target, value in zip(running, (mean, square / (number - 1).clamp(min=1)), strict=False):
+            target.mul_(1 - share).add_(share * value)
+        running[2].add_(any_row[:, 0])
     scale = (square / number.clamp(min=1) + eps).rsqrt()
     out = (wide - mean[:, None]) * (scale * weight)[:, None] + bias[:, None]
     out = out.relu() if relu else out
@@ -94,9 +96,9 @@ class _BatchNorm(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, counts: Tensor, weight: Tensor, bias: Tensor, added: Tensor | None, *more: Any
     ) -> Tensor:
-        *running, momentum, eps, ctx.relu = more
+        *running, momentum, ctx.eps, ctx.relu = more
         normalise = NORMALISE.choose(None, x.device)
-        out, mean, scale = normalise(x, counts, weight, bias, tuple(running), momentum, eps, ctx.relu, added)
+        out, mean, scale = normalise(x, counts, weight, bias, tuple(running), momentum, ctx.eps, ctx.relu, added)
         ctx.save_for_backward(x, counts, weight, bias, mean, scale)
         found: Tensor = out
         return found
@@ -104,8 +106,16 @@ class _BatchNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, counts, weight, bias, mean, scale = ctx.saved_tensors
+        of_added = grad if ctx.needs_input_grad[4] else None
+        if torch.is_grad_enabled() or is_batched(grad):
+            normalise = partial(_normalised, eps=ctx.eps, relu=ctx.relu)
+            found = plain_gradients(normalise, (x, counts, weight, bias), grad, ctx.needs_input_grad)
+            return *found, of_added, *[None] * 6
         gradients = GRADIENTS.choose(None, grad.device)
         grad_x, grad_weight, grad_bias = gradients(grad, x, counts, weight, bias, mean, scale, ctx.relu)
-        of_added = grad if ctx.needs_input_grad[4] else None
-        found = grad_x, None, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), of_added
-        return *found, *[None] * 6
+        return grad_x, None, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), of_added, *[None] * 6
+
+
+def _normalised(x: Tensor, counts: Tensor, weight: Tensor, bias: Tensor, eps: float, relu: bool) -> Tensor:
+    """The rows of the definition alone."""
+    return normalise_reference(x, counts, weight, bias, None, 0.0, eps, relu)[0]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import check_shape
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_batched
 from graphprism.ops.batched import row_maps
 from graphprism.ops.batched.row_maps import product_of_rows
 from graphprism.ops.batched.slot_sum import gated_column_sum
@@ -144,8 +144,9 @@ class _BatchedLinear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, out = ctx.saved_tensors
-        # for second derivatives, which kernels do not have
-        impl, needs_bias = "reference" if torch.is_grad_enabled() else None, ctx.needs_input_grad[2]
+        # for second derivatives and batched gradients, which kernels do not have
+        impl = "reference" if torch.is_grad_enabled() or is_batched(grad) else None
+        needs_bias = ctx.needs_input_grad[2]
         if ctx.by_rows and impl is None:
             backward = row_maps.BACKWARD.choose("triton", x.device)
             grad_x, grad_maps, grad_bias = backward(grad, x, weight.transpose(1, 2)[:, None], out, needs_bias)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_batched, plain_gradients
 from graphprism.ops.batched.batch_norm import gradients_reference, normalise_reference
 from graphprism.ops.batched.batched_linear import linear_gradients_reference, linear_rows_reference
 from graphprism.ops.batched.vmap import for_all_runs
@@ -24,8 +25,8 @@ def forward_reference(
     norm_in: Pair,
     maps: Maps,
     norm_out: Pair,
-    running_in: Running,
-    running_out: Running,
+    running_in: Running | None,
+    running_out: Running | None,
     momenta: tuple[float, float],
     epsilons: tuple[float, float],
 ) -> tuple[Tensor, Tensor, Statistics]:
@@ -65,7 +66,12 @@ BACKWARD = Backends(reference=backward_reference, triton="graphprism.ops.kernels
 
 
 def is_one_op(x: Tensor) -> bool:
-    """Whether `run_feed_forward` is at least as fast as one op after another: not where a GPU lacks its kernels."""
+    """Whether `run_feed_forward` is at least as fast as one op after another: not where a GPU lacks its kernels.
+
+    Nor under autocast, which casts for each op.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        return False
     if x.device.type == "cpu":
         return True
     return FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x.size(-1), x.size(-2), x.dtype, x.device))
@@ -87,7 +93,7 @@ def run_feed_forward(
     .. math:: \mathbf{y} = \mathrm{BN}_1(\mathbf{x}), \qquad \mathbf{x}' = \mathrm{BN}_2 \big( \mathbf{y} +
         \mathbf{W}_2 \max(0, \mathbf{W}_1 \mathbf{y} + \mathbf{b}_1) + \mathbf{b}_2 \big)
 
-    Norms, weight and bias, are as in `run_batch_norm`; hidden rows are not kept for backward. No second derivatives.
+    Norms, weight and bias, are as in `run_batch_norm`; hidden rows are not kept for backward.
 
     Shapes: ``x`` (N, F), ``counts`` (N,), ``maps`` (H, F), (H,), (F, H), (F,) -> (N, F)
     """
@@ -101,10 +107,10 @@ class _FeedForward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, counts: Tensor, *more: Any) -> Tensor:
-        given, running, (momenta, epsilons) = more[:8], more[8:14], more[14:]
+        given, running, (momenta, ctx.epsilons) = more[:8], more[8:14], more[14:]
         forward = FORWARD.choose(None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype, x.device))
         norms = given[:2], given[2:6], given[6:]
-        out, z, stats = forward(x, counts, *norms, running[:3], running[3:], momenta, epsilons)
+        out, z, stats = forward(x, counts, *norms, running[:3], running[3:], momenta, ctx.epsilons)
         ctx.save_for_backward(x, z, counts, *given, *stats)
         found: Tensor = out
         return found
@@ -112,6 +118,9 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, z, counts, *given = ctx.saved_tensors
+        if torch.is_grad_enabled() or is_batched(grad):
+            inputs = x, counts, *given[:8]
+            return *plain_gradients(partial(_rows, ctx.epsilons), inputs, grad, ctx.needs_input_grad), *[None] * 8
         backward = BACKWARD.choose(
             None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype, x.device)
         )
@@ -119,3 +128,10 @@ class _FeedForward(torch.autograd.Function):
         grad_x, *found = backward(grad, x, z, counts, *parts)
         cast = (each.to(own.dtype) for each, own in zip(found, given, strict=False))
         return grad_x, None, *cast, *[None] * 8
+
+
+def _rows(epsilons: tuple[float, float], x: Tensor, counts: Tensor, *given: Tensor) -> Tensor:
+    """The rows of the definition alone."""
+    in_weight, in_bias, weight, bias, last_weight, last_bias, out_weight, out_bias = given
+    norm_in, maps, norm_out = (in_weight, in_bias), (weight, bias, last_weight, last_bias), (out_weight, out_bias)
+    return forward_reference(x, counts, norm_in, maps, norm_out, None, None, (0.0, 0.0), epsilons)[0]

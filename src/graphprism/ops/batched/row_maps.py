@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_batched
 from graphprism.ops.batched.slot_sum import gated_column_sum
 from graphprism.ops.batched.vmap import for_all_runs
 
@@ -48,8 +48,9 @@ def map_gradients_bmm(
     """Two products for all runs, that of the weights in parts of the rows, and a column sum."""
     grad = grad if gate is None else torch.where(gate > 0, grad, 0)
     flat = weight.transpose(1, 2).flatten(2)
-    shape = flat.size(1), weight.size(1), weight.size(3)
-    grad_weight = product_of_rows(x, grad).unflatten(2, shape[1:]).transpose(1, 2)
+    num_runs, num_relations, channels, outputs = weight.shape
+    # not `unflatten`, which batched gradients do not have
+    grad_weight = product_of_rows(x, grad).view(num_runs, channels, num_relations, outputs).transpose(1, 2)
     return torch.bmm(grad, flat.transpose(1, 2)), grad_weight, gated_column_sum(grad) if needs_bias else None
 
 
@@ -62,8 +63,8 @@ def product_of_rows(left: Tensor, right: Tensor) -> Tensor:
     if parts == 1 or not left.is_cuda:
         return torch.bmm(left.transpose(1, 2), right)
     left, right = (each.reshape(num_runs * parts, num_rows // parts, -1) for each in (left, right))
-    out: Tensor = torch.bmm(left.transpose(1, 2), right).unflatten(0, (num_runs, parts)).sum(dim=1)
-    return out
+    products = torch.bmm(left.transpose(1, 2), right)
+    return products.view(num_runs, parts, *products.shape[1:]).sum(dim=1)
 
 
 FORWARD = Backends(
@@ -81,7 +82,9 @@ BACKWARD = Backends(
 
 
 def has_kernel(x: Tensor, weight: Tensor) -> bool:
-    """Whether kernels take rows (K, N, F) and weights (K, R, F, O)."""
+    """Whether kernels take rows (K, N, F) and weights (K, R, F, O); not under autocast, which casts for products."""
+    if torch.is_autocast_enabled(x.device.type):
+        return False
     return FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x, weight))
 
 
@@ -108,16 +111,16 @@ class _RowMaps(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        out: Tensor = FORWARD.choose(None, x.device, lambda kernels: kernels.takes(x, weight))(x, weight, None, False)
+        out: Tensor = FORWARD.choose("triton" if has_kernel(x, weight) else "bmm", x.device)(x, weight, None, False)
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
-        # for second derivatives, which kernels do not have
-        impl = "reference" if torch.is_grad_enabled() else None
-        backward = BACKWARD.choose(impl, x.device, lambda kernels: kernels.takes(x, weight))
-        grad_x, grad_weight, _ = backward(grad, x, weight, None, False)
+        # for second derivatives and batched gradients, which kernels do not have
+        is_plain = torch.is_grad_enabled() or is_batched(grad)
+        backward = BACKWARD.choose("bmm" if is_plain or not has_kernel(x, weight) else "triton", x.device)
+        grad_x, grad_weight, _ = backward(grad.to(x.dtype), x, weight, None, False)
         return grad_x, grad_weight
 
 
@@ -131,6 +134,6 @@ class _AddRow(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        # for second derivatives, which kernels do not have
-        impl = "reference" if torch.is_grad_enabled() else None
+        # for second derivatives and batched gradients, which kernels do not have
+        impl = "reference" if torch.is_grad_enabled() or is_batched(grad) else None
         return grad, gated_column_sum(grad, dtype=ctx.dtype, impl=impl)

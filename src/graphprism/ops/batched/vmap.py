@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
+
+from graphprism.ops.kernels import device_of
 
 
 def only_vmap() -> bool:
@@ -23,9 +26,14 @@ def for_all_runs(function: type[torch.autograd.Function], *args: Any) -> Any:
     """Calls a function with its own backward pass once for all runs; `only_vmap` must hold.
 
     It gets every tensor with a leading dimension for runs, and returns one or several tensors with such a dimension.
-    Its own backward pass is used, since autograd works below `torch.vmap`.
+    Its own backward pass is used, since autograd works below `torch.vmap`. Where all runs share all tensors, it is
+    called as for one run.
     """
-    return _AllRuns.apply(function, *args)  # type: ignore[no-untyped-call]
+    if any(isinstance(arg, Tensor) and torch._C._functorch.is_batchedtensor(arg) for arg in args):
+        return _AllRuns.apply(function, *args)  # type: ignore[no-untyped-call]
+    with retrieve_current_functorch_interpreter().lower():
+        out = _on_their_device(function, [arg[None] if isinstance(arg, Tensor) else arg for arg in args])
+        return out[0] if isinstance(out, Tensor) else tuple(each[0] for each in out)
 
 
 def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
@@ -38,6 +46,12 @@ def first_runs(info: Any, in_dims: tuple[int | None, ...], args: tuple[Any, ...]
         else arg.expand(info.batch_size, *arg.shape)
         for arg, dim in zip(args, in_dims, strict=True)
     ]
+
+
+def _on_their_device(function: Any, args: list[Any]) -> Any:
+    """Applies a function; kernels start on the current device, which autograd sets for backward only."""
+    with device_of(next(arg for arg in args if isinstance(arg, Tensor))):
+        return function.apply(*args)
 
 
 class _AllRuns(torch.autograd.Function):
@@ -53,5 +67,5 @@ class _AllRuns(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], function: Any, *args: Any) -> tuple[Any, Any]:
-        out = function.apply(*first_runs(info, in_dims[1:], args))
+        out = _on_their_device(function, first_runs(info, in_dims[1:], args))
         return out, 0 if isinstance(out, Tensor) else (0,) * len(out)

@@ -22,7 +22,9 @@ _OLDEST_GPU = (7, 0)
 # Written without tuples: every Triton that a supported PyTorch brings compiles these.
 _WITHOUT_TUPLES = frozenset({"graphprism.ops.kernels.csr_sum"})
 # They set registers of a program or multiply in parts of TF32, which Triton's compiler for AMD GPUs refuses.
-_FOR_NVIDIA = frozenset({"graphprism.ops.kernels.linear", "graphprism.ops.kernels.type_rows"})
+_FOR_NVIDIA = frozenset(
+    f"graphprism.ops.kernels.{name}" for name in ("feed_forward", "linear", "row_maps", "type_rows")
+)
 _NO_CHANGE = nullcontext()
 
 

@@ -34,7 +34,9 @@ from graphprism.ops.kernels.row_maps import rows_packed, sum_parts
 # Numbers of rows, and hidden channels, that a program has at once; channels and rows of a run that it takes, at most:
 # all channels are in registers, and every program reads what all others of its run found.
 _TILE, _HIDDEN, _MOST_CHANNELS, _MOST_ROWS = 2048, 32, 128, 8192
-# Bytes of fast memory that a program needs, at most; GPUs before Ampere have less.
+# Numbers, for each run, of the gradients of both maps from all programs, at most: 64 MB.
+_MOST_PARTS = 1 << 24
+# Bytes of fast memory that a program needs, at most; Turing GPUs have less.
 _SHARED = 84 << 10
 
 
@@ -164,8 +166,9 @@ def _maps_back_kernel(
 
 
 def takes(channels: int, num_rows: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the kernels support such rows."""
+    """Whether the kernels support such rows, of blocks with twice as many hidden channels."""
     fits = dtype == torch.float32 and 0 < channels <= _MOST_CHANNELS and 0 < num_rows <= _MOST_ROWS
+    fits = fits and ceil_div(num_rows, _num_rows(channels)) * 4 * channels**2 <= _MOST_PARTS
     return fits and _has_room(device)
 
 
@@ -243,8 +246,16 @@ def backward(
 
 def _sizes(channels: int) -> dict[str, Any]:
     """Sizes of a program. On an H200, four runs of 784 rows: 47 us for both passes with 64 channels, 77 with 80."""
-    block = max(16, power_of_2_from(channels))
     return {
-        "ROWS": max(16, min(32, _TILE // block)), "BLOCK": block, "HIDDEN": _HIDDEN,
+        "ROWS": _num_rows(channels), "BLOCK": _block(channels), "HIDDEN": _HIDDEN,
         "PRECISION": dot_precision("tf32x3"), "num_warps": 4, "num_stages": 1,
     }  # fmt: skip
+
+
+def _num_rows(channels: int) -> int:
+    """Rows of a program."""
+    return max(16, min(32, _TILE // _block(channels)))
+
+
+def _block(channels: int) -> int:
+    return max(16, power_of_2_from(channels))

@@ -109,6 +109,11 @@ class TableDataset:
         return self._sends is not None
 
     @property
+    def rows_a_node(self) -> int:
+        """Rows of hidden channels that a node has: one for each slot of an edge where edges have features."""
+        return 1 if self._edge_attr is None else self.num_slots
+
+    @property
     def no_graph(self) -> int:
         """Number of an extra graph without nodes, which pads the last batch."""
         return self.sizes.numel() - 1

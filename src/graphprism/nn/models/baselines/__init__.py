@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from graphprism._text import suggest
 from graphprism.nn.models.baselines.adjacency_features import LINKX, GloGNN
 from graphprism.nn.models.baselines.digraphs import DiGCN, FaberNet, MagNet
 from graphprism.nn.models.baselines.fixed_propagation import FSGNN, GPRGNN, H2GCN
@@ -63,7 +64,8 @@ class Baseline:
         unknown = sorted(set(options) - set(self.options))
         if unknown:
             known = ", ".join(self.options) or "none"
-            raise ValueError(f"`options` of {self.name} must be among {known}, got {', '.join(unknown)}")
+            came = f"{', '.join(unknown)}{suggest(unknown[0], self.options)}"
+            raise ValueError(f"`options` of {self.name} must be among {known}, got {came}")
 
     def make(
         self,
