@@ -41,8 +41,8 @@ class EncodedTarget:
 def encode_target(columns: Sequence[Array], task: str | None, what: str) -> EncodedTarget:
     """Infers the task of one or several columns, (R,) each, and encodes them as numbers.
 
-    Two distinct values: binary. More: multi-class. Fractions, or very many values: regression. Several columns of 0 and
-    1: multi-label.
+    Two distinct values: binary. More: multi-class. Fractions, however few, or very many values: regression. Several
+    columns of 0 and 1: multi-label.
 
     Args:
         columns: Of equal length.
@@ -96,10 +96,11 @@ def _find_task(columns: Sequence[Array]) -> str:
     if column.dtype == object or column.dtype.kind == "b":
         return "binary" if len(set(column.tolist())) == 2 else "multiclass"
     values = np.unique(column)
+    if not np.equal(values, np.floor(values)).all():
+        return "regression"
     if values.size == 2:
         return "binary"
-    whole = bool(np.equal(values, np.floor(values)).all())
-    return "multiclass" if whole and values.size <= min(_MOST_CLASSES, column.size // 2) else "regression"
+    return "multiclass" if values.size <= min(_MOST_CLASSES, column.size // 2) else "regression"
 
 
 def _numbers(columns: Sequence[Array], task: str, known: Array, what: str) -> EncodedTarget:
