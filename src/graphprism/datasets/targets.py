@@ -38,7 +38,9 @@ class EncodedTarget:
     classes: tuple[str, ...] = ()
 
 
-def encode_target(columns: Sequence[Array], task: str | None, what: str) -> EncodedTarget:
+def encode_target(
+    columns: Sequence[Array], task: str | None, what: str, names: Sequence[str] | None = None
+) -> EncodedTarget:
     """Infers the task of one or several columns, (R,) each, and encodes them as numbers.
 
     Two distinct values: binary. More: multi-class. Fractions, however few, or very many values: regression. Several
@@ -48,6 +50,7 @@ def encode_target(columns: Sequence[Array], task: str | None, what: str) -> Enco
         columns: Of equal length.
         task: A name of `METRIC_OF`, or None to infer it.
         what: Name of the target in error messages.
+        names: Names of the columns in error messages; by default their numbers, or ``what`` if there is one column.
 
     Raises:
         ValueError: The columns cannot be the target of that task.
@@ -62,14 +65,16 @@ def encode_target(columns: Sequence[Array], task: str | None, what: str) -> Enco
     if not known.any():
         raise ValueError(f"{what} must have a value in some rows, got none")
     task = task or _find_task([column[known] for column in columns])
-    for column in columns:
+    if names is None:
+        names = [what] if len(columns) == 1 else [f"column {number} of {what}" for number in range(len(columns))]
+    for name, column in zip(names, columns, strict=True):
         found = np.unique(as_text(column[known]).astype(str))
         if found.size < 2 and not (task == "multilabel" and len(columns) > 1):
             raise ValueError(
-                f"{what} must have at least two values, got {str(found[0])!r} in all {int(known.sum())} rows"
+                f"{name} must have at least two values, got {str(found[0])!r} in all {int(known.sum())} rows"
             )
     if task in ("regression", "multilabel"):
-        return _numbers(columns, task, known, what)
+        return _numbers(columns, task, known, names)
     if len(columns) > 1:
         raise ValueError(f"{what} must be one column for the task {task}, got {len(columns)}")
     code = ColumnCode.fit("", columns[0][known], known[known], category=True)
@@ -103,13 +108,13 @@ def _find_task(columns: Sequence[Array]) -> str:
     return "multiclass" if values.size <= min(_MOST_CLASSES, column.size // 2) else "regression"
 
 
-def _numbers(columns: Sequence[Array], task: str, known: Array, what: str) -> EncodedTarget:
-    for column in columns:
+def _numbers(columns: Sequence[Array], task: str, known: Array, names: Sequence[str]) -> EncodedTarget:
+    for name, column in zip(names, columns, strict=True):
         if column.dtype == object:
             row, text = stray_text(column)
-            raise ValueError(f"{what} must hold numbers for the task {task}, got {text!r} in row {row}")
+            raise ValueError(f"{name} must hold numbers for the task {task}, got {text!r} in row {row}")
         if task == "multilabel" and not np.isin(column[known], (0, 1)).all():
-            raise ValueError(f"{what} must hold 0 and 1 for the task multilabel, got {column[known].max():g}")
+            raise ValueError(f"{name} must hold 0 and 1 for the task multilabel, got {column[known].max():g}")
     y = np.stack([np.where(known, column.astype(np.float64), 0.0) for column in columns], 1)
     return EncodedTarget(task, y.astype(np.float32), known)
 
