@@ -41,7 +41,7 @@ def split(
     """Split the edges of a file into relations, also if they do not fit into memory.
 
     The edges are read twice (ppr: 17 times, direction: three times); memory holds one value per node. After a kill the
-    same command resumes.
+    same command resumes. With a column graph_id, each graph is split by itself.
     """
     with exit_on_user_error():
         if sql is not None:
@@ -74,6 +74,9 @@ def _sql(
     from graphprism.streaming import open_edges, split_sql
 
     found = open_edges(edges, source=source, target=target)
+    if found.graph is not None:
+        way = "give every node an id of its own, and leave the column out"
+        raise ValueError(f"--sql must not come with a column {found.graph}, as it would merge nodes of graphs: {way}")
     place = f"{edges}/" if edges.is_dir() else str(edges)
     return split_sql(
         by, place, None if out is None else str(out), dialect=dialect, source=found.source, target=found.target
@@ -85,6 +88,8 @@ def _print(found: TypedEdges) -> None:
         f"{found.path} is written: {counted(found.num_edges, 'edge')} of {counted(found.num_nodes, 'node')} in "
         f"{counted(found.num_relations, 'relation')}, checksummed."
     )
+    if found.graph is not None:
+        typer.echo(f"Each graph of the column {found.graph} is split by itself.")
     if found.counts is None or found.num_edges == 0:
         return
     table = Table("relation", "name", "edges", "share")

@@ -27,6 +27,8 @@ class RelationStore(GraphStore):
 
     def __init__(self, edges: TypedEdges) -> None:
         super().__init__()
+        if edges.graph is not None:
+            raise ValueError(f"{edges.path}: a graph store must hold one graph, got several (column {edges.graph})")
         if edges.sparse_ids:
             raise ValueError(f"{edges.path}: node ids of a graph store must be numbers from 0, got sparse ids")
         names = edges.names or tuple(map(str, range(edges.num_relations)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from graphprism.packed import graph_sizes, open_arrays
 from graphprism.streaming.arrow import pyarrow
@@ -20,6 +21,8 @@ from graphprism.streaming.arrow import pyarrow
 CHUNK = 1 << 21
 # Usual names of the source and target columns.
 _NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("head", "tail"), ("row", "col"))
+# Column that tells the graph of an edge, in a file of several graphs.
+GRAPH = "graph_id"
 _FINGERPRINT_BYTES = 1 << 16
 
 
@@ -43,6 +46,7 @@ class EdgeFile:
         target: Column of target nodes.
         num_rows: Edges in the file; None if unknown before reading.
         undirected: Whether to append the reverse of every edge, after all edges; loops are not duplicated.
+        graph: Column of the graph of every edge; None for a file of one graph.
     """
 
     path: Path
@@ -52,6 +56,7 @@ class EdgeFile:
     target: str
     num_rows: int | None
     undirected: bool
+    graph: str | None = None
 
     def fingerprint(self) -> str:
         """SHA-256 fingerprint of names, sizes, times, and first and last bytes; changes if a file is rewritten."""
@@ -103,6 +108,8 @@ def open_edges(
 ) -> EdgeFile:
     """Opens an edge file, or a folder of Parquet files; reads only column names and sizes.
 
+    A column ``graph_id`` makes it a file of several graphs, whose nodes may have the same ids.
+
     Args:
         path: Parquet, CSV (comma, tab, semicolon or space; with or without a header; gz), ``.npy`` of shape (2, E) or
             (E, 2), or packed ``.npz`` of one graph. The format is detected from the first bytes.
@@ -132,7 +139,13 @@ def open_edges(
             raise EdgeFileError(path, f"has no column {name!r}; there are {', '.join(columns)}")
     if source == target:
         raise EdgeFileError(path, f"source and target must be two columns, got {source!r} for both")
-    return EdgeFile(path, files, columns, source, target, rows, undirected)
+    graph = GRAPH if GRAPH in columns and GRAPH not in (source, target) else None
+    return EdgeFile(path, files, columns, source, target, rows, undirected, graph)
+
+
+def node_keys(nodes: Tensor, graphs: Tensor) -> Tensor:
+    """A number for every pair (graph, node) of numbers below 2^31, ordered by graph."""
+    return (graphs << 32) | nodes
 
 
 def _kind(path: Path) -> str:

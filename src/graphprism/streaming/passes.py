@@ -16,7 +16,7 @@ from torch import Tensor
 
 from graphprism._files import whole_file
 from graphprism.streaming.arrow import pyarrow
-from graphprism.streaming.edge_file import EdgeFile, EdgeFileError
+from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, node_keys
 
 # Interval of checkpoints: a killed process loses at most this much work, and one chunk.
 SAVE_SECONDS = 10.0
@@ -83,7 +83,8 @@ class Passes:
         """Calls ``update`` with the ends and the table of each chunk of a stage that is not processed yet."""
         if self.state.stage > stage:
             return
-        wanted = list(dict.fromkeys([self.edges.source, self.edges.target, *columns]))
+        ends = [self.edges.source, self.edges.target, *([self.edges.graph] if self.edges.graph else [])]
+        wanted = list(dict.fromkeys([*ends, *columns]))
         self._begin(stage)
         tables = self.edges.chunks(wanted, self.state.done)
         for table in self._counted(name, ((table.num_rows, table) for table in tables), self._total):
@@ -117,9 +118,22 @@ class Passes:
     def ends(self, table: Any) -> tuple[Tensor, Tensor]:
         """Source and target of a chunk as numbers of nodes, or as ids before those are known."""
         ids = [self._column(table, name) for name in (self.edges.source, self.edges.target)]
+        if self.edges.graph is not None:
+            graphs = self._small(self._column(table, self.edges.graph), self.edges.graph)
+            names = (self.edges.source, self.edges.target)
+            ids = [node_keys(self._small(each, name), graphs) for name, each in zip(names, ids, strict=True)]
         if self._sparse_ids and self.state.stage > 0:
             ids = [torch.searchsorted(self.state.arrays["ids"], each) for each in ids]
         return ids[0], ids[1]
+
+    def _small(self, ids: Tensor, name: str) -> Tensor:
+        """``ids``, of a file of several graphs."""
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= 1 << 31:
+            came = low if low < 0 else high
+            must = f"column {name!r} must hold numbers in [0, 2^31) where there are graphs ({self.edges.graph})"
+            raise EdgeFileError(self.edges.path, f"{must}, got {came}")
+        return ids
 
     def _begin(self, stage: int) -> None:
         if self.state.stage < stage:
@@ -151,10 +165,11 @@ class Passes:
         """A column of whole numbers, copied to a long tensor."""
         column = table.column(name)
         if not pyarrow().types.is_integer(column.type):
+            kind, advice = "node", "number the nodes, or split by SQL (--sql), which allows ids of any type"
+            if name == self.edges.graph:
+                kind, advice = "graph", "number the graphs, or rename the column if the edges are of one graph"
             raise EdgeFileError(
-                self.edges.path,
-                f"node ids must be whole numbers, got {column.type} in column {name!r}: number the nodes, or split "
-                "by SQL (--sql), which allows ids of any type",
+                self.edges.path, f"{kind} ids must be whole numbers, got {column.type} in column {name!r}: {advice}"
             )
         if column.null_count:
             raise EdgeFileError(self.edges.path, f"column {name!r} must have a value in every row, got missing values")

@@ -70,6 +70,9 @@ def split_file(
     chunk. A process that was killed leaves a folder ``.NAME.work`` beside the output; the same call goes on from there.
     ``output`` appears whole.
 
+    If there is a column ``graph_id``, each of the graphs that it numbers is split by itself: nodes of two graphs are
+    two nodes, also with the same id. They are numbered as with ``sparse_ids``; ids of graphs and nodes are below 2^31.
+
     Args:
         edges: Parquet, CSV, ``.npy``, ``.npz`` or a folder of Parquet files; see `open_edges`.
         output: The Parquet file to write; an existing one is replaced.
@@ -112,7 +115,8 @@ def split_file(
             if not mine:
                 raise OSError(f"{output}: another process is writing it; wait for it or name another file")
             try:
-                _Job(found, split, _Options(num_nodes, sparse_ids), folder, progress or _silent).run(output)
+                options = _Options(num_nodes, sparse_ids or found.graph is not None)
+                _Job(found, split, options, folder, progress or _silent).run(output)
             except ValueError:  # the edges are invalid: nothing to resume after they are replaced
                 _clear(folder)
                 raise
@@ -338,11 +342,21 @@ class _Job:
         values = _resized(self._counts("leaving"), state.num_nodes) if ordering == "degree" else state.arrays["rank"]
         if not state.num_nodes:
             return Comparison(values, 0.0, None)
-        # The tolerance depends on the largest value only: prepared for one node, it needs no memory for the others.
+        # The tolerance is a multiple of the largest value of a graph: prepared for one node, it needs no memory for the
+        # others.
         one_node = Graph(torch.empty(2, 0, dtype=torch.long), 1)
-        margin = prepare(FixedOrder(values.max().reshape(1)), one_node, tolerance)
-        floor = None if margin.floor is None else margin.floor.expand(state.num_nodes)
+        margin = prepare(FixedOrder(torch.ones_like(values[:1])), one_node, tolerance)
+        floor = None if margin.floor is None else (margin.floor * self._largest(values)).expand(state.num_nodes)
         return Comparison(values, margin.relative, floor)
+
+    def _largest(self, values: Tensor) -> Tensor:
+        """The largest value in the graph of each node, (N,), or of the only graph, (1,)."""
+        if self._edges.graph is None:
+            return values.max().reshape(1)
+        batch = self._state.arrays["ids"] >> 32  # see `node_keys`
+        graph = batch.unique_consecutive(return_inverse=True)[1]
+        largest = values.new_zeros(int(graph[-1]) + 1).scatter_reduce_(0, graph, values, "amax")
+        return largest[graph]
 
     def _attribute(self, factor: ByAttribute, source: Tensor, target: Tensor, table: Any) -> Tensor:
         """Applies the split to the edges of a chunk."""
@@ -368,6 +382,7 @@ class _Job:
             "names": list(names) if names and len(names) <= _MOST_COUNTED else None,
             "counts": counts or None,
             "sparse_ids": self._options.sparse_ids,
+            "graph": self._edges.graph,
         }
 
 

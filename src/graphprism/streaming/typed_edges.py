@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graphprism.streaming.arrow import holds_numbers, pyarrow
-from graphprism.streaming.edge_file import EdgeFileError
+from graphprism.streaming.edge_file import EdgeFileError, node_keys
 from graphprism.streaming.growing_parquet import read_about, verified_groups
 
 
@@ -32,6 +32,7 @@ class TypedEdges:
         names: Names of the relations; None if there are none or too many.
         counts: Edges of each relation; None if there are too many relations.
         sparse_ids: Whether ids are arbitrary integers instead of numbers from 0.
+        graph: Column of the graph of every edge; None for a file of one graph.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class TypedEdges:
     names: tuple[str, ...] | None
     counts: tuple[int, ...] | None
     sparse_ids: bool
+    graph: str | None = None
 
     def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yields a ``pyarrow.Table`` for each row group, after verifying its checksum.
@@ -71,7 +73,8 @@ class TypedEdges:
         """Reads the whole file into memory, as keyword arguments of ``torch_geometric.data.Data``.
 
         ``edge_index`` (2, E), ``edge_type`` (E,) long, ``num_nodes``, and each further numeric column, (E,). With
-        sparse ids nodes are numbered by ascending id, and ``node_id`` (N,) holds the ids.
+        sparse ids nodes are numbered by ascending id, and ``node_id`` (N,) holds the ids. Of several
+        graphs, they are numbered graph by graph, and ``batch`` (N,) holds the number of the graph of every node.
         """
         parts: dict[str, list[Any]] = {}
         for table in self.chunks():
@@ -82,12 +85,17 @@ class TypedEdges:
         columns = {name: torch.from_numpy(np.concatenate(arrays)) for name, arrays in parts.items()}
         edge_index = torch.stack([columns.pop(self.source).long(), columns.pop(self.target).long()])
         found: dict[str, Any] = {"edge_index": edge_index, "edge_type": columns.pop("edge_type").long()}
-        if self.sparse_ids:
+        if self.graph is not None:
+            key, found["edge_index"] = node_keys(edge_index, columns[self.graph].long()).unique(return_inverse=True)
+            found["node_id"], found["batch"] = key & (1 << 32) - 1, (key >> 32).unique(return_inverse=True)[1]
+        elif self.sparse_ids:
             found["node_id"], found["edge_index"] = edge_index.unique(return_inverse=True)
         return {**found, "num_nodes": self.num_nodes, **columns}
 
     def edge_index_of(self, relation: int) -> Tensor:
-        """The edges of one relation, (2, E_r), in the order of the file."""
+        """The edges of one relation, (2, E_r), in the order of the file, which must hold one graph."""
+        if self.graph is not None:
+            raise ValueError(f"{self.path}: must hold one graph, got several (column {self.graph}): see `read`")
         parts = []
         for table in self.chunks([self.source, self.target, "edge_type"]):
             own = table.column("edge_type").to_numpy() == relation
