@@ -69,8 +69,8 @@ def from_data(
         folds: Number of folds of nodes to draw, each with the next seed.
         seed: Seed of the folds.
         scale_target: Whether to standardise a numeric target for training, by the mean and deviation of the training
-            fold, or of all folds where there are several. Scores are then in deviations; `Predictor.predict` returns
-            numbers in the unit of the target.
+            fold, or of all folds where there are several; each of several targets by its own. Scores are then in
+            deviations; `Predictor.predict` returns numbers in the unit of the target.
 
     Raises:
         ValueError: The targets do not fit the task.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphprism._checks import check_choice
-from graphprism.datasets.preprocessing import ColumnCode
+from graphprism.datasets.preprocessing import ColumnCode, PerTarget
 from graphprism.io.columns import as_text, stray_text
 
 Array = npt.NDArray[Any]
@@ -124,12 +124,17 @@ def known_entries(y: Array) -> Array:
     return found
 
 
-def standardised(target: EncodedTarget, train: Array) -> tuple[EncodedTarget, float, float]:
+def standardised(target: EncodedTarget, train: Array) -> tuple[EncodedTarget, PerTarget, PerTarget]:
     """A numeric target with mean 0 and deviation 1 on the training rows, and the mean and deviation it had there.
 
-    Missing targets stay missing and count in neither.
+    Each of several targets has its own. Missing targets stay missing and count in neither.
     """
-    seen = known_entries(target.y[train])
-    mean, scale = (float(seen.mean()), float(seen.std()) or 1.0) if seen.size else (0.0, 1.0)
-    y = np.where(target.known[:, None], (target.y - mean) / scale, 0).astype(np.float32)
-    return replace(target, y=y), mean, scale
+    columns, means, scales = [], [], []
+    for column in target.y.T:
+        seen = known_entries(column[train])
+        mean, scale = (float(seen.mean()), float(seen.std()) or 1.0) if seen.size else (0.0, 1.0)
+        columns.append(np.where(target.known, (column - mean) / scale, 0).astype(np.float32))
+        means.append(mean)
+        scales.append(scale)
+    found = replace(target, y=np.stack(columns, 1))
+    return (found, means[0], scales[0]) if len(means) == 1 else (found, tuple(means), tuple(scales))
