@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
 from graphprism.datasets import molecules, save
 from graphprism.experiments.tune import parse_choice
+from graphprism.nn import CONVOLUTIONS, GNN
 from tests.datasets.own_files import write_molecules
+
+WALK = ("--pe", 2, "--pe-encoder", "walk", "--walk-steps", 3)
 
 
 def call(*words: object):
@@ -36,6 +40,9 @@ def trained(data: Path, out: Path, *words: object):
         (("--model", "mrs-gcn", "--start", "independent", "--decay", 3), "--decay (no shared start)"),
         (("--model", "gcn", "--head", "constant"), "--head (--head-layers is 1)"),
         (("--model", "gcn", "--budget", 900), "--budget (--width is given)"),
+        (("--model", "gcn,mrs-gine", "--dropout", 0.1, "--edge-dropout"), "--edge-dropout (no model with edge states)"),
+        (("--model", "gated-gcn", "--dropout", 0, "--edge-dropout"), "--edge-dropout (--dropout is 0)"),
+        (("--model", "gcn", *WALK, "--edge-walks"), "--edge-walks (no model with edge features)"),
     ],
 )
 def test_train_says_which_options_no_run_reads(data: Path, tmp_path: Path, words: tuple[object, ...], said: str):
@@ -51,6 +58,8 @@ def test_train_says_which_options_no_run_reads(data: Path, tmp_path: Path, words
         ("--model", "mrs-dir-gcn", "--alpha", 0.3),
         ("--model", "gcn", "--head", "constant", "--head-layers", 2),
         ("--model", "gcn", "--split", "degree"),
+        ("--model", "gcn,mrs-gated-gcn", "--dropout", 0.1, "--edge-dropout"),
+        ("--model", "gine", *WALK, "--edge-walks"),
     ],
 )
 def test_train_says_nothing_of_options_that_a_run_reads(data: Path, tmp_path: Path, words: tuple[object, ...]):
@@ -71,6 +80,14 @@ def test_train_says_what_random_walks_need(data: Path, tmp_path: Path):
     assert "`pe` must be at least 1 with pe_encoder='walk', got 0" in trained(data, tmp_path, *walk).stderr
     assert "`walk_steps` must be at least 1" in trained(data, tmp_path, *walk, "--pe", 4).stderr
     assert trained(data, tmp_path, *walk, "--pe", 4, "--walk-steps", 5).exit_code == 0
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution_updates_edges_if_its_network_does(name: str):
+    state = torch.get_rng_state()
+    told = CONVOLUTIONS[name].updates_edges
+    assert torch.equal(torch.get_rng_state(), state)
+    assert told == GNN(name, 8, 1, 1, num_edge_types=(3,)).updates_edges == ("gated-gcn" in name)
 
 
 def test_import_refuses_a_metric_before_it_writes(tmp_path: Path):

@@ -3,6 +3,7 @@ import pickle
 
 import pytest
 import torch
+from torch_geometric.data import HeteroData
 
 from graphprism.ops import RelationalAdj, relational_linear
 from tests.ops.cases import make_adj, normal
@@ -157,3 +158,12 @@ def test_copies_have_every_attribute():
     for other in (adj.with_weight(torch.ones(2)), adj.transpose()):
         assert vars(other).keys() == vars(adj).keys()
         assert other._cache is not adj._cache
+
+
+def test_relational_adj_of_several_types_of_nodes_says_what_to_pass():
+    data = HeteroData()
+    data["paper"].x = torch.rand(2, 3)
+    data["paper", "cites", "paper"].edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(TypeError, match=r"`data` must be a torch_geometric Data, got HeteroData: .*to_homogeneous\(\)"):
+        RelationalAdj.from_data(data)
+    assert RelationalAdj.from_data(data.to_homogeneous(), num_relations=1).num_edges == 2

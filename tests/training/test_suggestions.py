@@ -3,10 +3,22 @@
 import re
 
 import pytest
+import torch
 
+from graphprism.analysis import rank_one_distance
+from graphprism.analysis.certificate import aggregated_in_degrees
+from graphprism.cli.inspect import _layer
 from graphprism.datasets import load, molecules
+from graphprism.experiments.spec import CellSpec, Settings
+from graphprism.experiments.tables.figure_2_result import Figure2Spec
+from graphprism.nn import GNN, MRSGCNConv
+from graphprism.ops import edge_norm
 from graphprism.splitting import by_order
 from graphprism.training import Run, Task
+from graphprism.training.processes import device_type
+from graphprism.training.train import check_run
+
+EDGES = torch.tensor([[0, 1], [1, 0]])
 
 
 @pytest.mark.parametrize(
@@ -57,3 +69,28 @@ def test_load_suggests_the_nearest_data_set(tmp_path):
 def test_order_suggests_the_nearest_ordering():
     with pytest.raises(ValueError, match=r"got 'dergee'; did you mean degree\?$"):
         by_order("dergee")
+
+
+@pytest.mark.parametrize(
+    ("call", "nearest"),
+    [
+        (lambda: check_run(Run(norm="bacth"), molecules(12)), "batch"),
+        (lambda: GNN("gcn", 8, 1, 1, norm="LayreNorm"), "LayerNorm"),
+        (lambda: GNN("mrs-gnc", 8, 1, 1), "mrs-gcn"),
+        (lambda: edge_norm(EDGES, (2, 2), "smy"), "sym"),
+        (lambda: MRSGCNConv(4, 4, edge_norm="maen"), "mean"),
+        (lambda: aggregated_in_degrees(EDGES, EDGES[0], 2, 2, aggregation="maen"), "mean"),
+        (lambda: rank_one_distance(torch.eye(2), chosen_by="L1"), "l1"),
+        (lambda: Figure2Spec(graphs="zink"), "zinc"),
+        (lambda: Figure2Spec(chosen_by="L1"), "l1"),
+        (lambda: CellSpec("a", "b", reading="tset"), "test"),
+        (lambda: CellSpec("a", "b").configurations("ful"), "full"),
+        (lambda: Settings(engine="eagre"), "eager"),
+        (lambda: molecules(12).subset("trian"), "train"),
+        (lambda: device_type("cduda"), "cuda"),
+        (lambda: _layer("mrs-gnc"), "mrs-gcn"),
+    ],
+)
+def test_call_suggests_the_nearest_name(call, nearest):
+    with pytest.raises(ValueError, match=rf"; did you mean {re.escape(nearest)}\?$"):
+        call()

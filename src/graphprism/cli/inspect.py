@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from graphprism._text import suggest
 from graphprism.cli.arguments import Data, GraphName, Labels, Undirected, exit_on_user_error
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _layer(name: str) -> Callable[[int], torch.nn.Module]:
 
     known = [other for other, conv in CONVOLUTIONS.items() if conv.relational and conv.edge_norm is not None]
     if name not in known:
-        raise ValueError(f"--layer must be one of {', '.join(known)}, got {name!r}")
+        raise ValueError(f"--layer must be one of {', '.join(known)}, got {name!r}{suggest(name, known)}")
     return lambda relations: CONVOLUTIONS[name].make(
         _CHANNELS, max(_CHANNELS, 2 * relations + 1), num_relations=relations
     )

@@ -159,10 +159,16 @@ def unread_options(options: Mapping[str, Any], runs: Sequence[Run], dataset: Pac
     """A line about options that differ from their default and that none of the runs reads, if there are any."""
     defaults = protocol(runs[0].dataset, dataset.level, dataset.directed, dataset.has_scaled_features)
     split = [run for run in runs if _has_relations(run.model)]
+    has_edges = dataset.level == "graph" and bool(dataset.edge_types)
+    with_edges = {run.model for run in runs if has_edges and CONVOLUTIONS[run.model].takes_edge_attr}
+    updates_edges = any(CONVOLUTIONS[model].updates_edges for model in with_edges)
     reasons = {
         "no mrs- model": (("split", "start", "learned_split", "split_layers"), bool(split)),
         "no shared start": (("decay", "deviation"), any(run.start == "shared" for run in split)),
         "no dir- model": (("alpha",), any("dir-" in run.model for run in runs)),
+        "no model with edge features": (("edge_walks",), bool(with_edges)),
+        "no model with edge states": (("edge_dropout",), updates_edges),
+        "--dropout is 0": (("edge_dropout",), runs[0].dropout > 0 or not updates_edges),
         "--head-layers is 1": (("head", "head_activation"), runs[0].head_layers > 1),
         "--width is given": (("budget",), runs[0].width is None),
     }

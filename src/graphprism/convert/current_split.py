@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.utils import to_edge_index
 
 from graphprism.ops import RelationalAdj
+from graphprism.ops.backends import is_traced
 from graphprism.splitting import Split
 
 NOT_OF_THE_GRAPH = (
@@ -73,7 +74,8 @@ class CurrentSplit:
 
         Edges that are seen a second time are prepared for all layers and later calls.
         """
-        kept = self._kept.get(key)
+        # the relations of an earlier call would be constants of a trace
+        kept = None if is_traced() else self._kept.get(key)
         if kept is None or not kept.fits(graph):
             with torch.no_grad():
                 types = self.split(graph)
@@ -120,8 +122,9 @@ class CalledGraph:
 
     def __init__(self, edge_index: Tensor, num_nodes: int | tuple[int, int], arguments: Mapping[str, Any]) -> None:
         self.original = edge_index
-        self.size = num_nodes
-        self._arguments = arguments if isinstance(num_nodes, int) else {}
+        # under `torch.jit.trace` the sizes of tensors are tensors
+        self.size = int(num_nodes) if isinstance(num_nodes, Tensor) else num_nodes
+        self._arguments = arguments if isinstance(self.size, int) else {}
         self.read: dict[str, Any] = {}
 
     def edges(self) -> Tensor:
@@ -196,7 +199,8 @@ def types_at(seen: Tensor, entry: SplitEdgeIndex, num_relations: int) -> Tensor 
     edges, types = entry.edge_index, entry.edge_type
     if seen is edges:
         return types
-    rows = (_traced_rows if torch.compiler.is_compiling() else _rows)(seen, edges, types.detach())
+    has_no_values = torch.compiler.is_compiling() or is_traced()
+    rows = (_traced_rows if has_no_values else _rows)(seen, edges, types.detach())
     loop = torch.full((1,), num_relations - 1, dtype=types.dtype, device=types.device)
     if types.dim() == 2:
         loop = torch.eye(num_relations, device=types.device, dtype=types.dtype)[-1:]

@@ -72,6 +72,11 @@ class MRSModel(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The model's output."""
+        if isinstance(args, torch.fx.Proxy):
+            raise TypeError(
+                "`to_hetero` and torch.fx must come before the conversion, got a converted model: "
+                "`gp.to_mrs(to_hetero(model, metadata))`"
+            )
         return self._call(self.model, self._names, *args, **kwargs)
 
     @property

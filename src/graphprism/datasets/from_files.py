@@ -286,7 +286,8 @@ def _targets(
         raise ValueError(f"{holder.path}: a target must be named, or the task link {named}; it has {there}")
     columns = wanted_columns(holder, options.target)
     title = f"{holder.path.name}: the target {', '.join(map(repr, options.target))}"
-    target = encode_target(columns, options.task, title)
+    each = [f"{holder.path.name}: the target {name!r}" for name in options.target]
+    target = encode_target(columns, options.task, title, each)
     if not names["fold"]:
         notices.append(f"Folds are drawn and stratified {shares} with seed {options.seed}.")
         return target, drawn_folds(target, options.shares, options.folds if level == "node" else 1, options.seed)

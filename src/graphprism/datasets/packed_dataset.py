@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-from graphprism._checks import check_integer, check_no_nan, check_shape, check_type
+from graphprism._checks import check_choice, check_integer, check_no_nan, check_shape, check_type
 from graphprism.known import KnownDataset
 
 
@@ -188,8 +188,7 @@ class PackedDataset:
 
     def subset(self, name: str) -> Tensor:
         """Indices of the graphs, or pairs, in ``"train"``, ``"val"`` or ``"test"``, ascending."""
-        if name not in SPLITS:
-            raise ValueError(f"`name` must be one of {list(SPLITS)}, got {name!r}")
+        check_choice("name", name, SPLITS)
         if self.split is None:
             raise ValueError(f"{self.name} is split by node: take {name}_mask of its graph")
         return (self.split == SPLITS.index(name)).nonzero().view(-1)

@@ -39,16 +39,19 @@ class EncodedTarget:
     classes: tuple[str, ...] = ()
 
 
-def encode_target(columns: Sequence[Array], task: str | None, what: str) -> EncodedTarget:
+def encode_target(
+    columns: Sequence[Array], task: str | None, what: str, names: Sequence[str] | None = None
+) -> EncodedTarget:
     """Infers the task of one or several columns, (R,) each, and encodes them as numbers.
 
-    Two distinct values: binary. More: multi-class. Fractions, or very many values: regression. Several columns of 0 and
-    1: multi-label.
+    Two distinct values: binary. More: multi-class. Fractions, however few, or very many values: regression. Several
+    columns of 0 and 1: multi-label.
 
     Args:
         columns: Of equal length.
         task: A name of `METRIC_OF`, or None to infer it.
         what: Name of the target in error messages.
+        names: Names of the columns in error messages; by default their numbers, or ``what`` if there is one column.
 
     Raises:
         ValueError: The columns cannot be the target of that task.
@@ -63,16 +66,17 @@ def encode_target(columns: Sequence[Array], task: str | None, what: str) -> Enco
     known = np.any(given, axis=0)
     if not known.any():
         raise ValueError(f"{what} must have a value in some rows, got none")
+    if names is None:
+        names = [what] if len(columns) == 1 else [f"column {number} of {what}" for number in range(len(columns))]
     present = [column[here] for column, here in zip(columns, given, strict=True)]
     task = task or _find_task([column for column in present if column.size], len(columns) > 1)
-    for number, column in enumerate(present):
+    for name, column in zip(names, present, strict=True):
         found = np.unique(as_text(column).astype(str))
         if found.size < 2 and not (task == "multilabel" and len(columns) > 1):
-            which = f" in column {number}" if len(columns) > 1 else ""
             came = f"{str(found[0])!r} in all {column.size} rows" if found.size else "none"
-            raise ValueError(f"{what} must have at least two values{which}, got {came}")
+            raise ValueError(f"{name} must have at least two values, got {came}")
     if task in ("regression", "multilabel"):
-        return _numbers(columns, task, given, what)
+        return _numbers(columns, task, given, names)
     if len(columns) > 1:
         raise ValueError(f"{what} must be one column for the task {task}, got {len(columns)}")
     code = ColumnCode.fit("", columns[0][known], known[known], category=True)
@@ -99,20 +103,21 @@ def _find_task(columns: Sequence[Array], several: bool) -> str:
     if column.dtype == object or column.dtype.kind == "b":
         return "binary" if len(set(column.tolist())) == 2 else "multiclass"
     values = np.unique(column)
+    if not np.equal(values, np.floor(values)).all():
+        return "regression"
     if values.size == 2:
         return "binary"
-    whole = bool(np.equal(values, np.floor(values)).all())
-    return "multiclass" if whole and values.size <= min(_MOST_CLASSES, column.size // 2) else "regression"
+    return "multiclass" if values.size <= min(_MOST_CLASSES, column.size // 2) else "regression"
 
 
-def _numbers(columns: Sequence[Array], task: str, given: Sequence[Array], what: str) -> EncodedTarget:
+def _numbers(columns: Sequence[Array], task: str, given: Sequence[Array], names: Sequence[str]) -> EncodedTarget:
     known, numbers = np.any(given, axis=0), []
-    for column, here in zip(columns, given, strict=True):
+    for name, column, here in zip(names, columns, given, strict=True):
         if column.dtype == object and here.any():  # a column of empty cells alone is one of objects, too
             row, text = stray_text(column)
-            raise ValueError(f"{what} must hold numbers for the task {task}, got {text!r} in row {row}")
+            raise ValueError(f"{name} must hold numbers for the task {task}, got {text!r} in row {row}")
         if task == "multilabel" and not np.isin(column[here], (0, 1)).all():
-            raise ValueError(f"{what} must hold 0 and 1 for the task multilabel, got {column[here].max():g}")
+            raise ValueError(f"{name} must hold 0 and 1 for the task multilabel, got {column[here].max():g}")
         numbers.append(np.where(known, np.nan, 0.0))
         numbers[-1][here] = column[here]
     return EncodedTarget(task, np.stack(numbers, 1).astype(np.float32), known)

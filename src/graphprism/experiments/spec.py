@@ -9,6 +9,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from graphprism._checks import check_choice
 from graphprism._text import suggest
 from graphprism.results import ENGINES, RunResult, Score
 from graphprism.training import Run
@@ -122,13 +123,11 @@ class CellSpec:
     note: str = ""
 
     def __post_init__(self) -> None:
-        if self.reading not in READINGS:
-            raise ValueError(f"`reading` must be one of {list(READINGS)}, got {self.reading!r}")
+        check_choice("reading", self.reading, READINGS)
 
     def configurations(self, grid: str = "best") -> list[Run]:
         """The published run (``"best"``), or the whole grid with the published run first (``"full"``)."""
-        if grid not in GRIDS:
-            raise ValueError(f"`grid` must be one of {list(GRIDS)}, got {grid!r}")
+        check_choice("grid", grid, GRIDS)
         if self.best is None:
             return []
         if grid == "best":
@@ -217,8 +216,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, allowed in (("grid", GRIDS), ("engine", ENGINES)):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"`{name}` must be one of {list(allowed)}, got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), allowed)
         for name in ("seeds", "epochs"):
             value = getattr(self, name)
             if value is not None and value < 1:

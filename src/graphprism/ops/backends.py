@@ -101,8 +101,13 @@ class Backends(Collection[str]):
 
 
 def is_transformed() -> bool:
-    """Whether the code runs under `torch.compile`, `torch.vmap` or another transform of `torch.func`."""
-    return torch.compiler.is_compiling() or inside_functorch()
+    """Whether the code runs under `torch.compile`, `torch.jit.trace`, `torch.vmap` or a transform of `torch.func`."""
+    return torch.compiler.is_compiling() or inside_functorch() or is_traced()
+
+
+def is_traced() -> bool:
+    """Whether the code runs under `torch.jit.trace`, where sizes of tensors are tensors."""
+    return torch._C._get_tracing_state() is not None
 
 
 def inside_functorch() -> bool:

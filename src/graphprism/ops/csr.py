@@ -225,7 +225,8 @@ class Csr:
         """Sorts entries by (row, relation); the sort is stable, so that sums are reproducible."""
         num_rows, num_cols = size
         largest = max(num_rows * num_relations, num_cols * num_relations, row.numel())
-        is_short = largest < 2**31  # int32 if it fits: half the bytes to sort and to read
+        # int32 if it fits: half the bytes to sort and to read; sizes are tensors under `torch.jit.trace`
+        is_short = bool(largest < 2**31)
         dtype = torch.int32 if is_short else torch.int64
         pair = (row if relation is None else torch.add(relation, row.long(), alpha=num_relations)).to(dtype)
         pair, order = torch.sort(pair, stable=True)

@@ -16,6 +16,7 @@ from graphprism._checks import (
     check_sizes,
     guard_ranges,
 )
+from graphprism._text import suggest
 
 
 def edge_norm(
@@ -51,7 +52,8 @@ def edge_norm(
 def check_norm(kind: object, dtype: object = None) -> None:
     """Raises unless ``kind`` is one of `EDGE_NORMS` and ``dtype`` is None or a floating-point dtype."""
     if not isinstance(kind, str) or kind not in _NORMS:
-        raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)} (a norm of edges), got {kind!r}")
+        close = suggest(kind, EDGE_NORMS) if isinstance(kind, str) else ""
+        raise ValueError(f"`norm` must be one of {list(EDGE_NORMS)} (a norm of edges), got {kind!r}{close}")
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise TypeError(f"`dtype` must be a floating-point type of torch, got {dtype!r}")
 

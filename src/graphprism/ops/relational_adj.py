@@ -11,6 +11,7 @@ from torch import Tensor
 from graphprism._checks import (
     check_dense,
     check_floating,
+    check_homogeneous,
     check_integer,
     check_no_nan,
     check_positive,
@@ -131,6 +132,7 @@ class RelationalAdj:
         >>> RelationalAdj.from_data(path)
         RelationalAdj(num_nodes=3, num_edges=4, num_relations=3)
         """
+        check_homogeneous("data", data)
         check_split(data)
         edge_type, weight = data.edge_type, getattr(data, "edge_weight", None)
         known = split_relations(data) if num_relations is None else num_relations

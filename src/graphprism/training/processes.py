@@ -15,6 +15,7 @@ from torch import Tensor
 
 from graphprism._checks import check_positive
 from graphprism._extras import needs_extra
+from graphprism._text import suggest
 from graphprism.datasets import PackedDataset
 from graphprism.nn.models import MODELS
 from graphprism.results import ACCELERATORS
@@ -58,7 +59,8 @@ def device_type(accelerator: str, devices: int = 1, nodes: int = 1) -> str:
     for name, value in (("devices", devices), ("nodes", nodes)):
         check_positive(name, value)
     if accelerator not in (*ACCELERATORS, "gpu"):  # what Lightning calls the devices of CUDA
-        raise ValueError(f"`accelerator` must be one of {', '.join(ACCELERATORS)}, got {accelerator!r}")
+        close = suggest(accelerator, ACCELERATORS) if isinstance(accelerator, str) else ""
+        raise ValueError(f"`accelerator` must be one of {', '.join(ACCELERATORS)}, got {accelerator!r}{close}")
     found = torch.cuda.device_count()
     if accelerator == "cpu" or (accelerator == "auto" and not found):
         return "cpu"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from graphprism._checks import (
+    check_choice,
     check_floating,
     check_integer,
     check_no_nan,
@@ -129,8 +130,7 @@ def aggregated_in_degrees(
     >>> aggregated_in_degrees(edges, types, 3, 2, aggregation="mean").tolist()
     [[0.0, 0.0], [1.0, 0.0], [0.5, 0.5]]
     """
-    if aggregation not in AGGREGATIONS:
-        raise ValueError(f"`aggregation` must be one of {sorted(AGGREGATIONS)}, got {aggregation!r}")
+    check_choice("aggregation", aggregation, sorted(AGGREGATIONS))
     if aggregation != "sum":
         _check_not_negative("edge_weight", edge_weight, aggregation)
         _check_not_negative("edge_type", edge_type, aggregation)

@@ -9,7 +9,15 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_floating, check_integer, check_range, check_same_device, check_shape, check_share
+from graphprism._checks import (
+    check_choice,
+    check_floating,
+    check_integer,
+    check_range,
+    check_same_device,
+    check_shape,
+    check_share,
+)
 
 # Rows per chunk: a tall matrix is factorised in chunks, without a float64 copy of the whole.
 _PIECE = 16384
@@ -242,8 +250,7 @@ def rank_one_distance(x: Tensor, batch: Tensor | None = None, *, chosen_by: str 
         >>> rank_one_distance(x, torch.tensor([0, 0, 1, 1])).round(decimals=6)
         tensor([0., 1.], dtype=torch.float64)
     """
-    if chosen_by not in CHOSEN_BY:
-        raise ValueError(f"`chosen_by` must be one of {list(CHOSEN_BY)}, got {chosen_by!r}")
+    check_choice("chosen_by", chosen_by, CHOSEN_BY)
     return per_graph(distance, x, batch, order=CHOSEN_BY[chosen_by])
 
 

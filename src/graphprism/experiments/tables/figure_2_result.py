@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_positive
+from graphprism._checks import check_choice, check_positive
 from graphprism._extras import needs_extra
 from graphprism.analysis.collapse.rank import CHOSEN_BY
 from graphprism.nn import CONVOLUTIONS
@@ -210,10 +210,8 @@ class Figure2Spec:
     def __post_init__(self) -> None:
         for name in ("seeds", "layers", "channels"):
             check_positive(name, getattr(self, name))
-        if self.graphs not in GRAPHS:
-            raise ValueError(f"`graphs` must be one of {list(GRAPHS)}, got {self.graphs!r}")
-        if self.chosen_by not in CHOSEN_BY:
-            raise ValueError(f"`chosen_by` must be one of {list(CHOSEN_BY)}, got {self.chosen_by!r}")
+        check_choice("graphs", self.graphs, GRAPHS)
+        check_choice("chosen_by", self.chosen_by, CHOSEN_BY)
         if not self.models or len(set(self.models)) != len(self.models):
             raise ValueError(f"`models` must name at least one model and none twice, got {list(self.models)}")
 

@@ -84,8 +84,7 @@ class MRSGCNConv(RelationalConv):
         deviation: str = "full",
     ) -> None:
         super().__init__()
-        if edge_norm not in EDGE_NORMS:
-            raise ValueError(f"`edge_norm` must be one of {list(EDGE_NORMS)}, got {edge_norm!r}")
+        check_choice("edge_norm", edge_norm, EDGE_NORMS)
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
         check_is_no_count("improved", improved, "True or False")
         check_choice("normalize", normalize, (None, True, False))

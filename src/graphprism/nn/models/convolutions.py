@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -95,6 +96,14 @@ class Convolution:
         """Number of relations of the graph that the layer takes: 1 unless it is relational."""
         return num_relations if self.relational else 1
 
+    @property
+    def updates_edges(self) -> bool:
+        """Whether a layer also returns new edge features; draws no random numbers."""
+        if not self.takes_edge_attr:
+            return False
+        with torch.device("meta"):
+            return returns_edge_attr(self.make(8, 8, edge_dim=8))
+
     def make(
         self,
         in_channels: int,
@@ -119,6 +128,11 @@ class Convolution:
         edge_dim = edge_dim if self.takes_edge_attr else None
         options = LayerOptions(self.relations(num_relations), edge_dim, alpha, start, decay, deviation, weight_init)
         return self.factory(in_channels, out_channels, options)
+
+
+def returns_edge_attr(layer: torch.nn.Module) -> bool:
+    """Whether a layer has the argument ``return_edge_attr``, with which it also returns new edge features."""
+    return "return_edge_attr" in inspect.signature(layer.forward).parameters
 
 
 def _mlp(i: int, o: int, options: LayerOptions) -> torch.nn.Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import cycle, pairwise
@@ -32,7 +31,7 @@ from graphprism.nn.conv.operands import (
 )
 from graphprism.nn.conv.relational_weight import DECAY
 from graphprism.nn.models.blocks import ACTIVATIONS, FeedForward, Head, WalkEncoder, drop
-from graphprism.nn.models.convolutions import Convolution
+from graphprism.nn.models.convolutions import Convolution, returns_edge_attr
 from graphprism.nn.models.deep_set import DeepSetPE
 from graphprism.nn.models.gnn_options import (
     check_encoders,
@@ -230,7 +229,7 @@ class GNN(torch.nn.Module):
         self.convs = torch.nn.ModuleList(layers)
         self.graph_arguments = taken = GraphArguments.of(known, layers[0], num_relations)
         self.num_relations = taken.relations[0]
-        self.updates_edges = "return_edge_attr" in inspect.signature(layers[0].forward).parameters
+        self.updates_edges = returns_edge_attr(layers[0])
         if learned_split and (not taken.relational or not taken.takes_prepared or taken.has_splits):
             raise ValueError("`learned_split` must be False unless all layers are ours and take one split, got True")
         self.learned_split = LearnedSplit(widths[0], self.num_relations) if learned_split else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import torch
+from torch_geometric.nn import norm as pyg_norm
 from torch_geometric.nn.resolver import normalization_resolver
 
 from graphprism._checks import check_choice, check_flag, check_positive, check_share, check_whole
+from graphprism._text import suggest
 from graphprism.nn.conv.operands import check_in_channels, resolved
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
 from graphprism.nn.models.convolutions import CONVOLUTIONS, Convolution
@@ -34,7 +37,9 @@ def find_convolution(conv: str | Convolution | Factory) -> Convolution | Factory
     if isinstance(conv, Convolution) or (callable(conv) and not isinstance(conv, str)):
         return conv
     if not isinstance(conv, str) or conv not in CONVOLUTIONS:
-        raise ValueError(f"`conv` must be a function of the width or one of {sorted(CONVOLUTIONS)}, got {conv!r}")
+        close = suggest(conv, CONVOLUTIONS) if isinstance(conv, str) else ""
+        must = f"a function of the width or one of {sorted(CONVOLUTIONS)}"
+        raise ValueError(f"`conv` must be {must}, got {conv!r}{close}")
     return CONVOLUTIONS[conv]
 
 
@@ -43,7 +48,20 @@ def resolved_norm(norm: object, channels: int) -> torch.nn.Module:
     if norm is None:
         return torch.nn.Identity()
     must = "None or the name of a normalisation of PyG"
-    return resolved("norm", norm, must, lambda: normalization_resolver(norm, channels))
+    try:
+        return resolved("norm", norm, must, lambda: normalization_resolver(norm, channels))
+    except ValueError as error:
+        raise ValueError(f"{error}{suggest(norm, _norm_names()) if isinstance(norm, str) else ''}") from None
+
+
+def _norm_names() -> list[str]:
+    """Class names and short names of PyG's normalisations that need only a width."""
+    names = []
+    for name in pyg_norm.__all__:
+        with suppress(ValueError, TypeError, AttributeError):
+            normalization_resolver(name, 8)
+            names += [name, name.removesuffix("Norm").lower()]
+    return names
 
 
 def check_sizes(hidden: object, out: object, layers: object, in_channels: object, relations: object) -> None:
