@@ -92,7 +92,7 @@ def test_a_number_needs_two_values_in_every_column():
     here = np.arange(4) + 0.5
     with pytest.raises(ValueError, match="column 1 of `y` must have at least two values, got none"):
         encode_target([here, np.full(4, np.nan)], None, "`y`")
-    with pytest.raises(ValueError, match=r"`y` must have at least two values in column 0, got '2.5' in all 1 rows"):
+    with pytest.raises(ValueError, match=r"column 0 of `y` must have at least two values, got '2.5' in all 1 rows"):
         encode_target([np.where(here == 2.5, here, np.nan), here], None, "`y`")
 
 
