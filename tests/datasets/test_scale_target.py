@@ -1,5 +1,7 @@
 """Standardised targets of graphs in memory, as those of tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -69,3 +71,42 @@ def test_predictions_are_in_the_unit_of_the_target(tmp_path):
     assert torch.allclose(predicted, outputs.double() * scale + mean)
     with pytest.raises(ValueError, match="tables need a run on tables"):
         found.predict(tmp_path)
+
+
+def graphs_of_two_units(gaps):
+    edges = torch.tensor([[0, 1], [1, 0]])
+    y = torch.tensor([[1000.0 + 50 * k, 0.01 * k * k] for k in range(20)])
+    if gaps:
+        y[::3, 0], y[1::3, 1] = torch.nan, torch.nan
+    return [Data(x=torch.ones(2, 1) * k, edge_index=edges, y=row[None]) for k, row in enumerate(y)], y
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_each_of_several_targets_is_standardised_by_its_known_entries(tmp_path, gaps):
+    graphs, y = graphs_of_two_units(gaps)
+    scaled = from_data(graphs, scale_target=True)
+    for column, own in zip(scaled.y[scaled.subset("train")].double().T, y.T, strict=True):
+        seen = column[~column.isnan()]
+        assert seen.numel() < 16 if gaps else seen.numel() == 16
+        assert own.isnan().any() == gaps
+        assert float(seen.mean()) == pytest.approx(0, abs=1e-5)
+        assert float(seen.std(correction=0)) == pytest.approx(1, abs=1e-4)
+    mean, scale = (torch.tensor(scaled.preprocessing[f"target_{word}"]) for word in ("mean", "scale"))
+    torch.testing.assert_close(scaled.y * scale + mean, y, rtol=1e-4, atol=1e-4, equal_nan=True)
+    (line,) = [line for line in describe(scaled) if line.startswith("Target")]
+    assert "trained minus the mean of each, divided by its deviation" in line
+    assert "nan" not in line
+    save(scaled, tmp_path / "packed.npz")
+    again = read(tmp_path / "packed.npz")
+    assert again.preprocessing == scaled.preprocessing
+    train(Run("data", "gcn", layers=1, width=4, epochs=2, warmup=0), again, folder=tmp_path, accelerator="cpu")
+    found = load(tmp_path)
+    torch.testing.assert_close(found.predict(graphs).scores, found(graphs).double() * scale.double() + mean.double())
+
+
+def test_one_mean_of_several_targets_is_read(tmp_path):
+    """As files have it from before each target had its own."""
+    scaled = from_data(graphs_of_two_units(False)[0], scale_target=True)
+    one = replace(scaled, preprocessing={**scaled.preprocessing, "target_mean": 700.0, "target_scale": 600.0})
+    save(one, tmp_path / "packed.npz")
+    assert "trained minus 700, divided by 600" in describe(read(tmp_path / "packed.npz"))[2]

@@ -88,17 +88,27 @@ def _targets(dataset: PackedDataset, pre: Preprocessing | None) -> list[str]:
     y = dataset.y[known]
     missing = int((~known).sum())
     tail = f"; {counted(missing, 'node')} without a target or fold" if missing else ""
+    if lacking := int(y.isnan().sum()):
+        tail = f"; {percent(lacking, y.numel())} of the targets are missing{tail}"
     if dataset.task == "regression":
         rows = y.double().view(y.size(0), -1)
         if pre is not None and (pre.target_mean, pre.target_scale) != (0.0, 1.0):
-            rows = rows * pre.target_scale + pre.target_mean  # in the unit of the file
-            tail = f"; trained minus {pre.target_mean:.4g}, divided by {pre.target_scale:.4g}{tail}"
+            rows = rows * rows.new_tensor(pre.target_scale) + rows.new_tensor(
+                pre.target_mean
+            )  # in the unit of the file
+            own = "the mean of each, divided by its deviation"
+            if isinstance(pre.target_mean, float) and isinstance(pre.target_scale, float):
+                own = f"{pre.target_mean:.4g}, divided by {pre.target_scale:.4g}"
+            tail = f"; trained minus {own}{tail}"
+        rows = rows[~rows.isnan()]
         numbers = f"{rows.min():.4g} to {rows.max():.4g}, mean {rows.mean():.4g}, deviation {rows.std():.4g}"
         return [f"{name}: {numbers}{tail}."]
     if dataset.task == "multilabel":
-        shares = y.double().mean(0)
-        low, high = percent(int(y.sum(0).min()), len(y)), percent(int(y.sum(0).max()), len(y))
-        return [f"{name}: {counted(shares.numel(), 'label')}, each on {low} to {high} of {len(y):,}{tail}."]
+        having, there = y.double().nansum(0), (~y.isnan()).sum(0)
+        shares = having / there.clamp(min=1)
+        low, high = (percent(int(having[at]), int(there[at])) for at in (int(shares.argmin()), int(shares.argmax())))
+        among = f"{len(y):,}" if not lacking else f"the {dataset.level}s where it is known"
+        return [f"{name}: {counted(shares.numel(), 'label')}, each on {low} to {high} of {among}{tail}."]
     counts = y.long().view(-1).bincount(minlength=2).tolist()
     names = list(pre.classes) if pre is not None and pre.classes else [str(number) for number in range(len(counts))]
     shown = [f"{each} {count:,} ({percent(count, len(y))})" for each, count in zip(names, counts, strict=False)]

@@ -55,7 +55,9 @@ def draw_folds(strata: Array, shares: Sequence[float] = SHARES, seed: int = 0) -
 
 
 def strata_of(y: Array, task: str) -> Array:
-    """Strata of rows: classes, combinations of labels, or quantiles of numbers.
+    """Strata of rows: classes, combinations of labels, where a missing one is a third value, or quantiles of numbers.
+
+    Of several numbers the first one counts; rows without it are the last ones.
 
     Shapes: ``y`` (R,) or (R, T) -> (R,)
     """
@@ -64,7 +66,7 @@ def strata_of(y: Array, task: str) -> Array:
         ranks = np.argsort(np.argsort(rows[:, 0], kind="stable"), kind="stable")
         found: Array = ranks * min(_QUANTILES, len(rows)) // max(1, len(rows))
         return found
-    codes = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    codes = np.unique(np.nan_to_num(rows, nan=2), axis=0, return_inverse=True)[1].reshape(-1)
     counts = np.bincount(codes)
     codes[counts[codes] < 3] = codes.max() + 1  # strata too small to divide are merged
     return codes

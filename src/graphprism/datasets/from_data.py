@@ -54,8 +54,9 @@ def from_data(
     """Makes a data set from PyG graphs: one graph with node targets, graphs with one target each, or links of a graph.
 
     Folds are those of ``train_mask``, ``val_mask`` and ``test_mask`` where the graph has them, else drawn with a seed
-    and stratified. At graph level, integers in ``x`` and ``edge_attr`` are types. A target that is NaN is missing: such
-    a node is in no fold, such a graph is left out, with a warning. Of attributes of edges only ``edge_attr`` is read.
+    and stratified. At graph level, integers in ``x`` and ``edge_attr`` are types. A target that is NaN is missing: a
+    node without a target is in no fold, a graph without one is left out, with a warning. Of several targets those that
+    are missing count neither in the loss nor in scores. Of attributes of edges only ``edge_attr`` is read.
 
     Args:
         data: One graph whose ``y`` has a row for every node; or several with one row each, also a data set of PyG.
@@ -68,8 +69,8 @@ def from_data(
         folds: Number of folds of nodes to draw, each with the next seed.
         seed: Seed of the folds.
         scale_target: Whether to standardise a numeric target for training, by the mean and deviation of the training
-            fold, or of all folds where there are several. Scores are then in deviations; `Predictor.predict` returns
-            numbers in the unit of the target.
+            fold, or of all folds where there are several; each of several targets by its own. Scores are then in
+            deviations; `Predictor.predict` returns numbers in the unit of the target.
 
     Raises:
         ValueError: The targets do not fit the task.
@@ -99,9 +100,8 @@ def from_data(
     columns = _target_columns([graph.y for graph in graphs], graphs)
     target = encode_target(columns, task, "`y`")
     if not target.known.all():
-        lost = f"{int((~target.known).sum()):,} of {counted(graphs, 'graph')} are left out: `y` is missing there"
-        some = f", or one of its {len(columns)} targets" if len(columns) > 1 else ""
-        warnings.warn(f"{lost}{some}", stacklevel=2)
+        lost = f"{int((~target.known).sum()):,} of {counted(graphs, 'graph')} are left out"
+        warnings.warn(f"{lost}: `y` is missing there", stacklevel=2)
     whole = pack_inputs(
         name, [graph for graph, known in zip(graphs, target.known, strict=True) if known], "graph", directed
     )

@@ -32,7 +32,7 @@ from graphprism.datasets.graph_tables import GraphTables, find_column, missing_t
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset
 from graphprism.datasets.packed_file import DatasetFileError, read
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
-from graphprism.datasets.targets import EncodedTarget, encode_target, standardised
+from graphprism.datasets.targets import EncodedTarget, encode_target, known_entries, standardised
 from graphprism.io.columns import Columns, as_text, stray_text
 from graphprism.known import data_folder
 from graphprism.packed import open_arrays
@@ -404,7 +404,7 @@ _LARGE = 10.0
 
 
 def _unscaled_notice(target: EncodedTarget, train: Array, options: ImportOptions) -> list[str]:
-    seen = target.y[train]
+    seen = known_entries(target.y[train])
     mean, scale = float(seen.mean()) if seen.size else 0.0, float(seen.std()) if seen.size else 1.0
     if max(abs(mean), scale) <= _LARGE:
         return []

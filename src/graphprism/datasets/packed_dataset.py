@@ -75,8 +75,9 @@ class PackedDataset:
     Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
     (G + 1,). Graph level: ``y`` (G, T), or (G,) for classes, and ``split`` (G,), 0 train, 1 validation, 2 test. Node
     level: ``y`` (ΣN,) for classes, else (ΣN, T), and the masks (ΣN, S), one column per official fold; a node without a
-    target is in none of them. Link level, one graph: ``pairs`` (2, P) of nodes, ``y`` (P, 1) whether there is an edge,
-    ``split`` (P,); ``edge_index`` holds only training edges, and negative training pairs are sampled.
+    target is in none of them. Of several targets NaN is a missing one. Link level, one graph: ``pairs`` (2, P) of
+    nodes, ``y`` (P, 1) whether there is an edge, ``split`` (P,); ``edge_index`` holds only training edges, and negative
+    training pairs are sampled.
 
     Attributes:
         name: Name in `graphprism.datasets.load`.

@@ -99,6 +99,8 @@ _MASKS = ("train_mask", "val_mask", "test_mask")
 def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
     """Raises `ValueError` for the first violation: names, shapes, ranges, NaN or infinity.
 
+    NaN among several targets of a row is a missing one; a row must have another.
+
     Returns:
         Numbers of nodes and edges of each graph, (G,) and (G,).
     """
@@ -177,6 +179,11 @@ def _check_columns(key: str, array: Array, rows: int, num_types: object) -> None
 
 def _check_y(y: Array, rows: int, about: dict[str, Any]) -> None:
     check_rows("y", y, rows)
+    if about["task"] in ("regression", "multilabel") and y.ndim == 2 and y.shape[1] > 1 and y.dtype.kind == "f":
+        missing = np.isnan(y)
+        if missing.all(1).any():
+            raise ValueError(f"`y` must have a target in every row, got none in row {int(missing.all(1).argmax())}")
+        y = np.where(missing, 0, y)  # of several targets some may be missing
     _check_finite("y", y)
     classes = about["task"] == "multiclass"
     if y.ndim != (1 if classes else 2) and not (about["level"] == "node" and y.ndim == 1):

@@ -107,6 +107,10 @@ def _natural(text: str) -> tuple[int, float, str]:
         return 1, 0.0, text
 
 
+# One number, or one for each of several targets.
+PerTarget = float | tuple[float, ...]
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """Encoding of tables of nodes, edges and graphs as the tensors of a data set.
@@ -121,7 +125,7 @@ class Preprocessing:
         directed: Whether edges are directed; otherwise reverse edges are added.
         targets: Columns of the target.
         classes: Names of the classes of a binary or multi-class target.
-        target_mean: Mean that was subtracted from a numeric target.
+        target_mean: Mean that was subtracted from a numeric target; of several targets one of each.
         target_scale: Deviation that it was then divided by.
         notices: Sentences about what was left out, imputed or drawn.
         files: Names of the files of ``nodes``, ``edges`` and ``graphs``: new folders are searched for them first.
@@ -135,8 +139,8 @@ class Preprocessing:
     directed: bool = False
     targets: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
-    target_mean: float = 0.0
-    target_scale: float = 1.0
+    target_mean: PerTarget = 0.0
+    target_scale: PerTarget = 1.0
     notices: tuple[str, ...] = field(default=())
     files: dict[str, str] = field(default_factory=dict)
 
@@ -163,6 +167,9 @@ class Preprocessing:
                 known[part] = tuple(ColumnCode(**{**each, "values": tuple(each["values"])}) for each in known[part])
             for part in ("targets", "classes", "notices"):
                 known[part] = tuple(known[part])
+            for part in ("target_mean", "target_scale"):
+                if isinstance(known.get(part), list):
+                    known[part] = tuple(known[part])
             known["files"] = dict(known.get("files", {}))  # sets from before names of files were kept have none
             return cls(**known)
         except (TypeError, KeyError, ValueError) as error:

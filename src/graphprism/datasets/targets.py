@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphprism._checks import check_choice
-from graphprism.datasets.preprocessing import ColumnCode
+from graphprism.datasets.preprocessing import ColumnCode, PerTarget
 from graphprism.io.columns import as_text, stray_text
 
 Array = npt.NDArray[Any]
@@ -27,8 +27,9 @@ class EncodedTarget:
 
     Attributes:
         task: A name of `METRIC_OF`.
-        y: (R,) classes of a multi-class task, else (R, T); 0 where the target is missing.
-        known: (R,) mask of rows with a target.
+        y: (R,) classes of a multi-class task, else (R, T); NaN where some of the targets of a row are missing, 0 where
+            all are.
+        known: (R,) mask of rows with a target, of several with at least one.
         classes: Names of the classes of a binary or multi-class task.
     """
 
@@ -61,20 +62,21 @@ def encode_target(
     """
     if task is not None:
         check_choice("task", task, tuple(METRIC_OF))
-    known = np.all([_is_given(column) for column in columns], axis=0)
+    given = [_is_given(column) for column in columns]
+    known = np.any(given, axis=0)
     if not known.any():
         raise ValueError(f"{what} must have a value in some rows, got none")
-    task = task or _find_task([column[known] for column in columns])
     if names is None:
         names = [what] if len(columns) == 1 else [f"column {number} of {what}" for number in range(len(columns))]
-    for name, column in zip(names, columns, strict=True):
-        found = np.unique(as_text(column[known]).astype(str))
+    present = [column[here] for column, here in zip(columns, given, strict=True)]
+    task = task or _find_task([column for column in present if column.size], len(columns) > 1)
+    for name, column in zip(names, present, strict=True):
+        found = np.unique(as_text(column).astype(str))
         if found.size < 2 and not (task == "multilabel" and len(columns) > 1):
-            raise ValueError(
-                f"{name} must have at least two values, got {str(found[0])!r} in all {int(known.sum())} rows"
-            )
+            came = f"{str(found[0])!r} in all {column.size} rows" if found.size else "none"
+            raise ValueError(f"{name} must have at least two values, got {came}")
     if task in ("regression", "multilabel"):
-        return _numbers(columns, task, known, names)
+        return _numbers(columns, task, given, names)
     if len(columns) > 1:
         raise ValueError(f"{what} must be one column for the task {task}, got {len(columns)}")
     code = ColumnCode.fit("", columns[0][known], known[known], category=True)
@@ -93,8 +95,8 @@ def _is_given(column: Array) -> Array:
     return found
 
 
-def _find_task(columns: Sequence[Array]) -> str:
-    if len(columns) > 1:
+def _find_task(columns: Sequence[Array], several: bool) -> str:
+    if several:
         labels = all(column.dtype != object and np.isin(column, (0, 1)).all() for column in columns)
         return "multilabel" if labels else "regression"
     (column,) = columns
@@ -108,20 +110,36 @@ def _find_task(columns: Sequence[Array]) -> str:
     return "multiclass" if values.size <= min(_MOST_CLASSES, column.size // 2) else "regression"
 
 
-def _numbers(columns: Sequence[Array], task: str, known: Array, names: Sequence[str]) -> EncodedTarget:
-    for name, column in zip(names, columns, strict=True):
-        if column.dtype == object:
+def _numbers(columns: Sequence[Array], task: str, given: Sequence[Array], names: Sequence[str]) -> EncodedTarget:
+    known, numbers = np.any(given, axis=0), []
+    for name, column, here in zip(names, columns, given, strict=True):
+        if column.dtype == object and here.any():  # a column of empty cells alone is one of objects, too
             row, text = stray_text(column)
             raise ValueError(f"{name} must hold numbers for the task {task}, got {text!r} in row {row}")
-        if task == "multilabel" and not np.isin(column[known], (0, 1)).all():
-            raise ValueError(f"{name} must hold 0 and 1 for the task multilabel, got {column[known].max():g}")
-    y = np.stack([np.where(known, column.astype(np.float64), 0.0) for column in columns], 1)
-    return EncodedTarget(task, y.astype(np.float32), known)
+        if task == "multilabel" and not np.isin(column[here], (0, 1)).all():
+            raise ValueError(f"{name} must hold 0 and 1 for the task multilabel, got {column[here].max():g}")
+        numbers.append(np.where(known, np.nan, 0.0))
+        numbers[-1][here] = column[here]
+    return EncodedTarget(task, np.stack(numbers, 1).astype(np.float32), known)
 
 
-def standardised(target: EncodedTarget, train: Array) -> tuple[EncodedTarget, float, float]:
-    """A numeric target with mean 0 and deviation 1 on the training rows, and the mean and deviation it had there."""
-    seen = target.y[train]
-    mean, scale = (float(seen.mean()), float(seen.std()) or 1.0) if seen.size else (0.0, 1.0)
-    y = np.where(target.known[:, None], (target.y - mean) / scale, 0).astype(np.float32)
-    return replace(target, y=y), mean, scale
+def known_entries(y: Array) -> Array:
+    """The entries that are not missing, as a vector."""
+    found: Array = y[~np.isnan(y)]
+    return found
+
+
+def standardised(target: EncodedTarget, train: Array) -> tuple[EncodedTarget, PerTarget, PerTarget]:
+    """A numeric target with mean 0 and deviation 1 on the training rows, and the mean and deviation it had there.
+
+    Each of several targets has its own. Missing targets stay missing and count in neither.
+    """
+    columns, means, scales = [], [], []
+    for column in target.y.T:
+        seen = known_entries(column[train])
+        mean, scale = (float(seen.mean()), float(seen.std()) or 1.0) if seen.size else (0.0, 1.0)
+        columns.append(np.where(target.known, (column - mean) / scale, 0).astype(np.float32))
+        means.append(mean)
+        scales.append(scale)
+    found = replace(target, y=np.stack(columns, 1))
+    return (found, means[0], scales[0]) if len(means) == 1 else (found, tuple(means), tuple(scales))

@@ -293,8 +293,9 @@ class Predictor:
         targets = pre.targets if pre is not None and pre.targets else ()
         columns = tuple(targets) if len(targets) == output.size(1) else tuple(map(str, range(output.size(1))))
         if task == "regression":
-            scale, mean = (1.0, 0.0) if pre is None else (pre.target_scale, pre.target_mean)
-            return Predictions(ids, id_names, output * scale + mean, columns, None)
+            if pre is not None:
+                output = output * output.new_tensor(pre.target_scale) + output.new_tensor(pre.target_mean)
+            return Predictions(ids, id_names, output, columns, None)
         names = pre.classes if pre is not None and pre.classes else ()
         if task == "multiclass":
             names = names or tuple(map(str, range(output.size(1))))

@@ -26,22 +26,22 @@ _UNUSED = {
 
 
 def _l1(output: Tensor, target: Tensor) -> Tensor:
-    return functional.l1_loss(output, target, reduction="none").mean(-1)
+    return functional.l1_loss(output, target, reduction="none")
 
 
 def _binary_cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-    return functional.binary_cross_entropy_with_logits(output, target, reduction="none").mean(-1)
+    return functional.binary_cross_entropy_with_logits(output, target, reduction="none")
 
 
 def _squared(output: Tensor, target: Tensor) -> Tensor:
-    return functional.mse_loss(output, target, reduction="none").mean(-1)
+    return functional.mse_loss(output, target, reduction="none")
 
 
 def _cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     return functional.cross_entropy(output, target.view(-1), reduction="none")
 
 
-# The loss of every row, a mean over its targets: (B, T) or (B, classes), (B, T) or (B,) -> (B,)
+# The loss of every target, (B, T), (B, T) -> (B, T), or of the class of every row, (B, classes), (B,) -> (B,)
 LOSSES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
     {
         "regression": _l1,
@@ -58,14 +58,22 @@ def _mean_absolute_error(output: Tensor, target: Tensor) -> float:
     with needs_extra("training"):
         from torchmetrics.functional import mean_absolute_error
 
-    return float(mean_absolute_error(output, target.double()))
+    output, target = _known(output, target)
+    return float(mean_absolute_error(output, target.double())) if target.numel() else float("nan")
 
 
 def _root_mean_squared_error(output: Tensor, target: Tensor) -> float:
     with needs_extra("training"):
         from torchmetrics.functional import mean_squared_error
 
-    return float(mean_squared_error(output, target.double(), squared=False))
+    output, target = _known(output, target)
+    return float(mean_squared_error(output, target.double(), squared=False)) if target.numel() else float("nan")
+
+
+def _known(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Outputs and targets without those whose target is missing, as vectors; unchanged where none is."""
+    known = ~target.isnan()
+    return (output, target) if bool(known.all()) else (output[known], target[known])
 
 
 def _is_classes(output: Tensor, target: Tensor) -> bool:
@@ -79,7 +87,8 @@ def _accuracy(output: Tensor, target: Tensor) -> float:
         from torchmetrics.functional.classification import multiclass_accuracy
 
     if not _is_classes(output, target):
-        return 100 * float(((output > 0) == (target.view_as(output) > 0.5)).double().mean())
+        output, target = _known(output, target.view_as(output))
+        return 100 * float(((output > 0) == (target > 0.5)).double().mean())
     return 100 * float(multiclass_accuracy(output, target.view(-1), output.size(1), average="micro"))
 
 
@@ -90,34 +99,44 @@ def _f1(output: Tensor, target: Tensor) -> float:
 
     if _is_classes(output, target):
         return float(multiclass_f1_score(output, target.view(-1), output.size(1), average="macro"))
-    labels = zip((output > 0).long().t(), target.view_as(output).long().t(), strict=True)
-    return _mean([float(binary_f1_score(found, wanted)) for found, wanted in labels])
+    labels = [(found > 0, wanted) for found, wanted in _labels(output, target)]
+    return _mean(
+        [float(binary_f1_score(found.long(), wanted)) if wanted.numel() else float("nan") for found, wanted in labels]
+    )
 
 
 def _area_under_roc(output: Tensor, target: Tensor) -> float:
-    """Mean over labels, or over classes each against the others, without those that all or none of the rows have."""
+    """Mean over labels, or over classes each against the others, without those that all or none of the rows have.
+
+    Of each label the rows count whose target is known.
+    """
     return _mean([_label_score("binary_auroc", *each) for each in _labels(output, target)])
 
 
 def _mean_average_precision(output: Tensor, target: Tensor) -> float:
-    """Mean over labels of average precision, without the labels that all or none of the rows have."""
+    """Mean over labels of average precision, without the labels that all or none of the rows have.
+
+    Of each label the rows count whose target is known.
+    """
     return _mean([_label_score("binary_average_precision", *each) for each in _labels(output, target)])
 
 
 def _labels(output: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Outputs and targets, 0 or 1, of the rows where a label is known, for each label."""
     if _is_classes(output, target):
         wanted = functional.one_hot(target.view(-1).long(), output.size(1))
         output = output.log_softmax(-1)  # comparable between rows
     else:
-        wanted = target.view_as(output).long()
-    return list(zip(output.t(), wanted.t(), strict=True))
+        wanted = target.view_as(output)
+    found = [_known(*each) for each in zip(output.t(), wanted.t(), strict=True)]
+    return [(own, label.long()) for own, label in found]
 
 
 def _label_score(name: str, output: Tensor, target: Tensor) -> float:
     with needs_extra("training"):
         from torchmetrics.functional import classification
 
-    if bool((target == target[0]).all()):
+    if bool((target == target[:1]).all()):
         return float("nan")
     # torchmetrics takes a sigmoid of logits, which makes large ones equal; only their order counts
     rank = torch.unique(output, return_inverse=True)[1].double()
@@ -212,15 +231,21 @@ class Task:
         metric: A name of `METRICS`.
         weights: Weight of each class in the loss; for a binary target, and for each label, two numbers, of 0 and of 1.
             None weighs all rows equally.
+        has_missing: Whether some of several targets are missing, which is NaN. `losses` then leaves them out; scores
+            always do.
 
     >>> Task("graph", "regression", "mae").score(torch.tensor([[1.0], [5.0]]), torch.tensor([[2.0], [2.0]]))
     2.0
+    >>> task = Task("graph", "regression", "mae", has_missing=True)
+    >>> task.losses(torch.tensor([[1.0, 5.0], [4.0, 0.0]]), torch.tensor([[2.0, 2.0], [2.0, torch.nan]])).tolist()
+    [2.0, 2.0]
     """
 
     level: str
     target: str
     metric: str
     weights: tuple[float, ...] | None = None
+    has_missing: bool = False
 
     @classmethod
     def of(cls, dataset: PackedDataset, run: Run | None = None) -> Task:
@@ -245,7 +270,7 @@ class Task:
         if dataset.level != "node" and not dataset.subset("train").numel():
             raise ValueError(f"`dataset` must have a graph for training, got {dataset!r} without")
         weights = None if run is None or run.class_weights is None else _balanced(dataset, run)
-        return cls(dataset.level, dataset.task, metric, weights)
+        return cls(dataset.level, dataset.task, metric, weights, bool(dataset.y.isnan().any()))
 
     def check(self, run: Run) -> None:
         """Raises `ValueError` where a run sets a field that has no effect at this level, or lacks one that it needs."""
@@ -278,27 +303,39 @@ class Task:
     @property
     def scores_are_losses(self) -> bool:
         """Whether the score of a fold is its mean loss, so that training need not keep its outputs."""
-        return (self.target, self.metric) == ("regression", "mae")
+        # a row counts once in the loss, and as often as it has known targets in the score
+        return (self.target, self.metric) == ("regression", "mae") and not self.has_missing
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
-        """The loss of every row.
+        """The loss of every row, a mean over its known targets; 0 where it has none.
 
         Shapes: ``output`` (B, T) or (B, classes), ``target`` (B, T) or (B,) -> (B,)
         """
+        if self.target == "multiclass":
+            return self._each(output, target)
+        if not self.has_missing:
+            return self._each(output, target).mean(-1)
+        # filled before the loss as well: NaN, or an infinite output, times a gradient of 0 would be NaN
+        missing = target.isnan()
+        each = self._each(output.masked_fill(missing, 0), target.masked_fill(missing, 0))
+        return each.masked_fill(missing, 0).sum(-1) / (~missing).sum(-1).clamp(min=1)
+
+    def _each(self, output: Tensor, target: Tensor) -> Tensor:
+        """The loss of every target, or of the class of every row, with its weight."""
+        each = _LOSS_OF_METRIC.get(self.metric, LOSSES[self.target])(output, target)
         if self.weights is None:
-            return _LOSS_OF_METRIC.get(self.metric, LOSSES[self.target])(output, target)
+            return each
         # Python numbers: a captured step must not copy a tensor to the device
         if self.target == "multiclass":
             classes = target.view(-1)
-            share = sum((classes == number).to(output.dtype) * weight for number, weight in enumerate(self.weights))
-            return _cross_entropy(output, target) * share
+            return each * sum(
+                (classes == number).to(output.dtype) * weight for number, weight in enumerate(self.weights)
+            )
         pairs = zip(target.unbind(-1), self.weights[::2], self.weights[1::2], strict=True)
-        share = torch.stack([without + (having - without) * label for label, without, having in pairs], -1)
-        each = functional.binary_cross_entropy_with_logits(output, target, reduction="none")
-        return (each * share).mean(-1)
+        return each * torch.stack([without + (having - without) * label for label, without, having in pairs], -1)
 
     def score(self, output: Tensor, target: Tensor) -> float:
-        """The score of all outputs of a fold; NaN where it is empty.
+        """The score of all outputs of a fold whose targets are known; NaN where there are none.
 
         Shapes: as `losses`
         """
@@ -309,14 +346,20 @@ class Task:
 
         The mean absolute error is computed for all runs at once: one call per run would take longer than an epoch.
         """
-        if self.scores_are_losses:
-            values: list[float] = (output.double() - target.double()).abs().flatten(1).mean(1).tolist()
+        if (self.target, self.metric) == ("regression", "mae"):
+            errors = (output.double() - target.double()).abs().flatten(1)
+            missing = target.isnan().flatten(1)
+            known = errors.masked_fill(missing, 0).sum(1) / (~missing).sum(1) if self.has_missing else errors.mean(1)
+            values: list[float] = known.tolist()
             return values
         return [self.score(one.nan_to_num().cpu(), wanted.cpu()) for one, wanted in zip(output, target, strict=True)]
 
 
 def _balanced(dataset: PackedDataset, run: Run) -> tuple[float, ...]:
-    """Weights of classes, or of both values of each label, with equal totals in training and a mean of 1."""
+    """Weights of classes, or of both values of each label, with equal totals in training and a mean of 1.
+
+    Of each label the rows count whose target is known; a label without any has weights of 0.
+    """
     if dataset.level == "node" and dataset.train_mask is not None:
         y = dataset.y[dataset.train_mask[:, min(run.fold, dataset.train_mask.size(1) - 1)]]
     else:
@@ -324,8 +367,9 @@ def _balanced(dataset: PackedDataset, run: Run) -> tuple[float, ...]:
     if dataset.task == "multiclass":
         counts = y.long().view(-1).bincount(minlength=dataset.num_outputs)[None]
     else:
-        having = y.double().view(y.size(0), -1).sum(0)
-        counts = torch.stack([y.size(0) - having, having], 1)
-    there = (counts > 0).sum(1, keepdim=True)
-    weights = y.size(0) / (there * counts.double().clamp(min=1))
+        labels = y.double().view(y.size(0), -1)
+        having = labels.nansum(0)
+        counts = torch.stack([(~labels.isnan()).sum(0) - having, having], 1)
+    there = (counts > 0).sum(1, keepdim=True).clamp(min=1)
+    weights = counts.double().sum(1, keepdim=True) * (there * counts.double().clamp(min=1)).reciprocal()
     return tuple(weights.view(-1).tolist())
