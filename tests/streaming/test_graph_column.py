@@ -75,3 +75,9 @@ def test_split_command_says_that_graphs_are_split_by_themselves(tmp_path: Path):
     run = CliRunner().invoke(app, ["split", str(path), "--sql", "duckdb"])
     assert run.exit_code == 2
     assert "--sql must not come with a column graph_id" in run.stderr
+
+
+def test_split_file_takes_no_number_of_nodes_for_several_graphs(tmp_path: Path):
+    path = write(tmp_path / "in.parquet", three_graphs())
+    with pytest.raises(EdgeFileError, match=r"`num_nodes` must be None for several graphs .column graph_id., got"):
+        split_file(path, tmp_path / "out.parquet", "ppr", num_nodes=50)

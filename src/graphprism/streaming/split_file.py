@@ -102,6 +102,9 @@ def split_file(
     if num_nodes is not None:
         check_whole("num_nodes", num_nodes)
     found = open_edges(edges, source=source, target=target, undirected=undirected)
+    if found.graph is not None and num_nodes is not None:
+        must = f"`num_nodes` must be None for several graphs (column {found.graph})"
+        raise EdgeFileError(found.path, f"{must}, got {num_nodes}")
     output = Path(output)
     if output.exists() and output.resolve() in {path.resolve() for path in found.files}:
         raise EdgeFileError(output, "the output must not be the edge file")
