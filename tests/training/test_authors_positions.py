@@ -39,7 +39,7 @@ def test_node_encoder_of_atoms_rejects_more_types():
 
 
 def test_train_rejects_an_encoder_without_positions():
-    with pytest.raises(ValueError, match="`pe_encoder` must be None where `pe` is 0, got 'deepset'"):
+    with pytest.raises(ValueError, match="`pe` must be at least 1 with pe_encoder='deepset', got 0"):
         train(Run(layers=2, width=8, pe_encoder="deepset"), DATASET, accelerator="cpu")
 
 
