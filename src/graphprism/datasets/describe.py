@@ -93,9 +93,7 @@ def _targets(dataset: PackedDataset, pre: Preprocessing | None) -> list[str]:
     if dataset.task == "regression":
         rows = y.double().view(y.size(0), -1)
         if pre is not None and (pre.target_mean, pre.target_scale) != (0.0, 1.0):
-            rows = rows * rows.new_tensor(pre.target_scale) + rows.new_tensor(
-                pre.target_mean
-            )  # in the unit of the file
+            rows = pre.in_own_unit(rows)
             own = "the mean of each, divided by its deviation"
             if isinstance(pre.target_mean, float) and isinstance(pre.target_scale, float):
                 own = f"{pre.target_mean:.4g}, divided by {pre.target_scale:.4g}"

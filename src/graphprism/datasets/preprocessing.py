@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from graphprism._text import counted
 from graphprism.io.columns import Columns, as_text, stray_text
@@ -148,6 +149,10 @@ class Preprocessing:
     def is_of_tables(self) -> bool:
         """Whether it encodes tables; otherwise it holds the scale of a target alone."""
         return bool(self.names)
+
+    def in_own_unit(self, target: Tensor) -> Tensor:
+        """Scaled targets, (R, T), in the unit that they had."""
+        return target * target.new_tensor(self.target_scale) + target.new_tensor(self.target_mean)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints."""

@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from graphprism._checks import check_positive, check_type
 from graphprism._extras import needs_extra
 from graphprism._files import claim
+from graphprism._text import suggest
 from graphprism.datasets import PackedDataset
 from graphprism.ledger import Ledger
 from graphprism.results import RunResult
@@ -69,9 +69,8 @@ def parse_choice(text: str) -> tuple[str, Choice]:
     name = name.strip().replace("-", "_")
     known = {each.name for each in fields(Run)} - {"dataset", "seed", "fold", "epochs"}
     if name not in known:
-        close = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"`vary` must name a field of a run that may vary, got {name!r}{hint}")
+        close = suggest(name, sorted(known))
+        raise ValueError(f"`vary` must name a field of a run that may vary, got {name!r}{close}")
     if not given.strip():
         raise ValueError(f"`vary` must be such as lr=1e-4..1e-2 or jk=none|cat, got {text!r}")
     low, dots, high = given.partition("..")

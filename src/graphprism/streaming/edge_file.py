@@ -148,6 +148,11 @@ def node_keys(nodes: Tensor, graphs: Tensor) -> Tensor:
     return (graphs << 32) | nodes
 
 
+def from_keys(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The nodes and the graphs of which `node_keys` made ``keys``."""
+    return keys & (1 << 32) - 1, keys >> 32
+
+
 def _kind(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(6)

@@ -33,7 +33,7 @@ from graphprism.splitting.splits import (
     prepare,
 )
 from graphprism.streaming.arrow import holds_numbers, pyarrow
-from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, open_edges
+from graphprism.streaming.edge_file import EdgeFile, EdgeFileError, from_keys, open_edges
 from graphprism.streaming.growing_parquet import GrowingParquet
 from graphprism.streaming.mutual_edges import MOST_NODES, MutualEdges
 from graphprism.streaming.page_rank import page_rank
@@ -356,7 +356,7 @@ class _Job:
         """The largest value in the graph of each node, (N,), or of the only graph, (1,)."""
         if self._edges.graph is None:
             return values.max().reshape(1)
-        batch = self._state.arrays["ids"] >> 32  # see `node_keys`
+        _, batch = from_keys(self._state.arrays["ids"])
         graph = batch.unique_consecutive(return_inverse=True)[1]
         largest = values.new_zeros(int(graph[-1]) + 1).scatter_reduce_(0, graph, values, "amax")
         return largest[graph]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graphprism.streaming.arrow import holds_numbers, pyarrow
-from graphprism.streaming.edge_file import EdgeFileError, node_keys
+from graphprism.streaming.edge_file import EdgeFileError, from_keys, node_keys
 from graphprism.streaming.growing_parquet import read_about, verified_groups
 
 
@@ -87,7 +87,8 @@ class TypedEdges:
         found: dict[str, Any] = {"edge_index": edge_index, "edge_type": columns.pop("edge_type").long()}
         if self.graph is not None:
             key, found["edge_index"] = node_keys(edge_index, columns[self.graph].long()).unique(return_inverse=True)
-            found["node_id"], found["batch"] = key & (1 << 32) - 1, (key >> 32).unique(return_inverse=True)[1]
+            found["node_id"], graphs = from_keys(key)
+            found["batch"] = graphs.unique(return_inverse=True)[1]
         elif self.sparse_ids:
             found["node_id"], found["edge_index"] = edge_index.unique(return_inverse=True)
         return {**found, "num_nodes": self.num_nodes, **columns}

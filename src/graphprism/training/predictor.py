@@ -294,7 +294,7 @@ class Predictor:
         columns = tuple(targets) if len(targets) == output.size(1) else tuple(map(str, range(output.size(1))))
         if task == "regression":
             if pre is not None:
-                output = output * output.new_tensor(pre.target_scale) + output.new_tensor(pre.target_mean)
+                output = pre.in_own_unit(output)
             return Predictions(ids, id_names, output, columns, None)
         names = pre.classes if pre is not None and pre.classes else ()
         if task == "multiclass":

@@ -304,7 +304,12 @@ class Task:
     def scores_are_losses(self) -> bool:
         """Whether the score of a fold is its mean loss, so that training need not keep its outputs."""
         # a row counts once in the loss, and as often as it has known targets in the score
-        return (self.target, self.metric) == ("regression", "mae") and not self.has_missing
+        return self._is_mean_error and not self.has_missing
+
+    @property
+    def _is_mean_error(self) -> bool:
+        """Whether loss and score are absolute errors."""
+        return (self.target, self.metric) == ("regression", "mae")
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         """The loss of every row, a mean over its known targets; 0 where it has none.
@@ -346,7 +351,7 @@ class Task:
 
         The mean absolute error is computed for all runs at once: one call per run would take longer than an epoch.
         """
-        if (self.target, self.metric) == ("regression", "mae"):
+        if self._is_mean_error:
             errors = (output.double() - target.double()).abs().flatten(1)
             missing = target.isnan().flatten(1)
             known = errors.masked_fill(missing, 0).sum(1) / (~missing).sum(1) if self.has_missing else errors.mean(1)

@@ -380,10 +380,8 @@ class GNN(torch.nn.Module):
             new, e = self._convolve(conv, h, e, graph, generator)
         added = h if self.residual and h.shape == new.shape else None
         drops = self.training and self.dropout > 0
-        is_padded = node_mask is not None and isinstance(norm, BatchNorm)
-        if is_padded and self.activation == "relu" and not (self.normalize or drops):
-            # norm, ReLU and addition are two kernels
-            new = batch_norm(norm.module, new, node_mask, relu=True, added=added)  # type: ignore[arg-type]
+        if self.activation == "relu" and not (self.normalize or drops):
+            new = _normalise(norm, new, node_mask, relu=True, added=added)
         else:
             new = _normalise(norm, new, node_mask)
             if self.normalize:
@@ -525,9 +523,15 @@ def _encoder(
     return TypeEncoder(name, [types] if isinstance(types, int) else types, channels, start)
 
 
-def _normalise(norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None) -> Tensor:
-    """Applies a norm; the statistics of batch normalisation exclude padding rows."""
+def _normalise(
+    norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None, relu: bool = False, added: Tensor | None = None
+) -> Tensor:
+    """Applies a norm, then ReLU, then adds; the statistics of batch normalisation exclude padding rows.
+
+    Of a batch norm over padded rows all of it is two kernels.
+    """
     if node_mask is not None and isinstance(norm, BatchNorm):
-        return batch_norm(norm.module, x, node_mask)
+        return batch_norm(norm.module, x, node_mask, relu, added)
     out: Tensor = norm(x)
-    return out
+    out = out.relu() if relu else out
+    return out if added is None else added + out

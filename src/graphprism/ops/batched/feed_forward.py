@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -65,6 +67,11 @@ FORWARD = Backends(reference=forward_reference, triton="graphprism.ops.kernels.f
 BACKWARD = Backends(reference=backward_reference, triton="graphprism.ops.kernels.feed_forward:backward")
 
 
+def _fits(x: Tensor) -> Callable[[ModuleType], bool]:
+    """Whether kernels support rows (..., N, F)."""
+    return lambda kernels: bool(kernels.takes(x.size(-1), x.size(-2), x.dtype, x.device))
+
+
 def is_one_op(x: Tensor) -> bool:
     """Whether `run_feed_forward` is at least as fast as one op after another: not where a GPU lacks its kernels.
 
@@ -74,7 +81,7 @@ def is_one_op(x: Tensor) -> bool:
         return False
     if x.device.type == "cpu":
         return True
-    return FORWARD.kernel_fits(x.device, lambda kernels: kernels.takes(x.size(-1), x.size(-2), x.dtype, x.device))
+    return FORWARD.kernel_fits(x.device, _fits(x))
 
 
 def run_feed_forward(
@@ -108,7 +115,7 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, counts: Tensor, *more: Any) -> Tensor:
         given, running, (momenta, ctx.epsilons) = more[:8], more[8:14], more[14:]
-        forward = FORWARD.choose(None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype, x.device))
+        forward = FORWARD.choose(None, x.device, _fits(x))
         norms = given[:2], given[2:6], given[6:]
         out, z, stats = forward(x, counts, *norms, running[:3], running[3:], momenta, ctx.epsilons)
         ctx.save_for_backward(x, z, counts, *given, *stats)
@@ -121,9 +128,7 @@ class _FeedForward(torch.autograd.Function):
         if torch.is_grad_enabled() or is_batched(grad):
             inputs = x, counts, *given[:8]
             return *plain_gradients(partial(_rows, ctx.epsilons), inputs, grad, ctx.needs_input_grad), *[None] * 8
-        backward = BACKWARD.choose(
-            None, x.device, lambda kernels: kernels.takes(x.size(2), x.size(1), x.dtype, x.device)
-        )
+        backward = BACKWARD.choose(None, x.device, _fits(x))
         parts = tuple(given[:2]), tuple(given[2:6]), tuple(given[6:8]), tuple(given[8:])
         grad_x, *found = backward(grad, x, z, counts, *parts)
         cast = (each.to(own.dtype) for each, own in zip(found, given, strict=False))

@@ -96,6 +96,17 @@ def device_of(tensor: torch.Tensor) -> AbstractContextManager[object]:
     return _NO_CHANGE if is_current else torch.cuda.device(tensor.device)
 
 
+def packed_runs(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers of each run in a row; runs may be further apart, as columns of a larger tensor are."""
+    return tensor if tensor[0].is_contiguous() else tensor.contiguous()
+
+
+def rows_of_runs(table: torch.Tensor) -> torch.Tensor:
+    """One contiguous row per run; booleans as bytes, which kernels can load."""
+    table = table.view(torch.uint8) if table.dtype == torch.bool else table
+    return table if table.stride(-1) == 1 else table.contiguous()
+
+
 def ceil_div(number: int, by: int) -> int:
     """``number / by``, rounded up; ``triton.cdiv`` takes 7 us on the host.
 

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphprism.ops.batched.slot_sum import gated_column_sum
-from graphprism.ops.kernels import ceil_div, power_of_2_from
+from graphprism.ops.kernels import ceil_div, packed_runs, power_of_2_from
 
 # Channels side by side, at most, and numbers of a row that one program holds: of a whole row, and of a part of it.
 _WHOLE, _WHOLE_TILE = 256, 2048
@@ -249,7 +249,7 @@ def attention_sum(
     num_runs, num_rows, relations, heads, channels = h.shape
     slots, wide = weights.size(2) // 2, torch.promote_types(h.dtype, torch.float32)
     h, numbers, weights = h.contiguous(), numbers.contiguous(), weights.contiguous()
-    att_src, att_dst = _packed(att_src), _packed(att_dst)
+    att_src, att_dst = packed_runs(att_src), packed_runs(att_dst)
     alpha = h.new_empty(num_runs, num_rows, slots, heads, dtype=wide)
     logit, score = torch.empty_like(alpha), h.new_empty(num_runs, num_rows * relations * heads, 2, dtype=wide)
     out = h.new_empty(num_runs, num_rows, channels if mean else heads * channels)
@@ -268,7 +268,7 @@ def attention_sum(
         PADDED=padded, ROWS=side, **sizes,
     )  # fmt: skip
     side, block = _tile(channels)
-    bias = None if bias is None else _packed(bias)
+    bias = None if bias is None else packed_runs(bias)
     _sum_kernel[(ceil_div(num_rows, side), num_runs, ceil_div(channels, block))](
         h, alpha, bias, numbers, weights, out, num_rows, channels, 0 if bias is None else bias.stride(0),
         MEAN=mean, HAS_BIAS=bias is not None, ROWS=side, BLOCK=block, **sizes,
@@ -292,7 +292,7 @@ def attention_gradients(
     num_runs, num_rows, relations, heads, channels = h.shape
     slots = weights.size(2) // 2
     h, numbers, weights = h.contiguous(), numbers.contiguous(), weights.contiguous()
-    att_src, att_dst = _packed(att_src), _packed(att_dst)
+    att_src, att_dst = packed_runs(att_src), packed_runs(att_dst)
     grad, of_alpha, of_logit = grad.contiguous(), torch.empty_like(alpha), torch.empty_like(alpha)
     received = alpha.new_empty(num_runs, num_rows, relations, heads)
     types = {"SUM": _wide(h), "COUNT": _count(h)}
@@ -333,11 +333,6 @@ def _most(dtype: torch.dtype) -> float:
     """The largest logit beside the maximum of those that count, as in `graphprism.ops.edge_softmax`."""
     largest: float = torch.tensor(torch.finfo(dtype).max, dtype=torch.float64).log().item() / 2
     return largest
-
-
-def _packed(vectors: Tensor) -> Tensor:
-    """Numbers of a run side by side; runs may lie anywhere, as columns of a larger tensor do."""
-    return vectors if vectors[0].is_contiguous() else vectors.contiguous()
 
 
 def _count(h: Tensor) -> tl.dtype:

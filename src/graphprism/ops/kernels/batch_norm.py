@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.kernels import ceil_div, power_of_2_from
+from graphprism.ops.kernels import ceil_div, power_of_2_from, rows_of_runs
 
 # Rows that a program looks at once, channels side by side, and parts of the rows at most.
 _ROWS, _BLOCK, _PARTS = 64, 32, 32
@@ -172,6 +172,17 @@ def _slopes_kernel(
 
 
 @triton.jit
+def summed_slopes(numbers, of_weights, of_biases, run, channel, num_parts, channels, PARTS: tl.constexpr):
+    """Number of rows that count, and gradients of weight and bias, from those of the parts of a run."""
+    part = tl.arange(0, PARTS)
+    wanted = (part < num_parts)[:, None] & (channel < channels)[None, :]
+    place = (run * num_parts + part)[:, None] * channels + channel[None, :]
+    number = tl.sum(tl.load(numbers + run * num_parts + part, mask=part < num_parts, other=0.0), axis=0)
+    of_weight = tl.sum(tl.load(of_weights + place, mask=wanted, other=0.0), axis=0)
+    return number, of_weight, tl.sum(tl.load(of_biases + place, mask=wanted, other=0.0), axis=0)
+
+
+@triton.jit
 def _gradients_kernel(
     grad, x, counts, weight, bias, mean, scale, numbers, of_weights, of_biases, grad_x, grad_weight, grad_bias,
     num_rows, channels, counts_stride, weight_stride, bias_stride, length, num_parts,
@@ -184,12 +195,9 @@ def _gradients_kernel(
     counts += run * counts_stride
     channel = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     inside = channel < channels
-    part = tl.arange(0, PARTS)
-    wanted = (part < num_parts)[:, None] & inside[None, :]
-    parts = (run * num_parts + part)[:, None] * channels + channel[None, :]
-    number = tl.sum(tl.load(numbers + run * num_parts + part, mask=part < num_parts, other=0.0), axis=0)
-    of_weight = tl.sum(tl.load(of_weights + parts, mask=wanted, other=0.0), axis=0)
-    of_bias = tl.sum(tl.load(of_biases + parts, mask=wanted, other=0.0), axis=0)
+    number, of_weight, of_bias = summed_slopes(
+        numbers, of_weights, of_biases, run, channel, num_parts, channels, PARTS
+    )  # fmt: skip
     place = run * channels + channel
     if tl.program_id(0) == 0:
         tl.store(grad_weight + place, of_weight, mask=inside)
@@ -353,12 +361,6 @@ def check_running(running: Running) -> None:
     """Raises unless mean, variance and number of batches of all runs are in a row."""
     if not all(each.is_contiguous() for each in running):
         raise ValueError("running statistics of runs must stand one after another")
-
-
-def rows_of_runs(table: Tensor) -> Tensor:
-    """One contiguous row per run; booleans as bytes, which kernels can load."""
-    table = table.view(torch.uint8) if table.dtype == torch.bool else table
-    return table if table.stride(-1) == 1 else table.contiguous()
 
 
 def _parts(x: Tensor) -> tuple[tuple[int, int, int], int, dict[str, Any]]:

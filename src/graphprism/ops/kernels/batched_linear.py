@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.kernels import ceil_div, power_of_2_from
+from graphprism.ops.kernels import ceil_div, packed_runs, power_of_2_from
 
 # Rows of a program on the way forward, and channels that it reads at once, at most.
 _ROWS, _MOST_CHANNELS = 8, 256
@@ -128,10 +128,10 @@ def takes_back(x: Tensor, weight: Tensor) -> bool:
 
 def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Launches one program per run, output and few rows."""
-    x, weight = _packed(x), _packed(weight)
+    x, weight = packed_runs(x), packed_runs(weight)
     (num_runs, num_rows, channels), outputs = x.shape, weight.size(1)
     out = x.new_empty(num_runs, num_rows, outputs, dtype=torch.promote_types(x.dtype, weight.dtype))
-    given = out if bias is None else _packed(bias)  # what is never read
+    given = out if bias is None else packed_runs(bias)  # what is never read
     _forward_kernel[(ceil_div(num_rows, _ROWS), num_runs, outputs)](
         x, weight, given, out, num_rows, outputs, channels, x.stride(0), weight.stride(0), given.stride(0),
         HAS_BIAS=bias is not None, WIDE=_wide(out), ROWS=_ROWS,
@@ -142,7 +142,7 @@ def linear_rows(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool) -> tuple[Tensor, Tensor, Tensor | None]:
     """One program for all rows and a few channels of one run; that of the first channels has the bias as well."""
-    grad, x, weight = grad.contiguous(), _packed(x), _packed(weight)
+    grad, x, weight = grad.contiguous(), packed_runs(x), packed_runs(weight)
     num_runs, num_rows, channels = x.shape
     grad_x, grad_weight = x.new_empty(x.shape), weight.new_empty(weight.shape)
     grad_bias = weight.new_empty(weight.shape[:2])
@@ -155,7 +155,7 @@ def linear_gradients(grad: Tensor, x: Tensor, weight: Tensor, needs_bias: bool) 
 
 def finish(out: Tensor, bias: Tensor | None) -> None:
     """One program for a few rows."""
-    given, (num_runs, num_rows, channels) = out if bias is None else _packed(bias), out.shape
+    given, (num_runs, num_rows, channels) = out if bias is None else packed_runs(bias), out.shape
     block = min(_FINISHED // 16, power_of_2_from(channels))
     _finish_kernel[(ceil_div(num_rows, _FINISHED // block), num_runs, ceil_div(channels, block))](
         out, given, num_rows, channels, given.stride(0),
@@ -173,11 +173,6 @@ def gate(grad: Tensor, out: Tensor, passed: Tensor | None = None) -> tuple[Tenso
         WIDE=_wide(out), ROWS=min(_GATED_ROWS, max(16, power_of_2_from(num_rows))), BLOCK=block, num_warps=8,
     )  # fmt: skip
     return passed, columns
-
-
-def _packed(tensor: Tensor) -> Tensor:
-    """Each run contiguous; the stride between runs is arbitrary, as in columns of a larger tensor."""
-    return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 
 def _wide(tensor: Tensor) -> Any:

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.kernels import ceil_div, dot_precision, power_of_2_from
+from graphprism.ops.kernels import ceil_div, dot_precision, packed_runs, power_of_2_from, rows_of_runs
 from graphprism.ops.kernels.batch_norm import (
     Parts,
     Running,
@@ -25,11 +25,11 @@ from graphprism.ops.kernels.batch_norm import (
     keep_statistics,
     moments,
     normalise_parts,
-    rows_of_runs,
     slopes,
     statistics,
+    summed_slopes,
 )
-from graphprism.ops.kernels.row_maps import rows_packed, sum_parts
+from graphprism.ops.kernels.row_maps import sum_parts
 
 # Numbers of rows, and hidden channels, that a program has at once; channels and rows of a run that it takes, at most:
 # all channels are in registers, and every program reads what all others of its run found.
@@ -108,12 +108,9 @@ def _maps_back_kernel(
     inside = channel < channels
     own = run * channels + channel
     # back through the last normalisation
-    each = tl.arange(0, PARTS)
-    found = (each < num_parts)[:, None] & inside[None, :]
-    places = (run * num_parts + each)[:, None] * channels + channel[None, :]
-    number = tl.sum(tl.load(numbers + run * num_parts + each, mask=each < num_parts, other=0.0), axis=0)
-    of_weight = tl.sum(tl.load(of_weights + places, mask=found, other=0.0), axis=0)
-    of_bias = tl.sum(tl.load(of_biases + places, mask=found, other=0.0), axis=0)
+    number, of_weight, of_bias = summed_slopes(
+        numbers, of_weights, of_biases, run, channel, num_parts, channels, PARTS
+    )  # fmt: skip
     if part == 0:
         tl.store(grad_out_weight + own, of_weight, mask=inside)
         tl.store(grad_out_bias + own, of_bias, mask=inside)
@@ -194,7 +191,7 @@ def forward(
     """Moments of the input, both maps, and the last normalisation."""
     check_running(running_in)
     x, counts, norm = x.contiguous(), rows_of_runs(counts), [rows_of_runs(each) for each in norm_in]
-    weights = [rows_packed(each) for each in maps]
+    weights = [packed_runs(each) for each in maps]
     num_runs, num_rows, channels = x.shape
     parts, hidden = moments(x, counts), weights[0].size(1)
     sizes = _sizes(channels)
@@ -223,7 +220,7 @@ def backward(
     """Slopes of the last normalisation, both maps, sums of their gradients, and the first normalisation."""
     grad, x, counts = grad.contiguous(), x.contiguous(), rows_of_runs(counts)
     norm, last = [rows_of_runs(each) for each in norm_in], rows_of_runs(norm_out[0])
-    weights = [rows_packed(each) for each in maps[:3]]
+    weights = [packed_runs(each) for each in maps[:3]]
     num_runs, num_rows, channels = x.shape
     parts, hidden = slopes(grad, z, counts, *norm_out, *stats[2:]), weights[0].size(1)
     sizes = _sizes(channels)

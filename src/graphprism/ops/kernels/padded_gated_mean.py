@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.kernels import ceil_div, power_of_2_from
+from graphprism.ops.kernels import ceil_div, packed_runs, power_of_2_from
 
 # Numbers of a row that one program holds, and channels side by side.
 _TILE = 512
@@ -183,7 +183,7 @@ def gated_mean(
     out = rows.new_empty(num_runs, num_rows, channels)
     edge = rows.new_empty(num_runs, num_rows * slots, channels)
     ratio, scale = (rows.new_empty(num_runs, num_rows, channels, dtype=wide) for _ in range(2))
-    packed = [None if each is None else _packed(each) for each in biases]
+    packed = [None if each is None else packed_runs(each) for each in biases]
     side, block = _tile(channels)
     _sum_kernel[(ceil_div(num_rows, side), num_runs, ceil_div(channels, block))](
         rows.contiguous(), None if edge_rows is None else edge_rows.contiguous(), *packed,
@@ -211,7 +211,12 @@ def gated_gradients(
 ) -> tuple[Tensor, Tensor]:
     """Programs for a few nodes and channels of one run: first as receivers, then as senders."""
     (num_runs, num_rows, channels), slots = grad.shape, weights.size(2) // 2
-    numbers, weights, rows, bias = numbers.contiguous(), weights.contiguous(), rows.contiguous(), _packed(biases[-1])
+    numbers, weights, rows, bias = (
+        numbers.contiguous(),
+        weights.contiguous(),
+        rows.contiguous(),
+        packed_runs(biases[-1]),
+    )
     back, of_edges, scaled = torch.empty_like(rows), torch.empty_like(edge), torch.empty_like(ratio)
     side, block = _tile(channels)
     grid = ceil_div(num_rows, side), num_runs, ceil_div(channels, block)
@@ -231,11 +236,6 @@ def gated_gradients(
 def _tile(channels: int) -> tuple[int, int]:
     block = min(_BLOCK, power_of_2_from(channels))
     return max(1, _TILE // block), block
-
-
-def _packed(bias: Tensor) -> Tensor:
-    """Numbers of a run side by side; runs may lie anywhere, as columns of a larger tensor do."""
-    return bias if bias[0].is_contiguous() else bias.contiguous()
 
 
 def _count(rows: Tensor, edge: Tensor) -> tl.dtype:

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.kernels import ceil_div, dot_precision
+from graphprism.ops.kernels import ceil_div, dot_precision, packed_runs, rows_of_runs
 
 # Rows, and channels on both sides, that a program has at once.
 _ROWS, _SIDE = 64, 32
@@ -110,7 +110,7 @@ def takes(x: Tensor, weight: Tensor) -> bool:
 
 def map_rows(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool) -> Tensor:
     """One program for a few rows and outputs of one run."""
-    x, weight, bias = rows_packed(x), _dense(weight), None if bias is None else _row(bias)
+    x, weight, bias = packed_runs(x), _dense(weight), None if bias is None else rows_of_runs(bias)
     (num_runs, num_rows, channels), (relations, _, each) = x.shape, weight.shape[1:]
     outputs = relations * each
     out = x.new_empty(num_runs, num_rows, outputs)
@@ -127,7 +127,7 @@ def map_gradients(
     grad: Tensor, x: Tensor, weight: Tensor, gate: Tensor | None, needs_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Two kernels; the gradient of the weights has their layout."""
-    grad, x, weight = grad.contiguous(), rows_packed(x), _dense(weight)
+    grad, x, weight = grad.contiguous(), packed_runs(x), _dense(weight)
     (num_runs, num_rows, channels), (relations, _, each) = x.shape, weight.shape[1:]
     outputs, grad_x = relations * each, x.new_empty(x.shape)
     size = outputs * channels + (outputs if needs_bias else 0)
@@ -156,15 +156,6 @@ def sum_parts(parts: Tensor) -> Tensor:
     return total
 
 
-def rows_packed(tensor: Tensor) -> Tensor:
-    """The numbers of each run in a row; runs may be further apart."""
-    return tensor if tensor[0].is_contiguous() else tensor.contiguous()
-
-
 def _dense(weight: Tensor) -> Tensor:
     """Strides between runs, relations, channels and outputs of which that of channels or of outputs is one."""
     return weight if 1 in weight.stride()[2:] else weight.contiguous()
-
-
-def _row(bias: Tensor) -> Tensor:
-    return bias if bias.stride(-1) == 1 else bias.contiguous()

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphprism.ops.kernels import ceil_div, power_of_2_from
+from graphprism.ops.kernels import ceil_div, packed_runs, power_of_2_from
 from graphprism.ops.kernels.row_maps import sum_parts
 
 # Rows and channels of a program that reads, and of a pass of one that sums up: few channels, so that one run alone
@@ -72,7 +72,7 @@ def takes(rows: Tensor) -> bool:
 
 def read_rows(types: Tensor, weight: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Launches one program per run and few rows."""
-    weight = weight if weight[0].is_contiguous() else weight.contiguous()
+    weight = packed_runs(weight)
     (num_runs, num_rows), channels = types.shape, weight.size(2)
     out = weight.new_empty(num_runs, num_rows, channels, dtype=dtype or weight.dtype)
     side, block = _READ
