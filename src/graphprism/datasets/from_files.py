@@ -327,7 +327,9 @@ def _fit(
         elif level == "graph" and tables.graphs is not None:
             wanted = set(as_text(tables.graphs[names["graph_id"]])[train])
             rows = np.array([graph in wanted for graph in as_text(nodes[names["graph"]])], dtype=bool)
-        own = parts - ({names["source"], names["destination"]} - {names["id"], names["graph"]})
+        # a column of nodes may be called as one of edges; the target never is a feature, whatever its name
+        of_nodes = {names["id"], names["graph"], names["fold"], *options.target, *options.drop}
+        own = parts - ({names["source"], names["destination"]} - of_nodes)
         node_codes = _codes(nodes, [each for each in nodes if each not in own], rows, options, notices)
     ends = {names["source"], names["destination"], names["edge_graph"], *options.drop}
     edge_codes = _edge_codes(edges, [each for each in edges if each not in ends], options, notices)
