@@ -151,7 +151,8 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file")
     try:
-        arrays = open_arrays(file, ("about", "x", "edge_index", "edge_attr", "num_nodes", "y", *options.target, *MASKS))
+        inputs = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
+        arrays = open_arrays(file, ("about", *inputs, "y", *options.target, *MASKS))
     except ValueError as error:
         raise DatasetFileError(file, str(error)) from error
     if "about" in arrays or "edge_index" not in arrays:
@@ -438,6 +439,7 @@ def select_graphs(dataset: PackedDataset, chosen: torch.Tensor) -> PackedDataset
         x=dataset.x[nodes],
         edge_index=dataset.edge_index[:, links],
         edge_attr=None if dataset.edge_attr is None else dataset.edge_attr[links],
+        edge_weight=None if dataset.edge_weight is None else dataset.edge_weight[links],
         node_ptr=torch.cat([sizes.new_zeros(1), sizes[is_chosen].cumsum(0)]),
         edge_ptr=torch.cat([edges.new_zeros(1), edges[is_chosen].cumsum(0)]),
     )
