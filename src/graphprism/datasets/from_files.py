@@ -58,10 +58,10 @@ class ImportOptions:
         task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``.
         metric: A name of `graphprism.training.METRICS`.
         files: Files of ``nodes``, ``edges`` and ``graphs`` in the folder.
-        columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``graph_id`` and ``fold``.
+        columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``weight``, ``graph_id`` and ``fold``.
         drop: Columns to ignore.
         categories: Numeric columns to treat as categories.
-        numbers: Columns of whole numbers to treat as numbers although their names say that they are types.
+        numbers: Columns to treat as numbers although their names say that they are types of nodes or edges, or weights.
         directed: Whether edges are directed. By default as the file declares; tables of edges are undirected.
         scale_target: Whether to standardise a numeric target for training.
         shares: Shares of training, validation and test for drawn folds.
@@ -199,6 +199,9 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
         if len(edges) < 2:
             raise ValueError(f"{edges.path}: must have two columns with the ends of edges, got {list(edges)}")
         found["source"], found["destination"] = list(edges)[:2]
+    ends = [found["source"], found["destination"]]
+    if weight := _weight_column(edges, ends, options, notices):
+        found["weight"] = weight
     if nodes is not None:
         if graphs is not None:
             found["graph"] = find_column("graph", nodes, options.column("graph"), besides)
@@ -224,6 +227,19 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
         if guessed and (options.column("fold") or parse_folds(holder[guessed]) is not None):
             found["fold"] = guessed
     return found
+
+
+def _weight_column(edges: Columns, ends: Sequence[str], options: ImportOptions, notices: list[str]) -> str:
+    """The column of weights: the one that the user named, or one of numbers that is named so; empty where none is."""
+    if given := find_column("weight", edges, options.column("weight"), edges):
+        return given
+    taken = {*ends, *options.drop, *options.categories, *options.numbers}
+    numbers = [name for name in edges if edges[name].dtype.kind in "if"]
+    name = find_column("weight", edges, None, {*taken, *(set(edges) - set(numbers))})
+    if name:
+        ways = f"--drop {name} leaves it out, --number {name} makes it a feature"
+        notices.append(f"{edges.path.name}: column {name!r} is the weight of the edges ({ways}).")
+    return name
 
 
 def _may_be_an_edge(tables: GraphTables, names: Mapping[str, str]) -> bool:
@@ -330,9 +346,9 @@ def _fit(
             rows = np.array([graph in wanted for graph in as_text(nodes[names["graph"]])], dtype=bool)
         # a column of nodes may be called as one of edges; the target never is a feature, whatever its name
         of_nodes = {names["id"], names["graph"], names["fold"], *options.target, *options.drop}
-        own = parts - ({names["source"], names["destination"]} - of_nodes)
+        own = parts - ({names["source"], names["destination"], names.get("weight", "")} - of_nodes)
         node_codes = _codes(nodes, [each for each in nodes if each not in own], rows, options, notices)
-    ends = {names["source"], names["destination"], names["edge_graph"], *options.drop}
+    ends = {names["source"], names["destination"], names["edge_graph"], names.get("weight", ""), *options.drop}
     edge_codes = _edge_codes(edges, [each for each in edges if each not in ends], options, notices)
     all_types = bool(node_codes) and all(code.kind == "category" for code in node_codes)
     directed = options.directed if options.directed is not None else bool(tables.directed)
