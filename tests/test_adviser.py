@@ -12,6 +12,7 @@ import graphprism as gp
 from graphprism.adviser import trial
 from graphprism.adviser.advice import _advice, default_run
 from graphprism.adviser.candidates import Candidate, candidate, candidates, default_splits
+from graphprism.adviser.own_data import packed
 from graphprism.adviser.trial import Trial, part_of, race
 from graphprism.datasets import from_data, molecules
 from graphprism.nn import CONVOLUTIONS
@@ -268,3 +269,14 @@ def test_split_of_ones_own_is_refused_with_what_to_write():
             TypeError, match=r"`split` must be text, got ByFunction; .*data.edge_attr = split\(data\).*attr"
         ):
             call()
+
+
+def test_adviser_keeps_the_weights_of_edges():
+    weight = torch.rand(NODES.edge_index.size(1))
+    nodes = Data(x=NODES.x, edge_index=NODES.edge_index, edge_weight=weight, y=NODES.y)
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graphs = [
+        Data(x=torch.rand(2, 3), edge_index=edges, edge_weight=weight[n : n + 2], y=torch.rand(1)) for n in range(9)
+    ]
+    assert packed(nodes, None).edge_weight.equal(weight)
+    assert packed(graphs, None).edge_weight.equal(torch.cat([each.edge_weight for each in graphs]))

@@ -33,3 +33,13 @@ def test_wrong_column_is_one_line(tmp_path):
     assert run.exit_code == 2
     assert run.stderr.startswith("error: ")
     assert run.stderr.count("\n") == 1
+
+
+def test_import_takes_the_weights_that_are_named(tmp_path):
+    folder = write_people(tmp_path / "people")
+    ring = (folder / "edges.csv").read_text("utf-8").split()[1:]
+    (folder / "edges.csv").write_text("from,to,trust\n" + "".join(f"{edge},{n / 4}\n" for n, edge in enumerate(ring)))
+    run = imported(folder, "--target", "group", "--weight", "trust", "--directed", "--data", tmp_path)
+    assert run.exit_code == 0, run.output
+    assert "Edge weights: 0 to 29.75, mean 14.88." in run.stdout.splitlines()
+    assert sorted(load("people", tmp_path).edge_weight.tolist()) == [n / 4 for n in range(120)]

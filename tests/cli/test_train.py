@@ -1,6 +1,7 @@
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -244,3 +245,22 @@ def test_interrupted_before_the_first_epoch(warm_python, tmp_path, out):
         _, said = process.communicate()
     assert process.returncode == 130
     assert said == "stopped before an epoch was finished; the same command starts where this one did\n"
+
+
+@pytest.mark.filterwarnings("default:the `edge_weight`")
+def test_train_on_weighted_edges(data, out):
+    graph = one_graph()
+    weight = 1.0 + graph.edge_index.sum(0) % 3
+    for name, given in (("heavy", weight), ("signed", -weight)):
+        save(replace(graph, name=name, edge_weight=given), data / f"{name}.npz")
+    done = run(data, out, "--dataset", "heavy", "--model", "gcn,pyg-rgcn", "--seeds", "0..1")
+    assert done.exit_code == 0, done.output
+    assert "multiclass by accuracy, edges weighted." in done.stdout.splitlines()[0]
+    told = "warning: the `edge_weight` of heavy is ignored: pyg-rgcn takes edges without weights\n"
+    assert done.stderr.count(told) == 1
+    refused = run(data, out, "--dataset", "signed", "--model", "gin,gcn")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "error: `edge_weight` must not be negative with gcn, which divides by sums of weights"
+    )
+    assert refused.stderr.count("\n") == 1

@@ -17,8 +17,8 @@ def shop(folder, column, values, **options):
     ("column", "values", "kind"),
     [
         ("since", (2001, 2004, 2009), "number"),
-        ("weight", (1, 2, 3), "number"),
-        ("weight", (0.5, 1.5), "number"),
+        ("size", (1, 2, 3), "number"),
+        ("size", (0.5, 1.5), "number"),
         ("trusted", (0, 1), "flag"),
         ("how", ("work", "home"), "category"),
         ("type", (1, 2, 3), "category"),

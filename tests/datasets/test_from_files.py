@@ -246,3 +246,11 @@ def test_one_table_in_place_of_their_folder(tmp_path, name):
         ValueError, match=rf"{name}: must be the folder of the tables, .*, got one table: name {tmp_path}"
     ):
         from_files(tmp_path / name, "age")
+
+
+def test_a_target_called_target_is_no_feature(tmp_path):
+    """`target` is also the usual name of the second end of an edge."""
+    nodes = "id,age,target\n" + "".join(f"n{n},{n * 7 % 11},{'yes' if n % 2 else 'no'}\n" for n in range(30))
+    ring = "source,target\n" + "".join(f"n{n},n{(n + 1) % 30}\n" for n in range(30))
+    dataset = from_files(write(tmp_path, nodes=nodes, edges=ring), "target")
+    assert [each["name"] for each in dataset.preprocessing["nodes"]] == ["age"]

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from graphprism._checks import check_homogeneous
 from graphprism.datasets import DATASETS, PackedDataset, from_data
-from graphprism.datasets.from_data import check_graphs, join_inputs
+from graphprism.datasets.from_data import check_graphs, join_inputs, join_weights
 from graphprism.datasets.load import pack_graphs
 from graphprism.datasets.packed_dataset import pack_nodes
 from graphprism.known import KnownDataset
@@ -77,6 +77,7 @@ def _nodes(data: Data) -> PackedDataset:
     found = pack_nodes("own", known, data.x, data.edge_index, data.y, (columns[0], columns[1], columns[2]))
     # whole numbers on edges are types, which splits may name; networks of nodes do not read others
     edge_attr, edge_types = join_inputs([data.get("edge_attr")], torch.tensor([data.num_edges]), "graph")
+    found = replace(found, edge_weight=join_weights([data]))
     return replace(found, edge_attr=edge_attr, edge_types=edge_types) if edge_types else found
 
 
@@ -94,7 +95,9 @@ def _graphs(graphs: list[Data]) -> PackedDataset:
     known = KnownDataset("", {}, *kind, types, (), "own")
     fold = torch.stack(_folds(len(graphs))).int().argmax(0)
     found = [_with_edge_attr(graph) for graph in graphs]
-    return pack_graphs("own" if "own" not in DATASETS else "own data", known, found, fold)
+    check_graphs(found)
+    packed = pack_graphs("own" if "own" not in DATASETS else "own data", known, found, fold)
+    return replace(packed, edge_weight=join_weights(graphs))
 
 
 def _with_edge_attr(graph: Data) -> Data:

@@ -39,9 +39,16 @@ def exit_on_user_error() -> Iterator[None]:
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Prints warnings without the source line that issued them."""
+    """Prints warnings without the source line that issued them, each sentence once, however many runs it is about."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in shown:
+            typer.echo(f"warning: {message}", err=True)
+        shown.add(str(message))
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
+        warnings.showwarning = show
         yield
 
 

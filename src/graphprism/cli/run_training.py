@@ -62,7 +62,8 @@ def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
     weighted = ", classes weighted" if task.weights else ""
     first = {run.model: run for run in reversed(runs)}
     models = [_model(first[name], dataset) for name in dict.fromkeys(run.model for run in runs)]
-    what = f"{task.target} by {task.metric}{weighted}"
+    edges = "" if dataset.edge_weight is None else ", edges weighted"
+    what = f"{task.target} by {task.metric}{weighted}{edges}"
     data = f"{runs[0].dataset}: {sizes} {unit} for training, validation and test, {what}."
     return [f"{data} {dataset.note}".strip(), *models, _training(runs)]
 

@@ -81,20 +81,22 @@ def assemble(
     where = nodes.path if nodes is not None else edges.path
     edge_index, edge_owner = _ends(ids, owner, ends, tables, pre, where)
     order = np.argsort(owner, kind="stable")
-    x, edge_attr = pre.node_input(nodes, len(texts)), pre.edge_input(edges)
+    x, edge_attr, weight = pre.node_input(nodes, len(texts)), pre.edge_input(edges), pre.edge_weight(edges)
     if before is not None:
         x = np.concatenate([before.x.numpy(), x])
         edge_index = np.concatenate([before.edge_index.numpy().astype(np.int64), edge_index], 1)
         edge_owner = np.zeros(edge_index.shape[1], np.int64)
         if edge_attr is not None and before.edge_attr is not None:
             edge_attr = np.concatenate([before.edge_attr.numpy(), edge_attr])
+        if weight is not None and before.edge_weight is not None:
+            weight = np.concatenate([before.edge_weight.numpy(), weight])
     x = x[order]
     count = 1 if graph_ids is None else graph_ids.size
     sizes = np.bincount(owner, minlength=count)
     first = np.cumsum(sizes) - sizes
     place = np.empty(ids.size, np.int64)
     place[order] = np.arange(ids.size) - np.repeat(first, sizes)
-    edge_index, edge_owner, edge_attr = _tidy(place[edge_index], edge_owner, edge_attr, pre, notices)
+    edge_index, edge_owner, edge_attr, weight = _tidy(place[edge_index], edge_owner, edge_attr, weight, pre, notices)
     edge_sizes = np.bincount(edge_owner, minlength=count)
     dataset = PackedDataset(
         name=name,
@@ -112,6 +114,7 @@ def assemble(
         edge_types=pre.num_edge_types,
         directed=pre.directed,
         node_ids=pack_ids(ids.tolist()) if graph_ids is None and ids.size else None,
+        edge_weight=None if weight is None else torch.from_numpy(weight),
     )
     listed = ids if graph_ids is None else graph_ids
     return AssembledGraph(dataset, listed.tolist(), names["graph_id" if pre.level == "graph" else "id"] or "id")
@@ -169,11 +172,11 @@ def _ends(
 
 
 def _tidy(
-    edge_index: Array, owner: Array, attr: Array | None, pre: Preprocessing, notices: list[str]
-) -> tuple[Array, Array, Array | None]:
-    """Edges sorted by graph, without duplicates (same ends and attributes); undirected edges in both directions."""
+    edge_index: Array, owner: Array, attr: Array | None, weight: Array | None, pre: Preprocessing, notices: list[str]
+) -> tuple[Array, Array, Array | None, Array | None]:
+    """Edges sorted by graph, without duplicates (same ends, attributes and weight); undirected ones both ways."""
     count = edge_index.shape[1]
-    once = _first_of_each(owner, edge_index, attr)
+    once = _first_of_each(owner, edge_index, attr, weight)
     if once.size < count:
         notices.append(f"{counted(count - once.size, 'duplicate edge')} merged.")
     loops = int((edge_index[0, once] == edge_index[1, once]).sum())
@@ -182,17 +185,22 @@ def _tidy(
     if not pre.directed:
         edge_index = np.concatenate([edge_index, edge_index[::-1]], 1)
         owner = np.concatenate([owner, owner])
-        attr = None if attr is None else np.concatenate([attr, attr])
-        both = _first_of_each(owner, edge_index, attr)
+        attr, weight = (None if each is None else np.concatenate([each, each]) for each in (attr, weight))
+        both = _first_of_each(owner, edge_index, attr, weight)
         if both.size > once.size:
             notices.append("Edges are taken both ways (--directed keeps them as they are).")
         once = both
-    return edge_index[:, once], owner[once], None if attr is None else attr[once]
+    if weight is not None and (differing := once.size - _first_of_each(owner, edge_index, attr).size):
+        notices.append(
+            f"{counted(differing, 'edge')} with the ends of another one and a different weight: all of them count."
+        )
+    attr, weight = (None if each is None else each[once] for each in (attr, weight))
+    return edge_index[:, once], owner[once], attr, weight
 
 
-def _first_of_each(owner: Array, edge_index: Array, attr: Array | None) -> Array:
-    """Index of the first occurrence of each distinct edge, sorted by graph, ends and attributes."""
-    columns = [owner, *edge_index, *([] if attr is None else attr.T)]
+def _first_of_each(owner: Array, edge_index: Array, attr: Array | None, weight: Array | None = None) -> Array:
+    """Index of the first occurrence of each distinct edge, sorted by graph, ends, attributes and weight."""
+    columns = [owner, *edge_index, *([] if attr is None else attr.T), *([] if weight is None else [weight])]
     places: Array = np.unique(
         np.stack([np.asarray(each, np.float64) for each in columns], 1), axis=0, return_index=True
     )[1]

@@ -33,6 +33,7 @@ def describe(dataset: PackedDataset) -> list[str]:
     return [
         _sizes(dataset),
         _features(dataset, pre),
+        *_weights(dataset),
         *_targets(dataset, pre),
         _folds(dataset),
         _edges(dataset),
@@ -66,6 +67,13 @@ def _features(dataset: PackedDataset, pre: Preprocessing | None) -> str:
     )
     edges = "" if dataset.edge_attr is None else f"; edges: {counted(dataset.edge_attr.size(1), 'column')}"
     return f"Node features: {nodes}{edges}."
+
+
+def _weights(dataset: PackedDataset) -> list[str]:
+    weight = dataset.edge_weight
+    if weight is None or not weight.numel():
+        return []
+    return [f"Edge weights: {weight.min():.4g} to {weight.max():.4g}, mean {weight.double().mean():.4g}."]
 
 
 def _kinds(codes: Sequence[ColumnCode]) -> str:
@@ -168,14 +176,14 @@ def _leak_by_copies(dataset: PackedDataset) -> str:
 def _fingerprints(dataset: PackedDataset) -> list[bytes]:
     """A hash of each graph's arrays; it depends on the order of the nodes."""
     x, edges = dataset.x.numpy(), np.ascontiguousarray(dataset.edge_index.numpy().T)
-    attr = None if dataset.edge_attr is None else dataset.edge_attr.numpy()
+    attributes = [each.numpy() for each in (dataset.edge_attr, dataset.edge_weight) if each is not None]
     nodes, links = dataset.node_ptr.tolist(), dataset.edge_ptr.tolist()
     found = []
     for number in range(len(dataset)):
         at = slice(links[number], links[number + 1])
         total = hashlib.blake2b(x[nodes[number] : nodes[number + 1]].tobytes(), digest_size=16)
         total.update(edges[at].tobytes())
-        if attr is not None:
+        for attr in attributes:
             total.update(attr[at].tobytes())
         found.append(total.digest())
     return found

@@ -31,7 +31,7 @@ from graphprism._checks import (
 from graphprism._text import counted
 from graphprism.datasets.folds import SHARES, draw_folds, strata_of
 from graphprism.datasets.links import divide_links
-from graphprism.datasets.packed_dataset import MASKS, PackedDataset
+from graphprism.datasets.packed_dataset import MASKS, PackedDataset, as_weight
 from graphprism.datasets.packed_file import check_undirected
 from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.datasets.targets import METRIC_OF, EncodedTarget, encode_target, standardised
@@ -56,7 +56,8 @@ def from_data(
     Folds are those of ``train_mask``, ``val_mask`` and ``test_mask`` where the graph has them, else drawn with a seed
     and stratified. At graph level, integers in ``x`` and ``edge_attr`` are types. A target that is NaN is missing: a
     node without a target is in no fold, a graph without one is left out, with a warning. Of several targets those that
-    are missing count neither in the loss nor in scores. Of attributes of edges only ``edge_attr`` is read.
+    are missing count neither in the loss nor in scores. Of attributes of edges ``edge_attr`` and ``edge_weight`` are
+    read. Weights come as they are measured, not normalised: the models of a run do that on top of them.
 
     Args:
         data: One graph whose ``y`` has a row for every node; or several with one row each, also a data set of PyG.
@@ -124,16 +125,11 @@ def _with_scale(
 
 
 def _warn_of_unread(graphs: Sequence[Data]) -> None:
-    """Says which attributes of edges, that layers of PyG read, no run will read."""
-    ways = {
-        "edge_weight": "the models of a run compute their own weights; as `edge_attr` gine, gcne and gated-gcn read it",
-        "edge_type": 'as `edge_attr` the split "attr(edge_attr)" reads it',
-    }
-    found = {name for graph in graphs for name in ways if name in graph}
-    if any("split_rule" in graph for graph in graphs):
-        found.discard("edge_type")  # of `SplitEdges`: found anew, by the split of a run
-    for name in sorted(found):
-        warnings.warn(f"`{name}` is left out: {ways[name]}", stacklevel=3)
+    """Says of types of edges, which layers of PyG read, that no run will read them."""
+    # types of `SplitEdges` are found anew, by the split of a run
+    if any("edge_type" in graph for graph in graphs) and not any("split_rule" in graph for graph in graphs):
+        way = 'as `edge_attr` the split "attr(edge_attr)" reads it'
+        warnings.warn(f"`edge_type` is left out: {way}", stacklevel=3)
 
 
 def with_target(whole: PackedDataset, target: EncodedTarget, metric: str | None, **folds: Any) -> PackedDataset:
@@ -156,6 +152,7 @@ def with_links(whole: PackedDataset, metric: str | None, shares: Sequence[float]
         metric=metric or METRIC_OF["binary"],
         edge_index=whole.edge_index[:, kept],
         edge_attr=None if whole.edge_attr is None else whole.edge_attr[kept],
+        edge_weight=None if whole.edge_weight is None else whole.edge_weight[kept],
         edge_ptr=torch.tensor([0, int(kept.sum())]),
         pairs=torch.from_numpy(links.pairs),
         y=torch.from_numpy(links.y),
@@ -233,7 +230,7 @@ def check_graphs(graphs: Sequence[Data]) -> None:
         check_tensor(name, graph.edge_index)
         check_shape(name, graph.edge_index, [2, "E"])
         check_integer(name, graph.edge_index)
-    for name in ("x", "edge_attr"):
+    for name in ("x", "edge_attr", "edge_weight"):
         missing = [number for number, graph in enumerate(graphs) if graph.get(name) is None]
         if 0 < len(missing) < len(graphs):
             raise ValueError(f"`{name}` must be in all graphs or in none, got none in graph {missing[0]}")
@@ -248,9 +245,14 @@ def check_graphs(graphs: Sequence[Data]) -> None:
         name = _named("edge_index", number, graphs)
         must, came = f"numbers of nodes in [0, {int(sizes[number])})", int(ends[row, column])
         raise ValueError(f"`{name}` must hold {must}, got {came}")
-    for name, counts in (("x", sizes), ("edge_attr", edges)):
+    for name, counts in (("x", sizes), ("edge_attr", edges), ("edge_weight", edges)):
         if graphs[0].get(name) is not None:
             _check_features(name, [graph.get(name) for graph in graphs], counts.tolist())
+    for number, graph in enumerate(graphs):
+        weight = graph.get("edge_weight")
+        if weight is not None and weight.numel() != graph.num_edges:
+            name = _named("edge_weight", number, graphs)
+            raise ValueError(f"`{name}` must have one number for each edge, got shape {list(weight.shape)}")
 
 
 def _named(name: str, number: int, graphs: Sequence[Any]) -> str:
@@ -305,7 +307,16 @@ def pack_inputs(name: str, graphs: Sequence[Data], level: str, directed: bool | 
         node_types=node_types if level == "graph" else (),
         edge_types=edge_types,
         directed=directed,
+        edge_weight=join_weights(graphs),
     )
+
+
+def join_weights(graphs: Sequence[Data]) -> Tensor | None:
+    """Weights of the edges of all graphs, (ΣE,), of graphs that `check_graphs` accepts; None where there are none."""
+    parts = [graph.get("edge_weight") for graph in graphs]
+    if any(part is None for part in parts):
+        return None
+    return as_weight(torch.cat([part.detach().cpu().reshape(-1) for part in parts]))
 
 
 def join_inputs(parts: Sequence[Any], sizes: Tensor, level: str) -> tuple[Tensor | None, tuple[int, ...]]:

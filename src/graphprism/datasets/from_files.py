@@ -58,10 +58,10 @@ class ImportOptions:
         task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``.
         metric: A name of `graphprism.training.METRICS`.
         files: Files of ``nodes``, ``edges`` and ``graphs`` in the folder.
-        columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``graph_id`` and ``fold``.
+        columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``weight``, ``graph_id`` and ``fold``.
         drop: Columns to ignore.
         categories: Numeric columns to treat as categories.
-        numbers: Columns of whole numbers to treat as numbers although their names say that they are types.
+        numbers: Columns to treat as numbers although their names say that they are types of nodes or edges, or weights.
         directed: Whether edges are directed. By default as the file declares; tables of edges are undirected.
         scale_target: Whether to standardise a numeric target for training.
         shares: Shares of training, validation and test for drawn folds.
@@ -151,7 +151,8 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
     if not file.is_file():
         raise FileNotFoundError(f"{file}: there is no such file")
     try:
-        arrays = open_arrays(file, ("about", "x", "edge_index", "edge_attr", "num_nodes", "y", *options.target, *MASKS))
+        inputs = ("x", "edge_index", "edge_attr", "edge_weight", "num_nodes")
+        arrays = open_arrays(file, ("about", *inputs, "y", *options.target, *MASKS))
     except ValueError as error:
         raise DatasetFileError(file, str(error)) from error
     if "about" in arrays or "edge_index" not in arrays:
@@ -198,6 +199,9 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
         if len(edges) < 2:
             raise ValueError(f"{edges.path}: must have two columns with the ends of edges, got {list(edges)}")
         found["source"], found["destination"] = list(edges)[:2]
+    ends = [found["source"], found["destination"]]
+    if weight := _weight_column(edges, ends, options, notices):
+        found["weight"] = weight
     if nodes is not None:
         if graphs is not None:
             found["graph"] = find_column("graph", nodes, options.column("graph"), besides)
@@ -223,6 +227,19 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
         if guessed and (options.column("fold") or parse_folds(holder[guessed]) is not None):
             found["fold"] = guessed
     return found
+
+
+def _weight_column(edges: Columns, ends: Sequence[str], options: ImportOptions, notices: list[str]) -> str:
+    """The column of weights: the one that the user named, or one of numbers that is named so; empty where none is."""
+    if given := find_column("weight", edges, options.column("weight"), edges):
+        return given
+    taken = {*ends, *options.drop, *options.categories, *options.numbers}
+    numbers = [name for name in edges if edges[name].dtype.kind in "if"]
+    name = find_column("weight", edges, None, {*taken, *(set(edges) - set(numbers))})
+    if name:
+        ways = f"--drop {name} leaves it out, --number {name} makes it a feature"
+        notices.append(f"{edges.path.name}: column {name!r} is the weight of the edges ({ways}).")
+    return name
 
 
 def _may_be_an_edge(tables: GraphTables, names: Mapping[str, str]) -> bool:
@@ -327,9 +344,11 @@ def _fit(
         elif level == "graph" and tables.graphs is not None:
             wanted = set(as_text(tables.graphs[names["graph_id"]])[train])
             rows = np.array([graph in wanted for graph in as_text(nodes[names["graph"]])], dtype=bool)
-        own = parts - ({names["source"], names["destination"]} - {names["id"], names["graph"]})
+        # a column of nodes may be called as one of edges; the target never is a feature, whatever its name
+        of_nodes = {names["id"], names["graph"], names["fold"], *options.target, *options.drop}
+        own = parts - ({names["source"], names["destination"], names.get("weight", "")} - of_nodes)
         node_codes = _codes(nodes, [each for each in nodes if each not in own], rows, options, notices)
-    ends = {names["source"], names["destination"], names["edge_graph"], *options.drop}
+    ends = {names["source"], names["destination"], names["edge_graph"], names.get("weight", ""), *options.drop}
     edge_codes = _edge_codes(edges, [each for each in edges if each not in ends], options, notices)
     all_types = bool(node_codes) and all(code.kind == "category" for code in node_codes)
     directed = options.directed if options.directed is not None else bool(tables.directed)
@@ -436,6 +455,7 @@ def select_graphs(dataset: PackedDataset, chosen: torch.Tensor) -> PackedDataset
         x=dataset.x[nodes],
         edge_index=dataset.edge_index[:, links],
         edge_attr=None if dataset.edge_attr is None else dataset.edge_attr[links],
+        edge_weight=None if dataset.edge_weight is None else dataset.edge_weight[links],
         node_ptr=torch.cat([sizes.new_zeros(1), sizes[is_chosen].cumsum(0)]),
         edge_ptr=torch.cat([edges.new_zeros(1), edges[is_chosen].cumsum(0)]),
     )

@@ -29,6 +29,7 @@ _COLUMNS = {
         *("target", "dst", "to", "v", "targetid", "toid", "end", "tail", "node2", "id2", "j", "b", "cited"),
         *("destination", "dest"),
     ),
+    "weight": ("weight", "weights", "edgeweight", "w", "strength", "value", "val"),
     "graph_id": ("graph", "graphid", "id", "molecule", "moleculeid", "molid", "sample", "sampleid", "name", "index"),
     "fold": ("fold", "split", "set", "subset", "partition"),
 }

@@ -56,6 +56,15 @@ def unpack_ids(packed: Tensor) -> list[str]:
     return packed.numpy().tobytes().decode().split("\0")
 
 
+def as_weight(weight: Tensor) -> Tensor:
+    """Weights of edges in float64 if they have it, else in float32.
+
+    >>> as_weight(torch.tensor([2, 1]))
+    tensor([2., 1.])
+    """
+    return weight if weight.dtype == torch.float64 else weight.float()
+
+
 SPLITS = ("train", "val", "test")
 MASKS = ("train_mask", "val_mask", "test_mask")
 
@@ -72,12 +81,12 @@ class PackedDataset:
     It is indexed like a data set of PyG: a number gives a `Data`, whose masks are (N,) where there is one fold, else
     (N, S); a slice, numbers, also from the end, or a mask give the set of these graphs, as `select` does.
 
-    Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``node_ptr`` and ``edge_ptr``
-    (G + 1,). Graph level: ``y`` (G, T), or (G,) for classes, and ``split`` (G,), 0 train, 1 validation, 2 test. Node
-    level: ``y`` (ΣN,) for classes, else (ΣN, T), and the masks (ΣN, S), one column per official fold; a node without a
-    target is in none of them. Of several targets NaN is a missing one. Link level, one graph: ``pairs`` (2, P) of
-    nodes, ``y`` (P, 1) whether there is an edge, ``split`` (P,); ``edge_index`` holds only training edges, and negative
-    training pairs are sampled.
+    Shapes, with G graphs: ``x`` (ΣN, F), ``edge_index`` (2, ΣE), ``edge_attr`` (ΣE, D), ``edge_weight`` (ΣE,),
+    ``node_ptr`` and ``edge_ptr`` (G + 1,). Graph level: ``y`` (G, T), or (G,) for classes, and ``split`` (G,), 0 train,
+    1 validation, 2 test. Node level: ``y`` (ΣN,) for classes, else (ΣN, T), and the masks (ΣN, S), one column per
+    official fold; a node without a target is in none of them. Of several targets NaN is a missing one. Link level, one
+    graph: ``pairs`` (2, P) of nodes, ``y`` (P, 1) whether there is an edge, ``split`` (P,); ``edge_index`` holds only
+    training edges, and negative training pairs are sampled.
 
     Attributes:
         name: Name in `graphprism.datasets.load`.
@@ -94,6 +103,7 @@ class PackedDataset:
         preprocessing: How columns of the user's files became these tensors, to apply it to new files, and the scale of
             the target, as plain values; None where the tensors were given and the target was not scaled.
         node_ids: Ids of the nodes in the user's tables, see `pack_ids`; None where nodes have numbers alone.
+        edge_weight: Weight of each edge, which models of a run normalise on top of; None where all edges count alike.
 
     >>> from graphprism.datasets import molecules
     >>> dataset = molecules(30)
@@ -130,6 +140,7 @@ class PackedDataset:
     pairs: Tensor | None = None
     preprocessing: dict[str, Any] | None = None
     node_ids: Tensor | None = None
+    edge_weight: Tensor | None = None
 
     def __len__(self) -> int:
         return self.node_ptr.numel() - 1
@@ -224,6 +235,8 @@ class PackedDataset:
         )
         if self.edge_attr is not None:
             found.edge_attr = _types_or_features(self.edge_attr[edges])
+        if self.edge_weight is not None:
+            found.edge_weight = self.edge_weight[edges].float()
         for key in MASKS:
             if (mask := getattr(self, key)) is not None:
                 found[key] = mask[nodes]
@@ -250,6 +263,7 @@ class PackedDataset:
             x=self.x[nodes],
             edge_index=self.edge_index[:, edges],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
             y=self.y[chosen if self.level == "graph" else nodes],
             split=None if self.split is None else self.split[chosen],
             node_ptr=node_ptr,

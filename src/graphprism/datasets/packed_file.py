@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphprism._checks import check_path, check_type
 from graphprism._files import whole_file
-from graphprism.datasets.packed_dataset import MASKS, PackedDataset
+from graphprism.datasets.packed_dataset import MASKS, PackedDataset, as_weight
 from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
 
 
@@ -114,6 +114,8 @@ def check_arrays(arrays: Arrays, about: dict[str, Any]) -> tuple[Array, Array]:
         check_undirected(arrays["edge_index"], nodes, edges)
     if "edge_attr" in arrays:
         _check_columns("edge_attr", arrays["edge_attr"], int(edges.sum()), about.get("num_edge_types"))
+    if "edge_weight" in arrays:
+        _check_weight(arrays["edge_weight"], int(edges.sum()))
     rows = {"graph": nodes.size, "node": int(nodes.sum())}.get(about["level"]) or _check_pairs(arrays, nodes, about)
     _check_y(arrays["y"], rows, about)
     if about["level"] == "node":
@@ -177,6 +179,13 @@ def _check_columns(key: str, array: Array, rows: int, num_types: object) -> None
         _check_range(key, column, stop)
 
 
+def _check_weight(weight: Array, edges: int) -> None:
+    if weight.shape != (edges,):
+        raise ValueError(f"`edge_weight` must have shape [{edges}], got {list(weight.shape)}")
+    check_rows("edge_weight", weight, edges)
+    _check_finite("edge_weight", weight)
+
+
 def _check_y(y: Array, rows: int, about: dict[str, Any]) -> None:
     check_rows("y", y, rows)
     if about["task"] in ("regression", "multilabel") and y.ndim == 2 and y.shape[1] > 1 and y.dtype.kind == "f":
@@ -231,7 +240,11 @@ def _check_range(key: str, array: Array, stop: int | None) -> None:
         raise ValueError(f"`{key}` must hold numbers {wanted}, got {low if low < 0 else high}")
 
 
-_KEYS = ("x", "edge_index", "edge_attr", "num_nodes", "num_edges", "y", "split", *MASKS, "pairs", "node_ids")
+# In the order of the checksum: a new one comes last.
+_KEYS = (
+    *("x", "edge_index", "edge_attr", "num_nodes", "num_edges", "y", "split", *MASKS, "pairs", "node_ids"),
+    "edge_weight",
+)
 # Integers from here on are features, not types: an embedding table for them would be larger than the network.
 _MOST_TYPES = 1000
 # torch has few ops for unsigned integers above 8 bits, and loses precision in sums of half precision.
@@ -336,8 +349,10 @@ def _smallest(tensor: Tensor) -> Array:
 
 def _from_arrays(arrays: Arrays, about: dict[str, Any], nodes: Array, edges: Array) -> PackedDataset:
     folds = {"graph": ("split",), "node": MASKS, "link": ("split", "pairs")}[about["level"]]
-    keys = ("x", "edge_index", "edge_attr", "y", *folds, "node_ids")
+    keys = ("x", "edge_index", "edge_attr", "y", *folds, "node_ids", "edge_weight")
     tensors: dict[str, Any] = {key: _tensor(arrays[key]) for key in keys if key in arrays}
+    if "edge_weight" in tensors:  # of a file that others wrote, weights may be whole numbers
+        tensors["edge_weight"] = as_weight(tensors["edge_weight"])
     if about["level"] == "graph":
         about = _with_types(about, tensors)
     return PackedDataset(

@@ -119,7 +119,8 @@ class Preprocessing:
     Attributes:
         level: ``"graph"``, ``"node"`` or ``"link"``.
         names: Columns by role: ``id`` and ``graph`` of nodes, ``source``, ``destination`` and ``edge_graph`` of
-            edges, ``graph_id`` of graphs; an empty name where there is none. No roles where tensors were given.
+            edges, ``graph_id`` of graphs; an empty name where there is none. ``weight`` of edges only where they have
+            weights. No roles where tensors were given.
         nodes: Columns of nodes that are features.
         edges: Columns of edges that are features.
         node_types: Whether columns of nodes are types, which a network embeds, instead of features.
@@ -205,6 +206,24 @@ class Preprocessing:
             return np.stack([code.codes(column) for code, column in zip(self.edges, columns, strict=True)], 1)
         parts = [code.encode(column) for code, column in zip(self.edges, columns, strict=True)]
         return np.concatenate(parts, 1).astype(np.float32)
+
+    def edge_weight(self, table: Columns) -> Array | None:
+        """Weights of edges, (E,); None without such a column.
+
+        Raises:
+            ValueError: A weight is missing, or is no finite number.
+        """
+        if not (name := self.names.get("weight", "")):
+            return None
+        (column,) = wanted_columns(table, [name])
+        must = f"{table.path}: the column {name!r} must hold the weight of every edge"
+        if column.dtype == object:
+            row, text = stray_text(column)
+            raise ValueError(f"{must}, got {text!r} in row {row + 1}")
+        missing = np.flatnonzero(~np.isfinite(column.astype(np.float64)))
+        if missing.size:
+            raise ValueError(f"{must}, got none in row {missing[0] + 1} (--drop {name} leaves weights out)")
+        return column.astype(np.float32)
 
     @property
     def num_node_types(self) -> tuple[int, ...]:

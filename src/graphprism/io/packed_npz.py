@@ -12,15 +12,15 @@ from torch import Tensor
 from graphprism.io.file_graph import FileGraph, GraphFileError
 from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
 
-_KEYS = ("about", "edge_index", "x", "edge_attr", "num_nodes", "num_edges")
+_KEYS = ("about", "edge_index", "x", "edge_attr", "edge_weight", "num_nodes", "num_edges")
 
 
 def read_packed(path: Path) -> FileGraph:
     """Reads a packed ``.npz`` file as one batch, without pickle.
 
-    Arrays: ``edge_index`` (2, E), numbered within each graph; ``x`` (N, F); optionally ``edge_attr`` (E, D);
-    ``num_nodes`` and ``num_edges`` (G,), the sizes of the graphs, absent for a single graph; ``about``, JSON with the
-    ``name``.
+    Arrays: ``edge_index`` (2, E), numbered within each graph; ``x`` (N, F); optionally ``edge_attr`` (E, D) and
+    ``edge_weight`` (E,); ``num_nodes`` and ``num_edges`` (G,), the sizes of the graphs, absent for a single graph;
+    ``about``, JSON with the ``name``.
     """
     try:
         arrays = open_arrays(path, _KEYS)
@@ -37,6 +37,7 @@ def _as_batch(arrays: Arrays, nodes: Array, edges: Array, default_name: str) -> 
         num_nodes=int(nodes.sum()),
         x=_rows(arrays, "x", int(nodes.sum())),
         edge_attr=_rows(arrays, "edge_attr", int(edges.sum())),
+        edge_weight=_weight(arrays, int(edges.sum())),
         batch=torch.from_numpy(np.repeat(np.arange(nodes.size), nodes)) if nodes.size > 1 else None,
         name=_name(str(arrays.get("about", ""))) or default_name,
     )
@@ -48,6 +49,13 @@ def _rows(arrays: Arrays, key: str, rows: int) -> Tensor | None:
         return None
     check_rows(key, array, rows)
     return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+
+
+def _weight(arrays: Arrays, edges: int) -> Tensor | None:
+    weight = _rows(arrays, "edge_weight", edges)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError(f"`edge_weight` must have shape [{edges}], got {list(weight.shape)}")
+    return weight if weight is None or weight.dtype == torch.float64 else weight.float()
 
 
 def _name(about: str) -> str:

@@ -12,10 +12,11 @@ import torch
 
 from graphprism._checks import check_path, check_type
 from graphprism.datasets import DATASETS, PackedDataset
-from graphprism.nn import BASELINES, GNN, RemedyGNN
+from graphprism.nn import BASELINES, GNN, MODELS, RemedyGNN
 from graphprism.nn.models.fit_width import fit_width
 from graphprism.nn.models.remedies import WITHOUT_MATRICES
 from graphprism.training.checkpoint import load_weights
+from graphprism.training.edge_weights import average_by_weight, uses_weights
 from graphprism.training.fused_gnn import FusedGNN
 from graphprism.training.provenance import data_identity
 from graphprism.training.run import Run
@@ -115,6 +116,8 @@ def make_network(run: Run, dataset: PackedDataset, width: int) -> GNN:
         head=run.head,
         head_activation=run.head_activation,
     )
+    if uses_weights(run, dataset) and MODELS[run.model].edge_norm == "none":
+        average_by_weight(network)
     return network
 
 

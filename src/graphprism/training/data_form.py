@@ -13,6 +13,7 @@ from graphprism.nn import MODELS
 from graphprism.splitting import split_text
 from graphprism.splitting.split import Only, only
 from graphprism.splitting.splits import ByOrder
+from graphprism.training.edge_weights import uses_weights
 from graphprism.training.run import Run
 from graphprism.training.run_splits import loop_types, run_splits
 
@@ -37,6 +38,7 @@ def form_of(dataset: PackedDataset, run: Run) -> dict[str, Any]:
         "split": _fitted_split(dataset, run),
         "features": dataset.x.size(1),
         "edge_features": None if dataset.edge_attr is None else dataset.edge_attr.size(1),
+        "edge_weight": uses_weights(run, dataset),
         "loop_types": loop_types(dataset) if dataset.level != "graph" else [],
         # smallest entry, which row normalisation subtracts
         "lowest": min(0.0, float(dataset.x.min())) if is_input else 0.0,
@@ -74,6 +76,8 @@ def empty_dataset(form: Mapping[str, Any]) -> PackedDataset:
             node_types=tuple(int(each) for each in form["node_types"]),
             edge_types=tuple(int(each) for each in form["edge_types"]),
             num_classes=outputs if classes else 0,
+            # checkpoints from before weights were read have none
+            edge_weight=torch.zeros(0) if form.get("edge_weight", False) else None,
         )
     except (KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"the form of a data set must be as training wrote it, got {error!r}") from None
@@ -91,6 +95,8 @@ def in_form(graphs: PackedDataset, form: Mapping[str, Any]) -> PackedDataset:
     if empty.edge_types and (graphs.edge_attr is None or graphs.edge_attr.size(1) != len(empty.edge_types)):
         came = None if graphs.edge_attr is None else graphs.edge_attr.size(1)
         raise ValueError(f"edges must have {len(empty.edge_types)} columns of types as in training, got {came}")
+    if empty.edge_weight is not None and graphs.edge_weight is None:
+        raise ValueError("edges must have weights as in training (`edge_weight`), got none")
     if empty.node_types and graphs.x.is_floating_point():
         raise ValueError(f"nodes must have types as in training, which are whole numbers, got {graphs.x.dtype}")
     rows = len(graphs) if empty.level == "graph" else graphs.x.size(0)
@@ -100,6 +106,7 @@ def in_form(graphs: PackedDataset, form: Mapping[str, Any]) -> PackedDataset:
         x=graphs.x if empty.node_types or empty.level != "graph" else graphs.x.float(),
         edge_index=graphs.edge_index,
         edge_attr=graphs.edge_attr,
+        edge_weight=None if empty.edge_weight is None else graphs.edge_weight,
         node_ptr=graphs.node_ptr,
         edge_ptr=graphs.edge_ptr,
         y=empty.y.new_zeros(rows, *empty.y.shape[1:]),

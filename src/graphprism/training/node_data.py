@@ -14,6 +14,7 @@ from graphprism.nn.models import BASELINES, MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.dropout import dropout
 from graphprism.ops.sparse_features import sparse_with_values
+from graphprism.training.edge_weights import run_weights, why_no_weights, with_coefficients
 from graphprism.training.run import Run
 from graphprism.training.run_splits import run_edges, run_splits, split_input
 from graphprism.training.task import Task
@@ -50,7 +51,9 @@ class NodeData:
         """Equal for runs on one data set that can share their data."""
         conv = MODELS[run.model]
         own = (run.model, run.options, run.layers) if run.model in BASELINES else ()
-        return conv.takes_graph, conv.relational, conv.takes_sparse, *own, *(getattr(run, name) for name in _FIELDS)
+        weights = conv.edge_norm, why_no_weights(run)
+        kind = conv.takes_graph, conv.relational, conv.takes_sparse
+        return *kind, *weights, *own, *(getattr(run, name) for name in _FIELDS)
 
     @staticmethod
     def prepare(run: Run, dataset: PackedDataset, device: torch.device) -> NodeData:
@@ -116,23 +119,24 @@ def _graph(run: Run, dataset: PackedDataset, x: Tensor) -> Any:
     """The second argument of the network of a run, on the device of its features."""
     adjs = edges_of_run(run, dataset)
     if run.model not in BASELINES:
-        return one_or_all([each.to(x.device).prepare() for each in adjs])
+        return one_or_all([with_coefficients(run, each.to(x.device).prepare(), x.dtype) for each in adjs])
     adj = adjs[0].to(x.device)
     fixed: dict[str, Any] = {"num_layers": run.layers, "edge_type": adj.edge_type, "num_relations": adj.num_relations}
     return BASELINES[run.model].prepare(x, adj.edge_index.long(), x.dtype, **fixed, **run.model_options)
 
 
 def edges_of_run(run: Run, dataset: PackedDataset) -> list[RelationalAdj]:
-    """The graph of every split of the run, one where all layers share it."""
-    num_nodes = dataset.x.size(0)
+    """The graph of every split of the run, one where all layers share it, with weights as given."""
+    num_nodes, weight = dataset.x.size(0), run_weights(run, dataset, DTYPES[run.precision])
     if not MODELS[run.model].relational:
-        return [RelationalAdj(_narrow(run_edges(run, dataset), num_nodes), num_nodes=num_nodes)]
+        edge_index = _narrow(run_edges(run, dataset), num_nodes)
+        return [RelationalAdj(edge_index, None, weight, num_nodes=num_nodes)]
     graph, found = split_input(run, dataset), []
     for split in run_splits(run, dataset):
         num_relations = split.num_relations or 1
         types = (graph.edge_index, split(graph))
         edge_index, edge_type = (_narrow(each, num_nodes * num_relations) for each in types if each is not None)
-        found.append(RelationalAdj(edge_index, edge_type, num_relations=num_relations, num_nodes=num_nodes))
+        found.append(RelationalAdj(edge_index, edge_type, weight, num_relations=num_relations, num_nodes=num_nodes))
     return found
 
 

@@ -117,6 +117,8 @@ class PaddedBatch:
                 fill = graphs + (place["node"] - nodes) * (self.num_graphs - graphs) // (self.num_nodes - nodes)
             elif key == "edge_type":
                 fill = torch.full_like(buffer[:1], self.num_relations - 1 if other and buffer.dim() == 1 else 0)
+            elif key == "edge_weight":  # not negative, which attention refuses
+                fill = 3 + buffer[:1].abs() if other else buffer[:1]
             else:
                 fill = _another(buffer, self._counts, level) if other and level != "graph" else buffer[:1]
             is_real = mask[level] if key == "edge_index" else mask[level].view(-1, *[1] * (buffer.dim() - 1))

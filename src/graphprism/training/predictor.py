@@ -29,6 +29,7 @@ from graphprism.training.build_model import build_model, width_of
 from graphprism.training.checkpoint import TO_LOAD, CheckpointError, read_best
 from graphprism.training.data_form import empty_dataset, in_form
 from graphprism.training.eager import install_readout, outputs_of_batch
+from graphprism.training.edge_weights import check_weights, run_weights
 from graphprism.training.node_data import runs_in_parts
 from graphprism.training.prepared_data import PreparedDataset
 from graphprism.training.processes import device_type, free_memory
@@ -204,6 +205,8 @@ class Predictor:
             inputs = self._tensors(graphs)
             count = len(inputs) if self.form["level"] == "graph" else inputs.x.size(0)
             ids = [str(number) for number in range(count)]
+        if inputs.edge_weight is not None and self._empty.edge_weight is None:
+            notices = (*notices, "The `edge_weight` of the edges is ignored: the run was trained without.")
         return in_form(inputs, self.form), ids, name, first, notices
 
     def _packed_graph(self, file: Path) -> PackedDataset:
@@ -233,6 +236,7 @@ class Predictor:
 
     def _outputs(self, dataset: PackedDataset, pairs: Tensor | None) -> Tensor:
         run = replace(self._fitted, fold=0)
+        check_weights(run, dataset)
         if run.neighbors is not None:  # predictions are exact: they take all neighbours
             run = replace(run, neighbors=None, batch_size=None)
         if dataset.level == "link":
@@ -244,10 +248,12 @@ class Predictor:
             dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
             run = replace(run, row_normalise=False)
         if run.self_loops and not run.undirected:  # with their types of training, which the new graph may lack
+            weight = None if dataset.edge_weight is None else run_weights(run, dataset, dataset.edge_weight.dtype)
             edges, types = with_loops(
                 dataset.edge_index.long(), dataset.edge_attr, dataset.x.size(0), self.form.get("loop_types") or []
             )
-            dataset = replace(dataset, edge_index=edges, edge_attr=types, edge_ptr=torch.tensor([0, edges.size(1)]))
+            ptr = torch.tensor([0, edges.size(1)])
+            dataset = replace(dataset, edge_index=edges, edge_attr=types, edge_weight=weight, edge_ptr=ptr)
             run = replace(run, self_loops=False)
         if dataset.level != "graph" and runs_in_parts(run) and self._is_large(dataset):
             graph = SampledGraph(replace(run, neighbors=-1, batch_size=1), dataset, self.device)

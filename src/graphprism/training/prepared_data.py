@@ -19,6 +19,7 @@ from graphprism.ops import RelationalAdj
 from graphprism.ops.batched.padded_adj import PaddedAdj
 from graphprism.ops.batches import Batches, BlockDiagonal
 from graphprism.ops.csr import trusted_csr_sum
+from graphprism.training.edge_weights import run_weights
 from graphprism.training.optim import epoch_order
 from graphprism.training.run import Run
 from graphprism.training.run_splits import run_splits
@@ -82,12 +83,13 @@ def edge_needs(run: Run, dataset: PackedDataset) -> tuple[str, bool]:
 
 
 def split_graphs(run: Run, dataset: PackedDataset, whole: Batch) -> list[RelationalAdj]:
-    """All graphs as one, for every split of the run (one where all layers share it), sorted, without weights."""
+    """All graphs as one, for every split of the run (one where all layers share it), sorted, with weights as given."""
     relational = MODELS[run.model].relational
+    weight = run_weights(run, dataset, torch.float64 if run.precision == "float64" else torch.float32)
     found = []
     for split in run_splits(run, dataset) if relational else (None,):
         edge_type, relations = (None, 1) if split is None else (split(whole), split.num_relations or 1)
-        adj = RelationalAdj(whole.edge_index, edge_type, num_relations=relations, num_nodes=whole.num_nodes)
+        adj = RelationalAdj(whole.edge_index, edge_type, weight, num_relations=relations, num_nodes=whole.num_nodes)
         found.append(adj.prepare())
     return found
 

@@ -110,8 +110,9 @@ def data_identity(dataset: PackedDataset) -> str:
     left_out = ("note", "sha256", "preprocessing", "node_ids")
     names = (field.name for field in fields(dataset) if field.name not in left_out)
     values = {name: getattr(dataset, name) for name in names}
-    if values["pairs"] is None:  # fingerprints from before this field existed stay valid
-        del values["pairs"]
+    for name in ("pairs", "edge_weight"):  # fingerprints from before these fields existed stay valid
+        if values[name] is None:
+            del values[name]
     return digest(values)
 
 

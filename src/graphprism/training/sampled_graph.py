@@ -93,9 +93,11 @@ class SampledGraph(TargetRows):
         self._conv = CONVOLUTIONS[run.model]
         self.x = (row_normalise(dataset.x) if run.row_normalise else dataset.x).to(dtype)
         self.adjs = edges_of_run(run, dataset)  # one for every split, all of the same edges
-        adj = self.adjs[0]
-        if self._conv.edge_norm in _FROM_DEGREES:
-            weight = edge_norm(adj.edge_index, adj.size, self._conv.edge_norm, dtype=dtype)
+        adj, kind = self.adjs[0], self._conv.edge_norm or "none"
+        # a mean of weighted neighbours is one, too: over the sampled ones it is taken in every batch
+        self._averages = kind == "mean" and adj.edge_weight is not None
+        if kind in _FROM_DEGREES or self._averages:
+            weight = edge_norm(adj.edge_index, adj.size, kind, adj.edge_weight, dtype)
             self.adjs = [each.with_weight(weight) for each in self.adjs]
         self._whole: tuple[Tensor, RelationalAdj | list[RelationalAdj]] | None = None  # on the device, for evaluation
         self._on_host: bool | None = None  # not known before the first evaluation
@@ -141,6 +143,8 @@ class SampledGraph(TargetRows):
             sampled = torch.bincount(out.col, minlength=out.node.numel()).clamp(min=1)
             weight = weight * (self.sampler.in_degree(out.node) / sampled).to(weight.dtype)[out.col]
         edges, size = torch.stack([out.row, out.col]), (out.node.numel(), out.node.numel())
+        if self._averages:
+            weight = edge_norm(edges, size, "mean", weight)
         adjs = [
             RelationalAdj.in_forward(
                 edges, None if each.edge_type is None else each.edge_type[out.edge], weight, each.num_relations, size

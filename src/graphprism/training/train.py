@@ -22,6 +22,7 @@ from graphprism.training.captured_graphs import why_not_captured
 from graphprism.training.checkpoint import Checkpoint, RunFolder
 from graphprism.training.data_form import form_of
 from graphprism.training.eager import EagerEngine
+from graphprism.training.edge_weights import check_weights, uses_weights, warn_of_unused_weights
 from graphprism.training.engine import Engine
 from graphprism.training.full_graph import FullGraphEngine
 from graphprism.training.lockstep.data import TableDataset
@@ -100,6 +101,7 @@ def train(
     """
     task = Task.of(dataset, run)
     task.check(run)
+    check_weights(run, dataset)
     check_positive("devices", devices)
     check_positive("nodes", nodes)
     check_choice("engine", engine, ENGINES)
@@ -109,6 +111,7 @@ def train(
             where = "on the whole graph (`neighbors=None`)"
             raise ValueError(f"`devices` must be 1 for targets of {task.level}s {where}, got {devices * nodes}")
         check_node_run(run, dataset)
+    warn_of_unused_weights(run, dataset)
     if task.level != "graph" and not why_not_lockstep(run, dataset):
         device = torch.device(device_type(accelerator, devices, nodes))
         with restore_torch_state(device):
@@ -134,6 +137,7 @@ def train(
 def check_run(run: Run, dataset: PackedDataset) -> None:
     """Raises `ValueError` unless a run can be trained on a data set; plans call it before anything is trained."""
     Task.of(dataset, run).check(run)
+    check_weights(run, dataset)
     resolved_norm(run.norm, channels=8)  # raises for a name that PyG does not have
     if dataset.level != "graph":
         check_node_run(run, dataset)
@@ -233,6 +237,7 @@ def train_lockstep(
     for run in runs:
         check_type("runs", run, Run, "a list of Runs")
         Task.of(dataset, run).check(run)
+        check_weights(run, dataset)
     has_hubs = task.level == "graph" and most_neighbours(dataset) > _MOST_SLOTS
     found: dict[str, RunResult] = {}
     groups: dict[str, list[Run]] = {}
@@ -240,6 +245,7 @@ def train_lockstep(
         if why_not_lockstep(run, dataset, has_hubs):
             found[run.key] = _train_alone(run, dataset, folder, device, on_epoch)
         else:
+            warn_of_unused_weights(run, dataset)
             groups.setdefault(_graph_key(run) if task.level == "graph" else lockstep_key(run), []).append(run)
     train_group = _train_graphs if task.level == "graph" else _train_nodes
     with restore_torch_state(device):
@@ -272,6 +278,8 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         return "lockstep has no remedies"
     if not conv.takes_graph or conv.directed or conv.edge_norm is None:
         return f"lockstep has no {run.model} on graphs"
+    if uses_weights(run, dataset):
+        return "lockstep on graphs takes edges without weights"
     if run.norm not in _NORMS:
         return f"lockstep knows batch norm alone, not {run.norm}"
     if run.jk == "lstm":  # not implemented for many runs or a padded width

@@ -133,10 +133,20 @@ def test_function_of_the_width_without_encoder():
 
 
 def test_layer_of_pyg_rejects_what_it_does_not_take():
-    adj = RelationalAdj(EDGES, num_nodes=X.size(0)).normalized("sym", X.dtype)
-    model = GNN("pyg-gcn", 8, 2, 1).double()
-    for graph in ((adj,), (EDGES, None, torch.ones(EDGES.size(1)))):
-        with pytest.raises(ValueError, match="`edge_weight` must be None with pyg-gcn, which takes"):
+    adj = RelationalAdj(EDGES, TYPES, torch.ones(EDGES.size(1)), num_relations=3, num_nodes=X.size(0))
+    model = GNN("pyg-rgcn", 8, 2, 1).double()
+    for graph in ((adj,), (EDGES, TYPES, torch.ones(EDGES.size(1)))):
+        with pytest.raises(ValueError, match="`edge_weight` must be None with pyg-rgcn, which takes"):
             model(X, *graph)
+    with pytest.raises(ValueError, match=r"`edge_weight` must have shape \[\d+\], got \[1\]"):
+        GNN("pyg-gcn", 8, 2, 1).double()(X, EDGES, None, torch.ones(1))
     with pytest.raises(ValueError, match="`edge_type` must be given with pyg-rgcn, got None"):
         GNN("pyg-rgcn", 8, 2, 1).double()(X, EDGES)
+
+
+def test_gcn_of_pyg_takes_weights():
+    model, weight = GNN("pyg-gcn", 8, 2, 1, encode=False, in_channels=X.size(1)).double(), torch.rand(EDGES.size(1))
+    out = model(X, EDGES, None, weight)
+    torch.testing.assert_close(out, model.convs[0](X, EDGES, weight.double()))
+    assert not torch.allclose(out, model(X, EDGES))
+    torch.testing.assert_close(model(X, RelationalAdj(EDGES, None, weight, num_nodes=X.size(0))), out)

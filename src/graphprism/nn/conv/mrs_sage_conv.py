@@ -33,7 +33,8 @@ class MRSSAGEConv(RelationalConv):
         + \sum_{r} \sum_{j \in \mathcal{N}_r(i)} c_{ji} \mathbf{W}_r^\top \mathbf{x}_j
 
     where :math:`c_{ji}` is ``edge_weight`` if given, else :math:`1 / d_i` with the in-degree of the whole graph, or 1
-    for ``aggr="sum"``. One relation is PyG's ``SAGEConv``.
+    for ``aggr="sum"``; with ``weighted_mean`` given weights are those of the mean, :math:`c_{ji} = w_{ji} / \sum_k
+    w_{ki}`. One relation is PyG's ``SAGEConv``.
 
     Args:
         in_channels: size of an input row, a pair (senders, receivers) for a bipartite graph, ``-1`` to take a size from
@@ -46,6 +47,8 @@ class MRSSAGEConv(RelationalConv):
         bias: whether to learn :math:`\mathbf{b}`.
         init: initialisation of matrices: ``"kaiming_uniform"`` as in PyG's layer, or ``"glorot"`` as in the code of the
             paper's authors; the bias is initialised as in PyG's layer.
+        weighted_mean: whether ``aggr="mean"`` divides a given ``edge_weight`` by its sum at the receiver; by default
+            given weights are the coefficients as they are.
         num_relations: number of relations R.
         start: ``"shared"`` starts as the plain layer, with equal weights in all relations; ``"independent"``, as in the
             paper, draws the weights of each relation. See `RelationalParameter`.
@@ -69,6 +72,7 @@ class MRSSAGEConv(RelationalConv):
         *,
         num_relations: int = 3,
         init: str = "kaiming_uniform",
+        weighted_mean: bool = False,
         start: str = "shared",
         decay: float = DECAY,
         deviation: str = "full",
@@ -81,6 +85,7 @@ class MRSSAGEConv(RelationalConv):
             ("root_weight", root_weight),
             ("project", project),
             ("bias", bias),
+            ("weighted_mean", weighted_mean),
         ):
             check_flag(name, flag)
         check_is_no_count("aggr", aggr, '"mean" or "sum"')
@@ -88,7 +93,7 @@ class MRSSAGEConv(RelationalConv):
         if not isinstance(aggr, str) or aggr not in norms:
             raise ValueError(f'`aggr` must be "mean" or "sum" (for others use MRSConv), got {aggr!r}')
         self.in_channels, self.out_channels, self.num_relations = in_channels, out_channels, num_relations
-        self.edge_norm, self.normalize = norms[aggr], normalize
+        self.edge_norm, self.normalize, self.weighted_mean = norms[aggr], normalize, weighted_mean
         src, dst = pair_of_channels(in_channels)
         check_positive("out_channels", out_channels)
         self.project = _SquareLinear(src) if project else None
@@ -140,7 +145,7 @@ class MRSSAGEConv(RelationalConv):
         return torch.nn.functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
 
     def _norm_of(self, adj: Prepared) -> str:
-        return self.edge_norm if adj.edge_weight is None else "none"
+        return self.edge_norm if adj.edge_weight is None or self.weighted_mean else "none"
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         """The coefficients :math:`c` on a graph, in float64, for `graphprism.certify`."""

@@ -72,6 +72,8 @@ class Convolution:
         edge_norm: coefficients to prepare before training, a kind of `graphprism.ops.edge_norm`; ``"none"`` for a layer
             that takes a prepared graph without coefficients; `None` for a layer of PyG, which takes the tensor
             ``edge_index`` (a relational one also ``edge_type``).
+        takes_edge_weight: takes weights of edges.
+        takes_signed_weight: weights may be negative, since messages are summed; other layers divide by sums of weights.
         has_batch_norm: the layer contains batch normalisation.
         fusable: a weighted sum of transformed neighbours plus a bias, which `graphprism.ops` can fuse over layers.
         partner: name of the plain form of an MRS convolution, or of the MRS form of a plain one; `None` without one.
@@ -88,6 +90,8 @@ class Convolution:
     takes_edge_attr: bool = False
     takes_sparse: bool = False
     edge_norm: str | None = "none"
+    takes_edge_weight: bool = True
+    takes_signed_weight: bool = False
     has_batch_norm: bool = False
     fusable: bool = False
     partner: str | None = None
@@ -208,6 +212,7 @@ def _pair(
     directed: bool = False,
     takes_sparse: bool = True,
     takes_edge_attr: bool = False,
+    takes_signed_weight: bool = False,
     has_batch_norm: bool = False,
     fusable: bool = False,
 ) -> tuple[Convolution, Convolution]:
@@ -222,6 +227,7 @@ def _pair(
             takes_edge_attr=takes_edge_attr,
             takes_sparse=takes_sparse,
             edge_norm=edge_norm,
+            takes_signed_weight=takes_signed_weight,
             has_batch_norm=has_batch_norm,
             fusable=fusable,
             partner=other,
@@ -235,7 +241,7 @@ _ENTRIES = (
     *_pair("sage", _sage, _sage, edge_norm="mean"),
     *_pair("gat", _gat, _gat),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts
-    *_pair("gin", _gin(3), _gin(2), takes_sparse=False),
+    *_pair("gin", _gin(3), _gin(2), takes_sparse=False, takes_signed_weight=True),
     *_pair(
         "gated-gcn",
         _gated_gcn(False),
@@ -254,19 +260,25 @@ _ENTRIES = (
         partner="gated-gcn",
     ),
     # the convolutions of GCN+ and GIN+: edge features, and a ReLU in the messages
-    *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True),
-    *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True),
+    *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True, takes_signed_weight=True),
+    *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True, takes_signed_weight=True),
     # a baseline of the paper's parameter table
     Convolution("gat-degree", _degree_gat, takes_sparse=True),
     # learned relations
-    Convolution("lmgc", lambda i, o, _: LMGCConv(i, o, heads=4)),
-    Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True),
+    Convolution("lmgc", lambda i, o, _: LMGCConv(i, o, heads=4), takes_signed_weight=True),
+    Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True, takes_edge_weight=False),
     *_pair("dir-gcn", _both_directions(_gcn), _both_directions(_gcn), edge_norm="dir", directed=True),
     # a mean is taken in each direction, so no single coefficient per edge can be prepared
     *_pair("dir-sage", _dir_sage, _dir_sage, directed=True),
     *_pair("dir-gat", _both_directions(_gat), _both_directions(_gat), directed=True),
     # Layers of PyG as baselines, with PyG's defaults: `GCNConv` adds self-loops, unlike gcn above.
     Convolution("pyg-gcn", lambda i, o, _: GCNConv(i, o), edge_norm=None),
-    Convolution("pyg-rgcn", lambda i, o, k: RGCNConv(i, o, k.num_relations), edge_norm=None, relational=True),
+    Convolution(
+        "pyg-rgcn",
+        lambda i, o, k: RGCNConv(i, o, k.num_relations),
+        edge_norm=None,
+        relational=True,
+        takes_edge_weight=False,
+    ),
 )
 CONVOLUTIONS: Mapping[str, Convolution] = {entry.name: entry for entry in _ENTRIES}

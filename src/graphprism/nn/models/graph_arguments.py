@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphprism._checks import check_integer, check_same_device, check_shape, guard_ranges
+from graphprism._checks import check_floating, check_integer, check_same_device, check_shape, guard_ranges
 from graphprism.nn.conv.operands import to_adj
 from graphprism.nn.models.convolutions import Convolution
 from graphprism.ops import RelationalAdj
@@ -25,6 +25,7 @@ class GraphArguments:
         conv: name of the convolutions, for errors.
         takes_graph: False for a network on single nodes.
         takes_prepared: whether the convolutions take a `RelationalAdj`; else tensors.
+        takes_weight: whether convolutions that take tensors take ``edge_weight``.
         relational: whether they take relations.
         relations: number of relations of every split.
         has_splits: whether layers have different splits.
@@ -33,6 +34,7 @@ class GraphArguments:
     conv: str
     takes_graph: bool
     takes_prepared: bool
+    takes_weight: bool
     relational: bool
     relations: tuple[int, ...]
     has_splits: bool
@@ -44,12 +46,12 @@ class GraphArguments:
         if isinstance(known, Convolution):
             counts = [num_relations] if isinstance(num_relations, int) else num_relations
             relations = tuple(known.relations(count) for count in counts)
-            takes_prepared, relational = known.edge_norm is not None, known.relational
-            return cls(known.name, known.takes_graph, takes_prepared, relational, relations, relational and several)
+            takes = known.takes_graph, known.edge_norm is not None, known.takes_edge_weight
+            return cls(known.name, *takes, known.relational, relations, known.relational and several)
         # like our layers, a custom layer with relations takes a prepared graph
         own: Any = getattr(first, "num_relations", None)
         relational, relations = own is not None, (1 if own is None else int(own),)
-        return cls(type(first).__name__, True, relational, relational, relations, relational and several)
+        return cls(type(first).__name__, True, relational, False, relational, relations, relational and several)
 
     def __call__(self, h: Tensor, edge_index: Any, edge_type: Any, edge_weight: Tensor | None) -> Any:
         """One `RelationalAdj` for all layers, or a tuple of tensors; a list of either if layers have different splits.
@@ -94,7 +96,7 @@ class GraphArguments:
     def _tensors(
         self, h: Tensor, edge_index: Any, edge_type: Tensor | None, edge_weight: Tensor | None, num_relations: int
     ) -> tuple[Any, ...]:
-        """Arguments of a layer that takes no prepared graph: ``edge_index``, and ``edge_type`` if it has relations."""
+        """Arguments of a layer that takes no prepared graph: ``edge_index``, and ``edge_type`` or ``edge_weight``."""
         if isinstance(edge_index, RelationalAdj):
             edge_type, edge_weight = edge_index.edge_type, edge_index.edge_weight
             edge_index = edge_index.edge_index
@@ -104,6 +106,10 @@ class GraphArguments:
         check_integer("edge_index", edge_index)
         check_same_device("x", h, "edge_index", edge_index)
         guard_ranges({"edge_index": (edge_index, h.size(-2))})
+        if edge_weight is not None and self.takes_weight:
+            check_shape("edge_weight", edge_weight, [edge_index.size(1)])
+            check_floating("edge_weight", edge_weight)
+            return edge_index, edge_weight.to(h.dtype)
         if edge_weight is not None:
             raise ValueError(
                 f"`edge_weight` must be None with {self.conv}, which takes edges without weights, got a tensor"

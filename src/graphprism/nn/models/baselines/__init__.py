@@ -48,6 +48,8 @@ class Baseline:
     directed: ClassVar[bool] = False
     takes_graph: ClassVar[bool] = True
     takes_edge_attr: ClassVar[bool] = False
+    takes_edge_weight: ClassVar[bool] = False
+    takes_signed_weight: ClassVar[bool] = False
     has_batch_norm: ClassVar[bool] = False
     fusable: ClassVar[bool] = False
     edge_norm: ClassVar[str | None] = None
