@@ -3,11 +3,9 @@ import os
 import pytest
 import torch
 
-from graphprism.ops import csr as module
 from graphprism.ops.csr import BACKENDS, csr_sum
 from graphprism.testing import tolerance
 
-GPU = pytest.mark.gpu if os.environ.get("TRITON_INTERPRET") != "1" else pytest.mark.filterwarnings()
 ROWPTR, COL = torch.tensor([0, 2, 2, 3, 6]), torch.tensor([1, 0, 2, 2, 2, 0])
 
 
@@ -69,38 +67,6 @@ def test_kernel_reads_arguments_in_any_layout(kernel_device):
     for weights in (value, None):
         expected = csr_sum(rowptr, col, weights, dense, impl="reference")
         torch.testing.assert_close(csr_sum(rowptr, col, weights, dense, impl="triton"), expected)
-
-
-@GPU
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("channels", [1, 63, 300])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_one_kernel_sums_small_graphs_of_all_sizes(kernel_device, dtype, channels, weighted):
-    for seed, rows in enumerate((40, 1, 0, 17, 33, 160)):  # after the first one without Triton's look at arguments
-        generator = torch.Generator().manual_seed(seed)
-        count = torch.randint(0, 9, (rows,), generator=generator)
-        rowptr = torch.cat([torch.zeros(1, dtype=torch.long), count.cumsum(0)]).int().to(kernel_device)
-        col = torch.randint(20, (int(count.sum()),), generator=generator).int().to(kernel_device)
-        dense = torch.randn(20, channels, generator=generator, dtype=torch.float64).to(kernel_device, dtype)
-        value = torch.rand(col.numel(), generator=generator).to(kernel_device, dtype) if weighted else None
-        expected = csr_sum(rowptr, col, None if value is None else value.double(), dense.double(), impl="reference")
-        found = BACKENDS.kernels.sum_rows(rowptr, col, value, dense)
-        torch.testing.assert_close(found, expected.to(dtype), **tolerance(dtype))
-
-
-@GPU
-@pytest.mark.parametrize(("pays", "expected"), [(True, ["sum_rows"]), (False, ["embedding_bag"])])
-def test_small_graphs_take_the_kernel_where_it_starts_soon(kernel_device, monkeypatch, pays, expected):
-    monkeypatch.setattr("graphprism.ops.backends._INTERPRETED", True)
-    monkeypatch.setattr(BACKENDS.kernels, "SUMS_SMALL", pays)
-    called = []
-    for place, name in ((BACKENDS.kernels, "sum_rows"), (module, "embedding_bag")):
-        op = getattr(place, name)
-        monkeypatch.setattr(place, name, lambda *given, op=op, name=name: called.append(name) or op(*given))
-    rowptr, col, dense = (each.to(kernel_device) for each in (ROWPTR, COL, torch.randn(3, 4)))
-    out = module.span_sum({}, rowptr, (0, 6), col, None, dense, "pairs")
-    torch.testing.assert_close(out, csr_sum(rowptr, col, None, dense, impl="reference"))
-    assert called == expected
 
 
 def test_kernel_has_a_row_for_each_row_without_channels(kernel_device):

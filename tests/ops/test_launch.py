@@ -99,18 +99,6 @@ def test_tensors_of_another_device_are_left_to_triton(kernel):
     assert len(kernel.launched) == 1
 
 
-def test_sized_launch_takes_a_grid_and_numbers_of_its_own(kernel):
-    kernel.arg_names = ("table", "rows", "fixed", "size", "FIRST", "SECOND")
-    launch = bound(kernel)
-    for rows in (7, 16, 1):
-        launch.sized((rows, 2, 1), (rows,), NUMBERS)
-    ((grid, arguments, _),) = kernel.compiled
-    assert grid == (7, 2, 1)
-    assert arguments[1:] == (7, FIXED, 48)
-    expected = [((n, 2, 1), (NUMBERS.data_ptr(), n, FIXED.data_ptr(), 48, "a", "b")) for n in (16, 1)]
-    assert kernel.launched == expected
-
-
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))])
 def test_copies_of_a_structure_bind_their_own_tensors(copied):
     found = copied({"launches": Launches(key=bound(Kernel()))})

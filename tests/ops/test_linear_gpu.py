@@ -3,7 +3,6 @@
 `TRITON_INTERPRET=1` runs them on the CPU, where triton is installed.
 """
 
-import copy
 import os
 import warnings
 from contextlib import contextmanager, nullcontext
@@ -14,7 +13,6 @@ import torch
 
 from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, linear_csr, relational_linear
-from graphprism.ops.kernels import Launches
 from graphprism.ops.linear_csr import kernel_pays
 from graphprism.ops.mix_rows import mix, mix_rows, product
 from graphprism.ops.mixed_linear import biased_linear, mixed_linear
@@ -336,55 +334,6 @@ def test_mix_rows(device, dtype, sizes, has_added):
         expected = product(left.double(), rows.double(), None if given is None else given.double())
         precision = torch.bfloat16 if dtype == HALF else dtype
         torch.testing.assert_close(found.double(), expected, **tolerance(precision))
-
-
-def test_bound_mix_rows_notice_other_tensors(device):
-    launches = Launches()
-    left, rows, added = (torch.randn(*size, device=device) for size in ((3, 2), (2, 8, 4), (8, 4)))
-
-    def compare():
-        for given in (added, None):
-            expected = product(left.double(), rows.double(), None if given is None else given.double())
-            for _ in range(2):  # the second time by the kernel that the first one bound
-                found = mix_rows(left, rows, given, launches)
-                assert found.dtype == rows.dtype
-                torch.testing.assert_close(found.double(), expected, **tolerance(torch.float32))
-
-    compare()
-    bound = dict(launches)
-    assert set(bound) == {"mix", "mix and add"}
-    added.add_(1)  # an optimiser's step: the same memory with other numbers
-    rows.mul_(2)
-    compare()
-    assert launches == bound
-    added = torch.randn(8, 4, device=device)
-    compare()
-    assert launches["mix"] is bound["mix"]
-    assert launches["mix and add"] is not bound["mix and add"]
-    left.data = torch.randn(3, 2, device=device)
-    rows = rows.transpose(1, 2).contiguous().transpose(1, 2)  # another layout
-    compare()
-    left, rows, added = (each.double() for each in (left, rows, added))
-    compare()
-
-
-def test_layer_that_moves_forgets_the_kernels_of_its_old_tensors(device, monkeypatch):
-    monkeypatch.setattr(linear_csr, "kernel_pays", lambda *_: False)
-    edges, types = (torch.tensor(each, device=device) for each in ([[0, 1, 2, 0], [1, 2, 0, 2]], [0, 1, 2, 0]))
-    graph = RelationalAdj(edges, types, num_relations=3, num_nodes=3)
-    conv = MRSGCNConv(4, 4).to(device)
-    with torch.no_grad():
-        conv.lin.deviation.normal_()
-    for dtype in (torch.float32, torch.float64, torch.float32):
-        conv, x = conv.to(dtype), torch.randn(3, 4, device=device, dtype=dtype)
-        assert not conv.lin.together._launches
-        for _ in range(3):
-            expected = biased_linear(x, graph.normalized("sym", dtype), conv.lin(), conv.bias)
-            torch.testing.assert_close(conv(x, edges, types), expected, **tolerance(dtype))
-            with torch.no_grad():
-                conv.lin.common.add_(0.5)
-        assert conv.lin.together._launches
-    assert not copy.deepcopy(conv).lin.together._launches
 
 
 @pytest.mark.parametrize("sizes", [(0, 5), (5, 0)], ids=str)

@@ -26,7 +26,6 @@ from graphprism.ops.batched.row_maps import row_maps
 from graphprism.ops.batched.vmap import only_vmap
 from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
-from graphprism.ops.kernels import Launches
 from graphprism.ops.mix_rows import mix_rows, product
 from graphprism.ops.row_orders import TILE_RELATIONS, active_rows, relation_products
 
@@ -127,12 +126,10 @@ def linear_backward(
     adj: RelationalAdj,
     needed: tuple[bool, ...],
     adjoint: Tensor | None = None,
-    launches: Launches | None = None,
 ) -> tuple[Tensor | None, ...]:
     """Those gradients of ``x``, ``weight``, ``entry_weight`` and the bias that are needed.
 
-    That of ``weight`` is multiplied by ``adjoint`` (S, R), for weights that are mixtures of others; ``launches`` holds
-    the kernels that are bound to it.
+    That of ``weight`` is multiplied by ``adjoint`` (S, R), for weights that are mixtures of others.
     """
     if torch.is_grad_enabled():  # a gradient of this gradient is wanted
         grad_x, grad_weight, grad_entry_weight = _differentiable_backward(grad, x, weight, entry_weight, adj, needed)
@@ -144,10 +141,10 @@ def linear_backward(
     grad_x = grad_weight = grad_entry_weight = None
     if sums is not None:
         grad_x, grad_weight = sums_kept_backward(grad, weight, entry_weight, sums, adj, need_x, need_weight)
-        grad_weight, grad_bias = _mixed(adjoint, grad_weight, launches), _grad_bias(grad, need_bias)
+        grad_weight, grad_bias = _mixed(adjoint, grad_weight), _grad_bias(grad, need_bias)
     elif need_x or need_weight:
         grad_x, grad_weight, grad_bias = products_backward(
-            grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias, adjoint, launches
+            grad, x, weight, entry_weight, adj, need_x, need_weight, need_bias, adjoint
         )
     else:
         grad_bias = _grad_bias(grad, need_bias)
@@ -167,7 +164,6 @@ def products_backward(
     need_weight: bool,
     need_bias: bool,
     adjoint: Tensor | None = None,
-    launches: Launches | None = None,
 ) -> Gradients:
     """Gradients of ``x``, ``weight`` and the bias by the cheapest backend.
 
@@ -184,13 +180,11 @@ def products_backward(
         found: Gradients = backward(*given, adjoint)
         return found
     grad_x, grad_weight, grad_bias = backward(*given)
-    return grad_x, _mixed(adjoint, grad_weight, launches), grad_bias
+    return grad_x, _mixed(adjoint, grad_weight), grad_bias
 
 
-def _mixed(adjoint: Tensor | None, grad_weight: Tensor | None, launches: Launches | None) -> Tensor | None:
-    if adjoint is None or grad_weight is None:
-        return grad_weight
-    return mix_rows(adjoint, grad_weight, None, launches)
+def _mixed(adjoint: Tensor | None, grad_weight: Tensor | None) -> Tensor | None:
+    return grad_weight if adjoint is None or grad_weight is None else mix_rows(adjoint, grad_weight)
 
 
 def _grad_bias(grad: Tensor, need_bias: bool) -> Tensor | None:

@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.backends import Backends, is_batched
-from graphprism.ops.kernels import Launches
 
 # Most rows that the kernel mixes: it reads all of them for each row that it writes, in a loop that is unrolled.
 _MOST_TERMS = 16
 
 
-def product(left: Tensor, rows: Tensor, added: Tensor | None = None, launches: Launches | None = None) -> Tensor:
-    """The definition, ``left @ rows + added`` with the rows flattened, as a product of matrices; binds no kernels."""
+def product(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
+    """The definition, ``left @ rows + added`` with the rows flattened, as a product of matrices."""
     flat = rows.reshape(rows.size(0), math.prod(rows.shape[1:]))  # batched gradients have no `flatten`
     if added is None:
         flat = torch.mm(left, flat)
@@ -29,13 +28,10 @@ def product(left: Tensor, rows: Tensor, added: Tensor | None = None, launches: L
 BACKENDS = Backends(automatic="product", product=product, triton="graphprism.ops.kernels.mix_rows:mix_rows")
 
 
-def mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None, launches: Launches | None = None) -> Tensor:
-    """``left @ rows + added`` without autograd: (S, K), (K, ...), (...) -> (S, ...).
-
-    ``launches`` are kernels bound to ``left`` and ``added``, for calls with the same tensors again.
-    """
+def mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
+    """``left @ rows + added`` without autograd: (S, K), (K, ...), (...) -> (S, ...)."""
     mixed = BACKENDS.choose(None, rows.device, lambda _: rows.size(0) <= _MOST_TERMS and not is_batched(rows))
-    found: Tensor = mixed(left, rows, added, launches)
+    found: Tensor = mixed(left, rows, added)
     return found
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from graphprism.ops.backends import is_transformed
-from graphprism.ops.kernels import Launches
 from graphprism.ops.linear import relational_linear
 from graphprism.ops.linear_csr import csr, linear_backward, linear_forward
 from graphprism.ops.mix_rows import mix, mix_rows
@@ -25,14 +24,12 @@ class Mixture(NamedTuple):
         deviation: (R - 1, F_in, F_out) :math:`\mathbf{D}`.
         columns: (R, R - 1) :math:`h`.
         adjoint: (R, R) a row of ones, then :math:`h^\top`: gives both gradients of that of the matrices.
-        launches: kernels bound to these tensors, which hold them.
     """
 
     common: Tensor
     deviation: Tensor
     columns: Tensor
     adjoint: Tensor
-    launches: Launches | None = None
 
 
 def biased_linear(x: Tensor, adj: PreparedGraph, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -49,7 +46,7 @@ def mixed_linear(x: Tensor, adj: PreparedGraph, mixture: Mixture, bias: Tensor |
     On a `RelationalAdj` matrices and products are one node of autograd, and the gradients of both parameters one
     product.
     """
-    common, deviation, columns, *_ = mixture
+    common, deviation, columns, _ = mixture
     if _in_one_node(x, adj, (columns.size(0), common.size(0)), common, bias):
         out: Tensor = _MixedLinear.apply(x, common, deviation, adj.weight, bias, adj, mixture)  # type: ignore[attr-defined,no-untyped-call]
         return out
@@ -87,10 +84,10 @@ class _MixedLinear(torch.autograd.Function):
         adj: RelationalAdj,
         mixture: Mixture,
     ) -> Tensor:
-        weight = mix_rows(mixture.columns, deviation, common, mixture.launches)
+        weight = mix_rows(mixture.columns, deviation, common)
         out, sums = linear_forward(x, weight, entry_weight, bias, adj)
         ctx.save_for_backward(x, weight, entry_weight, common, deviation, sums)
-        ctx.adj, ctx.columns, ctx.adjoint, ctx.launches = adj, mixture.columns, mixture.adjoint, mixture.launches
+        ctx.adj, ctx.columns, ctx.adjoint = adj, mixture.columns, mixture.adjoint
         return out
 
     @staticmethod
@@ -100,8 +97,7 @@ class _MixedLinear(torch.autograd.Function):
         if torch.is_grad_enabled():  # a gradient of this gradient goes through the matrices as well
             weight = mix(common, deviation, ctx.columns)
         needed = (need_x, need_common or need_deviation, need_entry_weight, need_bias)
-        mixed = (ctx.adjoint, ctx.launches)
-        grad_x, both, *rest = linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, needed, *mixed)
+        grad_x, both, *rest = linear_backward(grad, x, weight, entry_weight, sums, ctx.adj, needed, ctx.adjoint)
         if both is None:
             return grad_x, None, None, *rest, None, None
         return grad_x, both[0], both[1:], *rest, None, None

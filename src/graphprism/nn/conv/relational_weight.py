@@ -12,8 +12,6 @@ from torch.nn.parameter import Parameter, UninitializedParameter, is_lazy
 from graphprism._checks import check_choice, check_positive
 from graphprism.nn.conv.operands import check_in_channels, has_hooks
 from graphprism.ops import relational_transform
-from graphprism.ops.backends import is_transformed
-from graphprism.ops.kernels import Launches
 from graphprism.ops.mix_rows import mix
 from graphprism.ops.mixed_linear import Mixture
 
@@ -93,7 +91,6 @@ class Together(torch.nn.Module):
         self.register_buffer("columns", self._columns(torch.empty(0)), persistent=False)
         self.register_buffer("adjoint", self._adjoint(), persistent=False)
         self.register_buffer("decay", torch.tensor(decay, dtype=torch.float32))
-        self._launches = Launches()
 
     def forward(self, common: Tensor, deviation: Tensor, dim: int = -1) -> Tensor:
         """The common tensor plus each relation's deviation."""
@@ -111,8 +108,7 @@ class Together(torch.nn.Module):
         is_full = common.dim() == 2 and deviation.dim() == 3
         if adjoint is None or not is_full or columns.dtype != common.dtype or has_hooks(self):
             return None
-        # code that is traced or compiled starts kernels by itself
-        return Mixture(common, deviation, columns, adjoint, None if is_transformed() else self._launches)
+        return Mixture(common, deviation, columns, adjoint)
 
     def apart(self, tensors: Tensor, deviation: str = "full") -> tuple[Tensor, Tensor]:
         """The ``common`` and the ``deviation`` that give ``tensors``, (R, ...)."""
@@ -160,7 +156,6 @@ class Together(torch.nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Together:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._launches.clear()  # they hold the tensors from before
         self.columns = self._columns(self.columns)  # recomputed: the previous type may have had a lower precision
         self.adjoint = self._adjoint()
         self.decay = torch.tensor(self._decay, dtype=torch.float32, device=self.columns.device)

@@ -8,7 +8,7 @@ cause.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import triton
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from graphprism.ops.csr import Segments
 from graphprism.ops.kernels import Launches, ceil_div, device_of, power_of_2_from
-from graphprism.ops.kernels.launch import STARTS_SOON, Launch
+from graphprism.ops.kernels.launch import Launch
 
 # Numbers that one program holds: rows side by side keep many reads in flight, where one alone waits for each of them.
 _TILE = 512
@@ -25,26 +25,18 @@ _TILE = 512
 _UNROLL = 2
 # Numbers of the rows that are added to one row at once.
 _ADDED = 2048
-# Whether `sum_rows` is faster than PyTorch's kernel.
-SUMS_SMALL = STARTS_SOON
-# Kernels for graphs of any size, by channels and types; they hold no tensor.
-_LAUNCHES = Launches()
 
 
-@triton.jit(do_not_specialize=["num_rows"])
+@triton.jit
 def _sum_kernel(
     col, value, dense, out, begin_of, end_of, num_rows, channels,
-    HAS_VALUE: tl.constexpr, HAS_END: tl.constexpr, SUM: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr,
-    BLOCK: tl.constexpr,
+    HAS_VALUE: tl.constexpr, SUM: tl.constexpr, ROWS: tl.constexpr, UNROLL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = channel < channels
     begin = tl.load(begin_of + row, mask=row < num_rows, other=0)
-    if HAS_END:
-        count = tl.load(end_of + row, mask=row < num_rows, other=0) - begin
-    else:  # rows begin where the ones before end
-        count = tl.load(begin_of + row + 1, mask=row < num_rows, other=0) - begin
+    count = tl.load(end_of + row, mask=row < num_rows, other=0) - begin
     total = tl.zeros((ROWS, BLOCK), dtype=SUM)
     for first in range(0, tl.max(count, axis=0), UNROLL):
         for step in tl.static_range(UNROLL):
@@ -94,42 +86,16 @@ def csr_sum(segments: Segments, col: Tensor, value: Tensor | None, dense: Tensor
     channels, has_value = dense.size(1), value is not None
     key = ("sum", channels, has_value, dense.dtype)
     if (launch := segments.launches.get(key)) is None:
-        meta = _meta(dense, has_value)
+        block = min(power_of_2_from(channels), 256)
+        rows = max(1, _TILE // block)
         launch = segments.launches[key] = Launch(
-            _sum_kernel, (ceil_div(pieces.size(0), meta["ROWS"]), ceil_div(channels, meta["BLOCK"])),
-            (segments.begin, segments.end, pieces.size(0), channels), HAS_END=True, **meta,
+            _sum_kernel, (ceil_div(pieces.size(0), rows), ceil_div(channels, block)),
+            (segments.begin, segments.end, pieces.size(0), channels),
+            HAS_VALUE=has_value, SUM=_sum_type(dense), ROWS=rows, UNROLL=_UNROLL, BLOCK=block, num_warps=4,
         )  # fmt: skip
     with device_of(dense):
         launch(col, value, dense, pieces)
         return add_further(segments, pieces, num_rows)
-
-
-def sum_rows(rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor) -> Tensor:
-    """`csr_sum` of a small graph: one launch, of a kernel that the graph before has had compiled.
-
-    On an H200's host a launch takes 20 us, `torch.embedding_bag` 53: eight layers of a batch have 16 of them.
-    """
-    dense, num_rows, channels = dense.contiguous(), rowptr.numel() - 1, dense.size(1)
-    out = dense.new_empty(num_rows, channels)
-    if out.numel() == 0:
-        return out
-    key = (channels, value is not None, dense.dtype)
-    if (found := _LAUNCHES.get(key)) is None:
-        meta = _meta(dense, value is not None)
-        launch = Launch(_sum_kernel, fixed=(channels,), HAS_END=False, **meta)
-        found = _LAUNCHES[key] = launch, meta["ROWS"], ceil_div(channels, meta["BLOCK"])
-    launch, rows, blocks = found
-    with device_of(dense):
-        launch.sized((ceil_div(num_rows, rows), blocks, 1), (num_rows,), col, value, dense, out, rowptr, None)
-    return out
-
-
-def _meta(dense: Tensor, has_value: bool) -> dict[str, Any]:
-    """Constants of the kernel that sums rows of ``dense``."""
-    block = min(power_of_2_from(dense.size(1)), 256)
-    rows = max(1, _TILE // block)
-    options = {"ROWS": rows, "UNROLL": _UNROLL, "BLOCK": block, "num_warps": 4}
-    return {"HAS_VALUE": has_value, "SUM": _sum_type(dense), **options}
 
 
 def add_further(segments: Segments, pieces: Tensor, num_rows: int) -> Tensor:

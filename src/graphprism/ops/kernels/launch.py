@@ -18,36 +18,28 @@ from torch import Tensor
 _VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
 _TAKES_ALL = _VERSION >= (3, 4) and torch.version.hip is None
 _TAKES_STREAM = (3, 4) <= _VERSION <= (3, 7)
-# Whether a compiled kernel starts as soon as one of PyTorch's, so that it pays for small graphs, too.
-STARTS_SOON = _TAKES_ALL
 
 
 class Launch:
     """A kernel with the arguments that stay the same from launch to launch.
 
     A call takes the other arguments, a tensor and further ones or `None`, which come first in the kernel, and runs
-    ``kernel[grid](*tensors, *fixed, **meta)``; `sized` also takes the grid and numbers of this launch.
+    ``kernel[grid](*tensors, *fixed, **meta)``.
 
     Args:
         kernel: Function of Triton whose constants come after all other arguments.
         grid: Number of programs in each dimension.
-        fixed: Tensors, numbers and `None`. A tensor is read where it is now, and kept.
+        fixed: Tensors and numbers. A tensor is read where it is now, and kept.
         meta: All constants of the kernel, and options of the compiler.
     """
 
-    def __init__(
-        self, kernel: Any, grid: tuple[int, ...] = (1,), fixed: tuple[Tensor | int | None, ...] = (), **meta: Any
-    ) -> None:
+    def __init__(self, kernel: Any, grid: tuple[int, ...], fixed: tuple[Tensor | int, ...] = (), **meta: Any) -> None:
         self.grid = (*grid, 1, 1)[:3]
         self._kernel, self._fixed, self._meta = kernel, fixed, meta
         self._compiled: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def __call__(self, first: Tensor, *more: Tensor | None) -> None:
         """Runs the kernel on the current stream of the current device, which must be that of the tensors."""
-        self.sized(self.grid, (), first, *more)
-
-    def sized(self, grid: tuple[int, int, int], numbers: tuple[int, ...], first: Tensor, *more: Tensor | None) -> None:
-        """A call on another ``grid``, with ``numbers`` after the tensors, for which Triton must not specialise."""
         tensors, device = (first, *more), first.get_device()
         pointers: list[int | None] = []
         kind: list[Any] = [device]
@@ -67,25 +59,25 @@ class Launch:
         # Triton compiles other kernels for tensors that do not begin at a multiple of 16 bytes, and refuses those of
         # the CPU, where a pointer alone would be read
         if bits % 16:
-            self._kernel[grid](*tensors, *numbers, *self._fixed, **self._meta)
+            self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
             return
         key = tuple(kind)
         found = self._compiled.get(key)
         if found is None:
-            compiled = self._kernel[grid](*tensors, *numbers, *self._fixed, **self._meta)
+            compiled = self._kernel[self.grid](*tensors, *self._fixed, **self._meta)
             if _TAKES_ALL and compiled is not None:  # the interpreter compiles nothing
-                self._compiled[key] = self._keep(compiled, len(tensors) + len(numbers))
+                self._compiled[key] = self._keep(compiled, len(tensors))
         elif _TAKES_STREAM:
             run, function, metadata, rest = found
             stream = torch._C._cuda_getCurrentRawStream(device)
-            run(*grid, stream, function, metadata, None, None, None, *pointers, *numbers, *rest)
+            run(*self.grid, stream, function, metadata, None, None, None, *pointers, *rest)
         else:
             compiled, rest = found
-            compiled[grid](*pointers, *numbers, *rest)
+            compiled[self.grid](*pointers, *rest)
 
-    def _keep(self, compiled: Any, num_given: int) -> tuple[Any, ...]:
-        """What another launch needs besides ``num_given`` arguments, with pointers for the tensors that stay."""
-        names = self._kernel.arg_names[num_given + len(self._fixed) :]
+    def _keep(self, compiled: Any, num_tensors: int) -> tuple[Any, ...]:
+        """What another launch needs, with pointers for the tensors that stay."""
+        names = self._kernel.arg_names[num_tensors + len(self._fixed) :]
         pointers = [each.data_ptr() if isinstance(each, Tensor) else each for each in self._fixed]
         rest = (*pointers, *(self._meta[name] for name in names))
         if _TAKES_STREAM:

@@ -18,7 +18,7 @@ _LAUNCHES = Launches()
 
 @triton.jit
 def _mix_kernel(
-    out, rows, left, added, numbers,
+    left, rows, added, out, numbers,
     TERMS: tl.constexpr, HAS_ADDED: tl.constexpr, SUM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -32,67 +32,20 @@ def _mix_kernel(
     tl.store(out + row * numbers + place, total.to(out.dtype.element_ty), mask=inside)
 
 
-def mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None, launches: Launches | None = None) -> Tensor:
-    """``left @ rows + added``: (S, K), (K, ...), (...) -> (S, ...).
-
-    ``launches`` holds the kernels bound to ``left`` and ``added``, which are used while a call brings these tensors:
-    that takes half of the host's time.
-    """
-    key = "mix" if added is None else "mix and add"
-    bound = None if launches is None else launches.get(key)
-    if bound is not None and bound.fits(left, rows, added):
-        out: Tensor = bound(rows)
-        return out
+def mix_rows(left: Tensor, rows: Tensor, added: Tensor | None = None) -> Tensor:
+    """``left @ rows + added``: (S, K), (K, ...), (...) -> (S, ...)."""
     left, rows = left.contiguous(), rows.contiguous()
     added = None if added is None else added.contiguous()
     out = rows.new_empty(left.size(0), *rows.shape[1:])
     if out.numel() == 0:
         return out
-    sizes = (*left.shape, out.stride(0), added is not None, rows.dtype)
-    if (launch := _LAUNCHES.get(sizes)) is None:
-        launch = _LAUNCHES[sizes] = _launch(left, rows, added)
+    numbers, has_added = out.stride(0), added is not None
+    key = (*left.shape, numbers, has_added, rows.dtype)
+    if (launch := _LAUNCHES.get(key)) is None:
+        launch = _LAUNCHES[key] = Launch(
+            _mix_kernel, (ceil_div(numbers, _BLOCK), left.size(0)), (numbers,), TERMS=left.size(1),
+            HAS_ADDED=has_added, SUM=tl.float64 if rows.dtype == torch.float64 else tl.float32, BLOCK=_BLOCK,
+        )  # fmt: skip
     with device_of(rows):
-        launch(out, rows, left, added)
-    if launches is not None:
-        launches[key] = _Bound(left, rows, added)
+        launch(left, rows, added, out)
     return out
-
-
-def _launch(left: Tensor, rows: Tensor, added: Tensor | None, *fixed: Tensor | None) -> Launch:
-    numbers = rows.stride(0)
-    return Launch(
-        _mix_kernel, (ceil_div(numbers, _BLOCK), left.size(0)), (*fixed, numbers),
-        TERMS=left.size(1), HAS_ADDED=added is not None,
-        SUM=tl.float64 if rows.dtype == torch.float64 else tl.float32, BLOCK=_BLOCK,
-    )  # fmt: skip
-
-
-class _Bound:
-    """The kernel with the tensors that stay the same while a layer is trained: all but the rows.
-
-    They are kept, so that no other tensor takes their place in memory while pointers to it are launched.
-    """
-
-    def __init__(self, left: Tensor, rows: Tensor, added: Tensor | None) -> None:
-        self._left, self._added = left.detach(), None if added is None else added.detach()
-        self._pointers = (left.data_ptr(), None if added is None else added.data_ptr())
-        self._dtype, self._shape, self._device = rows.dtype, rows.shape, rows.get_device()
-        self._size = (left.size(0), *rows.shape[1:])
-        self._launch = _launch(left, rows, added, self._left, self._added)
-
-    def fits(self, left: Tensor, rows: Tensor, added: Tensor | None) -> bool:
-        """Whether a call brings the tensors that were bound, and rows like the first ones."""
-        return (
-            self._pointers == (left.data_ptr(), None if added is None else added.data_ptr())
-            and rows.shape == self._shape
-            and rows.dtype == self._dtype
-            and rows.get_device() == self._device
-            and rows.is_contiguous()
-            and (added is None or (added.dtype == self._dtype and added.is_contiguous()))
-        )
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        out = rows.new_empty(self._size)
-        with device_of(rows):
-            self._launch(out, rows)
-        return out
