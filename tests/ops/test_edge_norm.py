@@ -3,6 +3,7 @@ import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from graphprism.ops import edge_norm
+from graphprism.ops.edge_norm import _root, trusted_norm
 from graphprism.testing import random_graph, tolerance
 
 STAR = torch.tensor([[0, 1, 2, 3], [3, 3, 3, 0]])
@@ -66,3 +67,17 @@ def test_edge_norm_counts_beyond_what_half_precisions_hold(kind, dtype):
     out, expected = (edge_norm(hub, (5000, 5000), kind, dtype=each) for each in (dtype, torch.float32))
     assert out.dtype == dtype
     torch.testing.assert_close(out.float(), expected, rtol=0.01, atol=1e-6)
+
+
+@pytest.mark.parametrize("wants_gradient", [False, True])
+def test_root_of_a_degree_is_zero_unless_it_is_positive(wants_gradient):
+    degree = torch.tensor([4.0, 0.0, -0.0, -2.0, float("nan"), float("inf"), 1e-45], dtype=torch.float64)
+    root = _root(degree.requires_grad_(wants_gradient))
+    assert root.tolist() == pytest.approx([0.5, 0, 0, 0, 0, 0, 1e-45**-0.5])
+
+
+def test_norm_of_many_graphs_of_one_size():
+    edges = torch.stack([torch.randint(4, (2, 9), generator=torch.Generator().manual_seed(run)) for run in range(5)])
+    found = torch.vmap(lambda each: trusted_norm(each, (4, 4), "sym", None, torch.float64))(edges)
+    for run in range(5):
+        torch.testing.assert_close(found[run], edge_norm(edges[run], (4, 4), "sym", dtype=torch.float64))

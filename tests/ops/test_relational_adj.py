@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import HeteroData
 
+from graphprism._checks import _all_in_range
 from graphprism.ops import RelationalAdj, relational_linear
 from tests.ops.cases import make_adj, normal
 
@@ -46,6 +47,36 @@ def make(edges=EDGES, types=TYPES, weight=None, num_relations=2, num_nodes=3):
 def test_refuses_what_does_not_fit(change, error, message):
     with pytest.raises(error, match=message):
         make(**change)
+
+
+@pytest.mark.parametrize("name", ["hub", "random", "multi-edges", "no-edges"])
+def test_small_graph_of_one_pass_is_sorted_as_any_other_without_conversions(name):
+    usual, quick = make_adj(name), make_adj(name)
+    quick.one_pass = True
+    for ours, theirs in ((quick.incoming, usual.incoming), (quick.outgoing, usual.outgoing)):
+        assert "pair_col" not in ours.cache
+        for mine, other in zip(ours.indices, theirs.indices, strict=True):
+            assert mine.dtype == torch.int64
+            assert other.dtype == torch.int32
+            assert mine.equal(other.long())
+        assert "pair_col" in ours.cache
+
+
+def test_large_graph_of_one_pass_has_short_indices(monkeypatch):
+    monkeypatch.setattr("graphprism.ops.relational_adj._FEWEST_CONVERTED", 0)
+    adj = make_adj("random")
+    adj.one_pass = True
+    assert adj.incoming.col.dtype == torch.int32
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+@pytest.mark.parametrize("stop", [0, 1, 3, 2**40])
+def test_range_of_indices(dtype, stop):
+    for numbers in ([0], [0, 2, 1], [2, 3], [0, -1], [-1], [100]):
+        if dtype == torch.uint8 and min(numbers) < 0:
+            continue
+        inside = all(0 <= number < stop for number in numbers)
+        assert bool(_all_in_range(torch.tensor(numbers, dtype=dtype), stop)) == inside
 
 
 def test_both_directions_are_sorted_by_node_and_relation():

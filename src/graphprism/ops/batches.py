@@ -150,8 +150,8 @@ class BlockDiagonal:
         found = []
         for (row, row_end), (begin, end), (first, last) in zip(rows.spans, entries.spans, active.spans, strict=True):
             piece = (rowptr[row:row_end] if row < row_end else rowptr.new_zeros(1)), col[begin:end]
-            share = {"active_share": (last - first) / max(1, row_end - row - 1)}
-            found.append(Csr(*piece, pair_col[begin:end], order[begin:end], num_relations, share))
+            cache = {"pair_col": pair_col[begin:end], "active_share": (last - first) / max(1, row_end - row - 1)}
+            found.append(Csr(*piece, order[begin:end], num_relations, cache))
         return found
 
 
@@ -259,4 +259,5 @@ def _select_rows(csr: Csr, pairs: _SelectedRanges, entries: _SelectedRanges, nod
     col = csr.col[entries.old] + node_shift
     pair_col = csr.pair_col[entries.old] + node_shift * csr.num_relations
     dtype = csr.col.dtype
-    return Csr(rowptr.to(dtype), col.to(dtype), pair_col.to(dtype), order.to(dtype), csr.num_relations)
+    cache = {"pair_col": pair_col.to(dtype)}
+    return Csr(rowptr.to(dtype), col.to(dtype), order.to(dtype), csr.num_relations, cache)

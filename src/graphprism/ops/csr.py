@@ -114,7 +114,7 @@ def span_sum(
     """
     if value is not None and value.dim() == 2:
         return _sum_heads(cache, rowptr, span, col, value, dense, key)
-    if BACKENDS.kernel_fits(dense.device, lambda _: _fills_gpu(col, dense)):
+    if _fills_gpu(col, dense) and BACKENDS.kernel_fits(dense.device):
         if ("segments", key) not in cache:
             cache["segments", key] = Segments.cut(rowptr, span[1] - span[0])
         out: Tensor = BACKENDS.kernels.csr_sum(cache["segments", key], col, value, dense, rowptr.numel() - 1)
@@ -207,39 +207,59 @@ class Csr:
     Attributes:
         rowptr: (N * R + 1,) where the entries of each pair (node, relation) begin.
         col: (K,) the other node of every entry.
-        pair_col: (K,) the pair ``other node * R + relation`` of every entry.
         order: (K,) the index of the entry before sorting.
         num_relations: R.
-        cache: structures derived from this one.
+        cache: structures derived from this one, `pair_col` among them or what it is computed from.
     """
 
     rowptr: Tensor
     col: Tensor
-    pair_col: Tensor
     order: Tensor
     num_relations: int
     cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
-    def build(row: Tensor, relation: Tensor | None, col: Tensor, size: tuple[int, int], num_relations: int) -> Csr:
-        """Sorts entries by (row, relation); the sort is stable, so that sums are reproducible."""
+    def build(
+        row: Tensor,
+        relation: Tensor | None,
+        col: Tensor,
+        size: tuple[int, int],
+        num_relations: int,
+        few_launches: bool = False,
+    ) -> Csr:
+        """Sorts entries by (row, relation); the sort is stable, so that sums are reproducible.
+
+        With ``few_launches`` indices are not converted, for a graph so small that this takes longer than it saves.
+        """
         num_rows, num_cols = size
         largest = max(num_rows * num_relations, num_cols * num_relations, row.numel())
         # int32 if it fits: half the bytes to sort and to read; sizes are tensors under `torch.jit.trace`
-        is_short = bool(largest < 2**31)
+        is_short = bool(largest < 2**31) and not few_launches
         dtype = torch.int32 if is_short else torch.int64
         pair = (row if relation is None else torch.add(relation, row.long(), alpha=num_relations)).to(dtype)
         pair, order = torch.sort(pair, stable=True)
         # as in PyG; `bincount` would need a host-device sync
         rowptr = torch._convert_indices_from_coo_to_csr(pair, num_rows * num_relations, out_int32=is_short)
         col = col.index_select(0, order).to(dtype)
-        pair_col = col if relation is None else torch.add(pair % num_relations, col, alpha=num_relations)
-        return Csr(rowptr, col, pair_col, order.to(dtype), num_relations)
+        found = Csr(rowptr, col, order.to(dtype), num_relations, {"pair": None if relation is None else pair})
+        if not few_launches:
+            _ = found.pair_col
+        return found
 
     @property
     def num_rows(self) -> int:
         """Number of row nodes N."""
         return (self.rowptr.numel() - 1) // self.num_relations
+
+    @property
+    def pair_col(self) -> Tensor:
+        """(K,) the pair ``other node * R + relation`` of every entry."""
+        if "pair_col" not in self.cache:
+            pair = self.cache.pop("pair")  # (K,) of the row node, from sorting
+            number = self.num_relations
+            self.cache["pair_col"] = self.col if pair is None else torch.add(pair % number, self.col, alpha=number)
+        found: Tensor = self.cache["pair_col"]
+        return found
 
     @property
     def node_rowptr(self) -> Tensor:
@@ -324,9 +344,9 @@ class Csr:
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Csr:
         """The same structure on another device."""
         rowptr, col, pair_col, order = (index.to(device, non_blocking=non_blocking) for index in self.indices)
-        return Csr(rowptr, col, pair_col, order, self.num_relations)
+        return Csr(rowptr, col, order, self.num_relations, {"pair_col": pair_col})
 
     @property
     def indices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The four index tensors, in the order of the constructor."""
+        """The four index tensors."""
         return self.rowptr, self.col, self.pair_col, self.order

@@ -17,6 +17,7 @@ from graphprism._checks import (
     guard_ranges,
 )
 from graphprism._text import suggest
+from graphprism.ops.backends import is_transformed
 
 
 def edge_norm(
@@ -104,11 +105,16 @@ EDGE_NORMS: Mapping[str, Callable[[Tensor, tuple[int, int], Tensor], Tensor]] = 
 
 
 def _degree(node: Tensor, size: int, weight: Tensor) -> Tensor:
-    return weight.new_zeros(size).index_add(0, node, weight)
+    zeros = weight.new_zeros(size)
+    # in place, one kernel less, except where edges are those of many runs and the zeros are not
+    return zeros.index_add(0, node, weight) if is_transformed() else zeros.index_add_(0, node, weight)
 
 
 def _root(degree: Tensor) -> Tensor:
-    return _power(degree, -0.5, degree > 0)
+    if degree.requires_grad:
+        return _power(degree, -0.5, degree > 0)
+    # the same numbers in two kernels instead of four: infinity is of no edges, NaN of negative sums
+    return degree.pow(-0.5).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _power(degree: Tensor, exponent: float, valid: Tensor) -> Tensor:

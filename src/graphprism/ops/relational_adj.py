@@ -36,6 +36,10 @@ from graphprism.splitting.check_split import check_split, split_relations
 
 _T = TypeVar("_T")
 
+# Entries of a graph made in a forward pass on a GPU below which indices are not converted to int32: that takes six of
+# about fifty launches, and saves less.
+_FEWEST_CONVERTED = 1 << 16
+
 # Cached structures that do not depend on edge weights, and their names in the transposed graph.
 _REVERSED = {
     "entries": "entries",
@@ -306,9 +310,7 @@ class RelationalAdj:
     def incoming(self) -> Csr:
         """Entries sorted by (receiving node, relation)."""
         if "incoming" not in self._cache:
-            self._cache["incoming"] = Csr.build(
-                self.dst, self.relation, self.src, (self.size[1], self.size[0]), self.num_relations
-            )
+            self._cache["incoming"] = self._sorted(self.dst, self.src, (self.size[1], self.size[0]))
         csr: Csr = self._cache["incoming"]
         return csr
 
@@ -316,9 +318,14 @@ class RelationalAdj:
     def outgoing(self) -> Csr:
         """Entries sorted by (sending node, relation)."""
         if "outgoing" not in self._cache:
-            self._cache["outgoing"] = Csr.build(self.src, self.relation, self.dst, self.size, self.num_relations)
+            self._cache["outgoing"] = self._sorted(self.src, self.dst, self.size)
         csr: Csr = self._cache["outgoing"]
         return csr
+
+    def _sorted(self, row: Tensor, col: Tensor, size: tuple[int, int]) -> Csr:
+        """The entries by (row, relation); of a small graph for a single pass with as few launches as possible."""
+        few_launches = self.one_pass and row.numel() < _FEWEST_CONVERTED
+        return Csr.build(row, self.relation, col, size, self.num_relations, few_launches)
 
     @property
     def by_receiver(self) -> Csr:

@@ -283,8 +283,10 @@ def has_hooks(layer: torch.nn.Module, own_hook: Callable[..., Any] | None = None
     >>> has_hooks(layer), handle.remove(), has_hooks(layer)
     (True, None, False)
     """
-    others = (layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    return any(others) or any(hook != own_hook for hook in layer._forward_hooks.values())
+    if layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
+        return True
+    hooks = layer._forward_hooks
+    return bool(hooks) and any(hook != own_hook for hook in hooks.values())
 
 
 def linear(module: torch.nn.Module, x: Tensor) -> Tensor:

@@ -104,7 +104,8 @@ class Together(torch.nn.Module):
 
     def mixture(self, common: Tensor, deviation: Tensor) -> Mixture | None:
         """The summands of matrices, for a layer that fuses their sum; `None` if it must call this module."""
-        columns, adjoint = self.columns, self.adjoint
+        buffers: dict[str, Any] = self._buffers  # read where they lie, as in `RelationalParameter.mixture`
+        columns, adjoint = buffers["columns"], buffers["adjoint"]
         is_full = common.dim() == 2 and deviation.dim() == 3
         if adjoint is None or not is_full or columns.dtype != common.dtype or has_hooks(self):
             return None
@@ -308,9 +309,16 @@ class RelationalParameter(torch.nn.Module):
 
     def mixture(self) -> Mixture | None:
         """The summands of the matrices, for a layer that fuses their sum; `None` if it must call this module."""
-        if self.together is None or self.is_waiting or has_hooks(self):
+        if not self.is_held or self.is_waiting or has_hooks(self):
             return None
-        return self.together.mixture(self.common, self.deviation)
+        # read where they lie, unless pruned or parametrised: `Module.__getattr__` takes a microsecond for each
+        own: dict[str, Any] = self._parameters
+        common, deviation = own.get("common"), own.get("deviation")
+        if common is None or deviation is None:
+            common, deviation = self.common, self.deviation
+        together: Any = self._modules["together"]
+        found: Mixture | None = together.mixture(common, deviation)
+        return found
 
     def _parts(self, tensors: Tensor) -> dict[str, Tensor]:
         """Values of the own parameters that give ``tensors``."""
