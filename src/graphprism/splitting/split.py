@@ -32,6 +32,14 @@ class Split(ABC):
     @abstractmethod
     def __repr__(self) -> str: ...
 
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """Relation of every edge of ``graph``, whose edges lead from nodes of one type to nodes of another.
+
+        Values of nodes of different types are not compared: for an ordering these edges are ties. Targets are numbered
+        after the sources.
+        """
+        return self(graph)
+
     def __mul__(self, other: Split) -> Split:
         """The product, with relations numbered ``left + R_left * right``."""
         if not isinstance(other, Split):
@@ -78,7 +86,13 @@ class Product(Split):
 
     def __call__(self, graph: GraphLike) -> Tensor:
         """Relations numbered ``left + R_left * right``, or products of scores in the same numbering."""
-        left, right = self.left(graph), self.right(graph)
+        return self._combined(self.left(graph), self.right(graph))
+
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """The product of what its factors give."""
+        return self._combined(self.left.between_types(graph), self.right.between_types(graph))
+
+    def _combined(self, left: Tensor, right: Tensor) -> Tensor:
         if left.dim() == right.dim() == 1:
             assert self.left.num_relations is not None  # checked by `__mul__`
             return torch.add(left, right, alpha=self.left.num_relations)
@@ -128,7 +142,13 @@ class Only(Split):
 
     def __call__(self, graph: GraphLike) -> Tensor:
         """Relations numbered by their place in ``kept``, or the columns of their scores."""
-        found = self.split(graph)
+        return self._renumbered(self.split(graph))
+
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """Ties must be in ``kept`` if the split has an ordering."""
+        return self._renumbered(self.split.between_types(graph))
+
+    def _renumbered(self, found: Tensor) -> Tensor:
         kept = torch.tensor(self.kept, device=found.device)
         if found.dim() == 2:
             rest = found.index_fill(1, kept[kept < found.size(1)], 0.0) != 0

@@ -22,7 +22,7 @@ from graphprism._checks import (
 )
 from graphprism.splitting import GraphLike, Split, resolve_split
 from graphprism.splitting.check_split import disjoint
-from graphprism.splitting.ranks import order_columns, ranked, relations_by_ranks
+from graphprism.splitting.ranks import order_columns, ranked, relations_between_types, relations_by_ranks
 
 
 def check_homogeneous(data: object) -> None:
@@ -127,8 +127,11 @@ class SplitEdges(BaseTransform):
             store = data[source, name, target]
             self._check_free(f"data[{source!r}, {name!r}, {target!r}]", store, "edge_type")
             graph = _graph_of_edges(data, source, name, target)
-            order, widths = orders[source] if source == target else (None, [])
-            store.edge_type, store.split_rule = relations_by_ranks(self.split, graph, order, order, widths)
+            store.edge_type, store.split_rule = (
+                relations_by_ranks(self.split, graph, *orders[source])
+                if source == target
+                else relations_between_types(self.split, graph)
+            )
         for node_type, (order, _) in orders.items():
             _write_order(data[node_type], order)
         return data
