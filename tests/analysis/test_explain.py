@@ -130,3 +130,17 @@ def test_explain_ablates_a_model_without_any_shares():
     assert found.names[:3] == ("up", "down", "tie")
     assert min(found.removed[:2]) > 0.01
     assert min(found.merged[:2]) > 0.01
+
+
+def test_explain_takes_edges_away_from_a_graph_with_labels_of_links():
+    class OnData(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(3, 2)
+
+        def forward(self, data):
+            return self.conv(data.x, data.edge_index)
+
+    data = gp.SplitEdges("degree")(Data(torch.eye(3), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])))
+    data.edge_label_index = torch.tensor([[0], [2]])  # held out by hand, before the split
+    assert gp.explain(gp.to_mrs(OnData(), "degree"), data).names == ("up", "down", "tie", "self-loops")

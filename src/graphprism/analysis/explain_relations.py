@@ -147,6 +147,7 @@ def explain(
         has_loops = bool(is_loop.any()) or any(share[num_relations] > 0 for share in shares)
         for r in range(num_relations + has_loops):
             rest = data.edge_subgraph(group != r)
+            rest.split_graph = None  # edges are taken away on purpose, no links are held out
             removed.append(_change(output, _first(call_model(model, rest, forward)), score))
             mixed = copy.copy(data)
             mixed.edge_type = torch.where((group == r)[:, None], 1 / num_relations, scores)
