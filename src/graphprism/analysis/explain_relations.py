@@ -31,7 +31,8 @@ class RelationExplanation:
         layers: names of the layers with relations, in the order of their calls.
         shares: a row for each layer, with the share of each in the received messages; a row sums to 1 unless
             nothing is received.
-        removed: change of the output without the edges of each (of those in the graph).
+        removed: change of the output without the edges of each (of those in the graph); 0 if there are none. The table
+            leaves the cells of self-loops empty that layers add themselves.
         merged: change of the output if these edges use the mean over all relations.
         is_score: whether changes are losses of a score; else they are relative to the norm of the output.
         without_shares: names of convolutions without relations, and of those that `to_mrs` left with PyG's code.
@@ -47,14 +48,15 @@ class RelationExplanation:
     without_shares: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        changes = (self.removed, self.merged)
         heads = ["relation", "edges", *self.layers, "removed", "merged"]
         lines = [
             [
                 name,
                 str(self.num_edges[r]),
                 *(f"{100 * share[r]:.0f} %" for share in self.shares),
-                f"{self.removed[r]:.3g}",
-                f"{self.merged[r]:.3g}",
+                # nothing of the graph can be changed about self-loops that only layers add
+                *("" if name == "self-loops" and not self.num_edges[r] else f"{change[r]:.3g}" for change in changes),
             ]
             for r, name in enumerate(self.names)
         ]
@@ -62,7 +64,7 @@ class RelationExplanation:
         rows = [
             "  ".join(
                 [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
-            )
+            ).rstrip()
             for line in (heads, *lines)
         ]
         what = "loss of score" if self.is_score else "relative change of the output"
@@ -148,13 +150,17 @@ def explain(
         scores = one_hot(types.long(), num_relations).to(output.dtype)
         removed, merged = [], []
         has_loops = bool(is_loop.any()) or any(share[num_relations] > 0 for share in shares)
+        counts = torch.bincount(group, minlength=num_relations + 1).tolist()
         for r in range(num_relations + has_loops):
+            if not counts[r]:  # exactly 0, where kernels may round differently in each call
+                removed.append(0.0)
+                merged.append(0.0)
+                continue
             rest = data.edge_subgraph(group != r)
             rest.split_graph = None  # edges are taken away on purpose, no links are held out
             removed.append(_change(output, _first(call_model(model, rest, forward)), score))
             with _merged(model, data, group == r, scores) as mixed:
                 merged.append(_change(output, _first(call_model(model, mixed, forward)), score))
-    counts = torch.bincount(group, minlength=num_relations + 1).tolist()
     number = num_relations + has_loops
     return RelationExplanation(
         (*names, "self-loops")[:number],
