@@ -134,6 +134,12 @@ class GenericLayer(torch.nn.Module):
         if is_sparse_adj(entry[0].edge_index):
             args, kwargs, entry = self._dense(named, entry[0])
         common = dict(self.conv.named_parameters())
+        for name in self.names:
+            if name not in common:
+                raise ValueError(
+                    f"a converted {type(self.conv).__name__} must keep its parameters, got no `{name}`: parametrise "
+                    "(weight_norm, spectral_norm) before `to_mrs`"
+                )
         stacks = {
             name: self.together(common[name], deviation, dim=0)
             for name, deviation in zip(self.names, self.deviations, strict=True)
