@@ -52,11 +52,12 @@ class Split(ABC):
         count = None if other.num_relations is None else self.num_relations * other.num_relations
         return Product(count, _product_names(self, other), self, other)
 
-    def fitted(self, graph: GraphLike) -> Split:
+    def fitted(self, graph: GraphLike | Sequence[GraphLike]) -> Split:
         """The same split restricted to the relations that occur in ``graph``; their number is then known.
 
-        Fit it once, to the batch of all graphs of a data set: relations are then numbered the same in every graph and
-        fold, and none is empty. Called on a graph with any other relation, it raises. Its text is ``only(...)``.
+        Fit it once, to the graphs of a data set, as a list or a batch: relations are then numbered the same in every
+        graph and fold, and none is empty. Called on a graph with any other relation, it raises. Its text is
+        ``only(...)``.
 
         >>> import torch
         >>> from graphprism.splitting import Graph, by_attribute
@@ -65,9 +66,11 @@ class Split(ABC):
         >>> fitted, fitted(bonds).tolist()
         (only(by_attribute('edge_attr', num_relations=4), [1, 3]), [1, 0])
         """
-        known = self.counted(graph)
-        found = known(graph)
-        occurs = (found != 0).any(0).nonzero().view(-1) if found.dim() == 2 else torch.unique(found)
+        graphs: list[GraphLike] = list(graph) if isinstance(graph, list | tuple) else [graph]  # type: ignore[list-item]
+        if not graphs:
+            raise ValueError("`graph` must be a graph or a list of at least one, got an empty list")
+        known = max((self.counted(each) for each in graphs), key=lambda split: split.num_relations or 0)
+        occurs = torch.unique(torch.cat([_occurring(known(each)) for each in graphs]))
         if known.num_relations is not None and occurs.numel() in (0, known.num_relations):
             return known
         return only(known, occurs.tolist() or [0])
@@ -75,6 +78,11 @@ class Split(ABC):
     def counted(self, graph: GraphLike) -> Split:
         """The same split; if its number of relations is unknown, it is taken from ``graph``."""
         return self
+
+
+def _occurring(found: Tensor) -> Tensor:
+    """Numbers of the relations that occur in (E,) relations or (E, R) scores."""
+    return (found != 0).any(0).nonzero().view(-1) if found.dim() == 2 else torch.unique(found)
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,7 +177,7 @@ class Only(Split):
             f"others, such as {relation}{name}: the split was fitted to graphs without them"
         )
 
-    def fitted(self, graph: GraphLike) -> Split:
+    def fitted(self, graph: GraphLike | Sequence[GraphLike]) -> Split:
         """Itself: its relations are already fixed, even if ``graph`` lacks some of them."""
         return self
 

@@ -332,7 +332,14 @@ class ByFunction(Split):
         if values.dim() == 2 and values.is_floating_point():
             check_shape(name, values, [edge_index.size(1), self.num_relations or "R"])
             return checked_scores(name, values)
-        check_shape(name, values, [edge_index.size(1)])
+        num_edges = edge_index.size(1)
+        if values.shape == (num_nodes_of(graph),) != (num_edges,):
+            called = "values" if isinstance(self.f, FixedRelations) else "f"
+            raise ValueError(
+                f"`{name}` must have shape [{num_edges}], got {list(values.shape)}: one value per node is an ordering, "
+                f"`by_order({called})`"
+            )
+        check_shape(name, values, [num_edges])
         return checked_relations(name, values, self.num_relations)
 
     def __repr__(self) -> str:
