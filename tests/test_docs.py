@@ -121,6 +121,9 @@ def test_design_page_names_every_package():
     assert named <= packages, f"docs/design.md names packages that do not exist: {named - packages}"
 
 
+# Lightning's trainer on its own loop and loaders
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_python_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -130,3 +130,61 @@ def test_explain_ablates_a_model_without_any_shares():
     assert found.names[:3] == ("up", "down", "tie")
     assert min(found.removed[:2]) > 0.01
     assert min(found.merged[:2]) > 0.01
+
+
+def test_explain_takes_edges_away_from_a_graph_with_labels_of_links():
+    class OnData(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(3, 2)
+
+        def forward(self, data):
+            return self.conv(data.x, data.edge_index)
+
+    data = gp.SplitEdges("degree")(Data(torch.eye(3), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])))
+    data.edge_label_index = torch.tensor([[0], [2]])  # held out by hand, before the split
+    assert gp.explain(gp.to_mrs(OnData(), "degree"), data).names == ("up", "down", "tie", "self-loops")
+
+
+@pytest.mark.parametrize("conv", ["mrs-gcn", "mrs-gat", "mrs-sage", "mrs-gated-gcn"])
+def test_explain_of_a_learned_split_at_its_start_is_that_of_the_fixed_one(conv):
+    torch.manual_seed(0)
+    learned = gp.nn.GNN(conv, 8, 3, 2, in_channels=6, start="independent", learned_split=True).double()
+    found = gp.explain(learned, graph())
+    learned.learned_split = None
+    fixed = gp.explain(learned, graph())
+    assert (found.names, found.num_edges, found.layers) == (fixed.names, fixed.num_edges, fixed.layers)
+    assert min(map(min, fixed.shares)) > 0
+    assert min(fixed.merged) > 0
+    for name in ("shares", "removed", "merged"):
+        torch.testing.assert_close(torch.tensor(getattr(found, name)), torch.tensor(getattr(fixed, name)))
+
+
+def test_explain_of_a_learned_split_merges_by_its_scores():
+    torch.manual_seed(0)
+    net = gp.nn.GNN("mrs-gcn", 8, 3, 2, in_channels=6, start="independent", num_relations=2, learned_split=True)
+    data = graph()
+    data = Data(data.x, data.edge_index, edge_type=data.edge_index[0] % 2)
+    half = torch.atanh(torch.tensor(0.5))
+    with torch.no_grad():  # moves every edge to half of each relation: there is nothing left to merge
+        net.learned_split.by_type.copy_(half * torch.tensor([[-1.0, 1.0], [1.0, -1.0]]))
+    found = gp.explain(net.double(), data)
+    assert min(found.removed) > 0.01
+    assert max(found.merged) < 1e-6
+    assert net.learned_split._forward_hooks == {}
+
+
+def test_explain_of_a_learned_split_needs_the_edges_of_the_graph():
+    class Halved(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.split, self.conv = gp.nn.LearnedSplit(6, 3), gp.nn.MRSGCNConv(6, 2, num_relations=3)
+
+        def forward(self, x, edge_index, edge_type):
+            edge_index, edge_type = edge_index[:, ::2], edge_type[::2]
+            return self.conv(x, edge_index, self.split(x, edge_index, edge_type))
+
+    with pytest.raises(
+        ValueError, match=r"a learned split must get the edges of `data`, 48 between different nodes, got 23"
+    ):
+        gp.explain(Halved().double(), graph())

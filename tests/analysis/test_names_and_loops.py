@@ -55,6 +55,29 @@ def test_explain_shows_loops_that_a_layer_adds():
     assert gp.explain(MRSGCNConv(4, 4), gp.SplitEdges("degree")(PATH)).names == ("up", "down", "tie")
 
 
+def test_explain_changes_nothing_where_there_are_no_edges():
+    torch.manual_seed(0)
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # no ties; loops are those of the layer
+    data = gp.SplitEdges("degree")(Data(torch.randn(3, 4), edges))
+    calls = []
+    conv = MRSGCNConv(4, 4, add_self_loops=True, start="independent")
+
+    def forward(model, data):
+        calls.append(data.num_edges)
+        # rounding that differs from call to call, as that of kernels does
+        return model(data.x, data.edge_index, data.edge_type) + 1e-7 * len(calls)
+
+    found = gp.explain(conv, data, forward=forward)
+    assert found.num_edges == (2, 2, 0, 0)
+    assert found.removed[2:] == found.merged[2:] == (0, 0)
+    assert len(calls) == 5
+    rows = {line.split()[0]: line for line in str(found).splitlines()[1:5]}
+    assert rows["tie"].split()[-2:] == ["0", "0"]
+    assert rows["self-loops"].rstrip().endswith("%")  # nothing to remove: no cells
+    scored = gp.explain(conv, data, score=lambda out: float(out.sum()), forward=forward)
+    assert scored.removed[2:] == scored.merged[2:] == (0, 0)
+
+
 @pytest.mark.parametrize("conv", [MRSGCNConv, MRSGATConv, MRSSAGEConv])
 def test_weights_in_the_place_of_types_are_named(conv):
     with pytest.raises(TypeError, match=r"must hold integers, got torch.float32; pass edge weights as `edge_weight=`"):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 from torch_geometric import nn as pyg
 from torch_geometric.nn import GAE, GAT, GCN, GIN, PNA, DeepGCNLayer, EdgeCNN, GPSConv, GraphSAGE, Sequential
 
@@ -285,3 +286,44 @@ def test_budget_without_width_or_function_is_refused():
 def test_layers_of_this_package_are_refused():
     with pytest.raises(ValueError, match="MRSGCNConv: it has a weight for each relation already"):
         gp.to_mrs(torch.nn.ModuleList([gp.nn.MRSGCNConv(4, 4)]))
+
+
+@pytest.mark.parametrize("normed", [weight_norm, spectral_norm])
+@pytest.mark.parametrize("conv", [pyg.GATv2Conv, pyg.GCNConv, pyg.GATConv])
+def test_parametrised_convolution_keeps_its_parametrisation(conv, normed):
+    x, edge_index, _, _ = features("undirected")
+    plain = conv(F, OUT).eval()
+    normed(plain.lin_l if hasattr(plain, "lin_l") else plain.lin)
+    converted = gp.to_mrs(plain)
+    assert any("parametrizations" in name for name in converted.model.names)
+    assert relative_error(converted(x, edge_index), plain(x, edge_index)) < 1e-5
+    converted(x, edge_index).sum().backward()
+    assert all(parameter.grad is not None for parameter in converted.parameters())
+
+
+@pytest.mark.parametrize(
+    ("plain", "name"),
+    [
+        (lambda: pyg.SAGEConv(F, OUT), "lin_l"),
+        (lambda: pyg.GraphConv(F, OUT), "lin_rel"),
+        (lambda: pyg.GINConv(torch.nn.Sequential(torch.nn.Linear(F, OUT))), "nn.0"),
+    ],
+    ids=["sage", "graph", "gin"],
+)
+def test_parametrised_weights_that_act_on_sums_are_refused_with_the_reason(plain, name):
+    layer = plain()
+    weight_norm(layer.get_submodule(name))
+    words = rf"`{name}.weight` is parametrised, which the layer that takes its place has no room for: remove it before"
+    with pytest.raises(ValueError, match=words):
+        gp.to_mrs(layer)
+    torch.nn.utils.parametrize.remove_parametrizations(layer.get_submodule(name), "weight")
+    assert gp.to_mrs(layer)
+
+
+def test_parametrisation_after_the_conversion_is_named():
+    x, edge_index, _, _ = features("undirected")
+    converted = gp.to_mrs(pyg.GATv2Conv(F, OUT))
+    weight_norm(converted.model.conv.lin_l)
+    words = r"a converted GATv2Conv must keep its parameters, got no `lin_l.weight`: parametrise \(.*\) before `to_mrs`"
+    with pytest.raises(ValueError, match=words):
+        converted(x, edge_index)

@@ -169,6 +169,23 @@ def test_fitted_split_has_the_relations_that_occur():
         fitted(directed([(0, 1)], 2, edge_attr=torch.tensor([2])))
 
 
+def test_split_is_fitted_to_a_list_of_graphs():
+    first = directed([(0, 1), (1, 2)], 3, edge_attr=torch.tensor([1, 5]))
+    second = directed([(0, 1)], 2, edge_attr=torch.tensor([3]))
+    for graphs_of in (list, tuple):
+        fitted = parse_split("attr(edge_attr)").fitted(graphs_of([first, second]))
+        assert split_text(fitted) == "only(attr(edge_attr, 6), 1|3|5)"
+    assert (fitted(first).tolist(), fitted(second).tolist()) == ([0, 2], [1])
+    product = parse_split("degree * attr(edge_attr)").fitted([second, first])
+    assert split_text(product) == "only(degree * attr(edge_attr, 6), 5|10|16)"  # tie, down, down
+    soft = by_function(lambda graph: torch.eye(4)[graph.edge_attr % 4], num_relations=4).fitted([first, second])
+    assert soft.kept == (1, 3)
+    with pytest.raises(ValueError, match="`graph` must be a graph or a list of at least one, got an empty list"):
+        parse_split("degree").fitted([])
+    with pytest.raises(TypeError, match="`graph` must have `edge_index` and `num_nodes`, got str"):
+        parse_split("degree").fitted(["a"])
+
+
 def test_fitted_split_with_all_relations_is_the_split():
     assert parse_split("direction").fitted(GRAPH) == by_direction()
 

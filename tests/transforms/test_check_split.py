@@ -86,8 +86,9 @@ class TestBroken:
             gp.check_split(T.ToUndirected()(gp.SplitEdges(by_direction())(directed())))
 
     def test_random_link_split(self):
-        train, validation, test = T.RandomLinkSplit(is_undirected=True)(SPLIT(undirected()))
-        for part in (train, validation, test):
+        data = SPLIT(undirected())
+        del data.split_graph  # as files of earlier versions
+        for part in T.RandomLinkSplit(is_undirected=True)(data):
             with pytest.raises(ValueError, match=r"reversed but kept their types .*RandomLinkSplit"):
                 gp.check_split(part)
 
@@ -267,3 +268,104 @@ class TestHeteroData:
         data["cites"].edge_type = torch.zeros(90, dtype=torch.long)
         with pytest.raises(ValueError, match=r"'cites', 'paper'\].edge_type` must not be there yet"):
             SPLIT(data)
+
+
+HELD_OUT = r"`SplitEdges` came before T.RandomLinkSplit, .*; apply T.RandomLinkSplit first, then `SplitEdges` to each"
+DEPENDING = ["ppr", "core", "direction", "similarity", "community", "curvature", "degree * direction"]
+LINK_SPLITS = {
+    "directed": {},
+    "undirected": {"is_undirected": True},
+    "no negatives": {"add_negative_train_samples": False},
+    "separate labels": {"split_labels": True},
+    "disjoint": {"disjoint_train_ratio": 0.3},
+    "test alone": {"num_val": 0.0, "num_test": 0.2},
+}
+
+
+class TestHeldOutLinks:
+    """Links that are held out after the split are known to the relations."""
+
+    @pytest.mark.parametrize("options", LINK_SPLITS.values(), ids=LINK_SPLITS)
+    def test_split_before(self, options):
+        torch.manual_seed(0)
+        data = SPLIT(undirected())
+        for fold, part in enumerate(T.RandomLinkSplit(**options)(data)):
+            if part.num_edges < data.num_edges:
+                with pytest.raises(ValueError, match=HELD_OUT):
+                    gp.check_split(part)
+            else:
+                assert fold < 2  # no validation links: nothing is held out yet
+        with pytest.raises(ValueError, match=rf"relations of {data.num_edges} edges, .*a later `.*edge_label_index`"):
+            gp.RelationalAdj.from_data(part)
+
+    @pytest.mark.parametrize(
+        "split",
+        [*DEPENDING, "degree * attr(b, 4)", by_soft_order("degree"), by_function(lambda graph: graph.edge_index[0])],
+        ids=str,
+    )
+    def test_all_splits_that_depend_on_edges(self, split):
+        data = undirected()
+        data.b = data.edge_attr
+        for options in LINK_SPLITS.values():
+            with pytest.raises(ValueError, match=HELD_OUT):
+                gp.check_split(T.RandomLinkSplit(**options)(gp.SplitEdges(split)(data.clone()))[2])
+
+    @pytest.mark.parametrize("split", ["attr(edge_attr)", "features", "random", "similarity(0.5)", torch.zeros(150)])
+    def test_splits_that_do_not_depend_on_edges(self, split):
+        data = undirected()
+        split = torch.zeros(data.num_edges) if isinstance(split, torch.Tensor) else split
+        for part in T.RandomLinkSplit()(gp.SplitEdges(split)(data)):
+            gp.check_split(part)
+
+    def test_split_again(self):
+        part = T.RandomLinkSplit()(SPLIT(undirected()))[0]
+        gp.check_split(SPLIT(part))
+        gp.check_split(SPLIT(part).edge_subgraph(torch.arange(10)))
+
+    def test_right_order(self):
+        for part in T.RandomLinkSplit()(undirected()):
+            split = SPLIT(part)
+            gp.check_split(split)
+            gp.check_split(split.edge_subgraph(torch.arange(10)))
+            gp.check_split(Batch.from_data_list([split, split]))
+
+    def test_labels_of_a_split_training_graph(self):
+        data = SPLIT(undirected())
+        data.edge_label_index = torch.tensor([[0, 1], [5, 7]])  # held out by hand, before
+        gp.check_split(data)
+        gp.check_split(data.subgraph(torch.arange(20)))
+
+    def test_batches(self):
+        folds = [T.RandomLinkSplit()(SPLIT(undirected(seed=seed))) for seed in range(3)]
+        for graphs in zip(*folds, strict=True):
+            with pytest.raises(ValueError, match=HELD_OUT):
+                gp.check_split(Batch.from_data_list(graphs))
+        gp.check_split(Batch.from_data_list([SPLIT(undirected(seed=seed)) for seed in range(3)]))
+
+    def test_sampled_links(self):
+        # links to be predicted are edges of the graph, as in unsupervised training
+        loader = gp.loader.LinkNeighborLoader(SPLIT(undirected()), [-1, -1], batch_size=400)
+        for batch in loader:
+            gp.check_split(batch)
+
+    def test_moved_and_saved(self, tmp_path):
+        data = SPLIT(undirected())
+        torch.save(data.to("cpu").to_dict(), tmp_path / "data.pt")
+        part = T.RandomLinkSplit()(Data.from_dict(torch.load(tmp_path / "data.pt", weights_only=True)))[0]
+        with pytest.raises(ValueError, match=HELD_OUT):
+            gp.check_split(part)
+
+    def test_node_types(self):
+        kinds = {name: ("paper", name, "paper") for name in ("cites", "extends")}
+        held_out = T.RandomLinkSplit(edge_types=[kinds["cites"]])
+        with pytest.raises(ValueError, match=rf"'cites', 'paper'\].edge_type` must come from .*{HELD_OUT}"):
+            gp.check_split(held_out(SPLIT(hetero()))[0])
+        gp.check_split(SPLIT(held_out(hetero())[0]))
+        between = T.RandomLinkSplit(edge_types=[("author", "writes", "paper")])
+        gp.check_split(between(SPLIT(hetero()))[0])  # ties, whatever the edges
+
+    def test_damaged(self):
+        data = T.RandomLinkSplit()(SPLIT(undirected()))[0]
+        data.split_graph = "many"
+        with pytest.raises(ValueError, match=r"`data.split_graph` must be as `SplitEdges` wrote it, got 'many'"):
+            gp.check_split(data)

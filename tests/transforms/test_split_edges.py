@@ -6,7 +6,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader
 
 from graphprism.loader import NeighborLoader
-from graphprism.splitting import ORDERINGS, by_attribute, by_order
+from graphprism.splitting import ORDERINGS, by_attribute, by_direction, by_order, by_soft_order, only
 from graphprism.testing import molecules
 from graphprism.transforms import SampledGraphWarning, SplitEdges
 
@@ -87,3 +87,12 @@ def test_split_edges_by_attributes_may_split_a_sampled_batch():
     batch = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2, edge_attr=torch.tensor([1]))
     batch.n_id, batch.input_id = torch.arange(2), torch.arange(1)
     assert SplitEdges("attr(edge_attr)")(batch).edge_type is not None
+
+
+@pytest.mark.parametrize("split", [by_soft_order("degree"), only(by_order("degree") * by_direction(), range(6))])
+def test_nodes_of_two_types_are_not_compared_by_soft_and_restricted_splits(split):
+    data = HeteroData()
+    data["author"].num_nodes, data["paper"].num_nodes = 2, 3
+    data["paper", "by", "author"].edge_index = torch.tensor([[0, 1, 2], [0, 0, 1]])
+    found = SplitEdges(split)(data)["paper", "by", "author"].edge_type
+    assert found.tolist() == ([[0, 0, 1]] * 3 if found.dim() == 2 else [2, 2, 2])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,8 @@ class RelationExplanation:
         layers: names of the layers with relations, in the order of their calls.
         shares: a row for each layer, with the share of each in the received messages; a row sums to 1 unless
             nothing is received.
-        removed: change of the output without the edges of each (of those in the graph).
+        removed: change of the output without the edges of each (of those in the graph); 0 if there are none. The table
+            leaves the cells of self-loops empty that layers add themselves.
         merged: change of the output if these edges use the mean over all relations.
         is_score: whether changes are losses of a score; else they are relative to the norm of the output.
         without_shares: names of convolutions without relations, and of those that `to_mrs` left with PyG's code.
@@ -46,14 +48,15 @@ class RelationExplanation:
     without_shares: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        changes = (self.removed, self.merged)
         heads = ["relation", "edges", *self.layers, "removed", "merged"]
         lines = [
             [
                 name,
                 str(self.num_edges[r]),
                 *(f"{100 * share[r]:.0f} %" for share in self.shares),
-                f"{self.removed[r]:.3g}",
-                f"{self.merged[r]:.3g}",
+                # nothing of the graph can be changed about self-loops that only layers add
+                *("" if name == "self-loops" and not self.num_edges[r] else f"{change[r]:.3g}" for change in changes),
             ]
             for r, name in enumerate(self.names)
         ]
@@ -61,7 +64,7 @@ class RelationExplanation:
         rows = [
             "  ".join(
                 [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
-            )
+            ).rstrip()
             for line in (heads, *lines)
         ]
         what = "loss of score" if self.is_score else "relative change of the output"
@@ -91,7 +94,9 @@ def explain(
     from other nodes. Self-loops of all relations are a separate row; a layer's root weight is not counted. Ablation
     calls the model twice more per relation: without its edges (and with the degrees of the remaining graph), and with
     the mean of all relations' messages on its edges, which measures the value of its own weights. It reports
-    :math:`\|\mathbf{Y} - \mathbf{Y}'\| / \|\mathbf{Y}\|` of the outputs, or the decrease of a score.
+    :math:`\|\mathbf{Y} - \mathbf{Y}'\| / \|\mathbf{Y}\|` of the outputs, or the decrease of a score. With a
+    `LearnedSplit` edges belong to the relation that ``data`` gives them, whatever their scores; merged edges get equal
+    scores.
 
     Args:
         model: with layers of `graphprism.nn` that have several relations, or converted by `to_mrs`. Layers that keep
@@ -145,13 +150,17 @@ def explain(
         scores = one_hot(types.long(), num_relations).to(output.dtype)
         removed, merged = [], []
         has_loops = bool(is_loop.any()) or any(share[num_relations] > 0 for share in shares)
+        counts = torch.bincount(group, minlength=num_relations + 1).tolist()
         for r in range(num_relations + has_loops):
+            if not counts[r]:  # exactly 0, where kernels may round differently in each call
+                removed.append(0.0)
+                merged.append(0.0)
+                continue
             rest = data.edge_subgraph(group != r)
+            rest.split_graph = None  # edges are taken away on purpose, no links are held out
             removed.append(_change(output, _first(call_model(model, rest, forward)), score))
-            mixed = copy.copy(data)
-            mixed.edge_type = torch.where((group == r)[:, None], 1 / num_relations, scores)
-            merged.append(_change(output, _first(call_model(model, mixed, forward)), score))
-    counts = torch.bincount(group, minlength=num_relations + 1).tolist()
+            with _merged(model, data, group == r, scores) as mixed:
+                merged.append(_change(output, _first(call_model(model, mixed, forward)), score))
     number = num_relations + has_loops
     return RelationExplanation(
         (*names, "self-loops")[:number],
@@ -177,6 +186,33 @@ def _names(names: Sequence[str] | None, data: Any, num_relations: int) -> tuple[
     return tuple(map(str, names))
 
 
+@contextmanager
+def _merged(model: Module, data: Any, chosen: Tensor, scores: Tensor) -> Iterator[Any]:
+    """``data`` with equal scores of all relations for the ``chosen`` edges (E,); a learned split gives them itself."""
+    learned = [module for module in model.modules() if getattr(module, "gives_scores", False)]
+    if not learned:
+        mixed = copy.copy(data)
+        mixed.edge_type = torch.where(chosen[:, None], 1 / scores.size(1), scores)
+        yield mixed
+        return
+
+    def equal_scores(_: Module, __: object, found: Tensor) -> Tensor:
+        _check_edges(found.size(0), chosen.size(0), "in all")
+        return torch.where(chosen[:, None], 1 / found.size(1), found)
+
+    handles = [module.register_forward_hook(equal_scores) for module in learned]
+    try:
+        yield data
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _check_edges(came: int, wanted: int, which: str) -> None:
+    if came != wanted:
+        raise ValueError(f"a learned split must get the edges of `data`, {wanted} {which}, got {came}")
+
+
 def _shares(
     model: Module, data: Any, forward: Any, layers: dict[str, Module], num_relations: int
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...], Tensor]:
@@ -191,7 +227,13 @@ def _shares(
         def before(_: Module, arguments: tuple[Any, ...]) -> None:
             source, target = arguments[0]
             loops = source == target if arguments[1][0] == arguments[1][1] else torch.zeros_like(target).bool()
-            types = torch.where(loops, num_relations, arguments[2]["edge_type"])
+            types = arguments[2]["edge_type"]
+            if types.dim() == 2:  # scores of a learned split: self-loops may have been replaced, other edges stay
+                kept = data.edge_index[0] != data.edge_index[1]
+                given = data.edge_type[kept].to(torch.long)
+                _check_edges(int((~loops).sum()), given.size(0), "between different nodes")
+                types = torch.zeros_like(target).masked_scatter(~loops, given)
+            types = torch.where(loops, num_relations, types)
             graph.update(target=target, size=arguments[1], types=types)
 
         def after(_: Module, arguments: object, messages: Tensor) -> None:

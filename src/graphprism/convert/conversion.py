@@ -15,7 +15,7 @@ from graphprism._checks import check_choice, check_function, check_positive, che
 from graphprism.convert.current_split import CurrentSplit
 from graphprism.convert.generic_layer import GenericLayer, NotConvertible, probe
 from graphprism.convert.mrs_model import MRSModel
-from graphprism.convert.own_layers import OwnLayer, own_layer
+from graphprism.convert.own_layers import OwnLayer, own_layer, parametrised
 from graphprism.nn.conv.relational_conv import RelationalConv
 from graphprism.nn.conv.relational_weight import DECAY, check_start
 from graphprism.nn.models.fit_width import fit_width
@@ -178,10 +178,16 @@ def _convert(
     own = own_layer(conv, current.num_relations, start, decay, deviation)
     if own is not None:
         return OwnLayer(own, conv, current).train(conv.training)
-    args, kwargs = _guessed_call(conv) if call is None else call
     try:
+        args, kwargs = _guessed_call(conv) if call is None else call
         found = probe(copy.deepcopy(conv), args, kwargs)
-    except NotConvertible:
+    except NotConvertible as error:
+        names = parametrised(conv)
+        if names:  # else one of our layers would take its place
+            raise NotConvertible(
+                f"`{names[0]}` is parametrised, which the layer that takes its place has no room for: remove it "
+                "before, with `torch.nn.utils.parametrize.remove_parametrizations`"
+            ) from error
         raise
     except Exception as error:
         if call is not None:

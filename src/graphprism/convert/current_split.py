@@ -14,6 +14,7 @@ from torch_geometric.utils import to_edge_index
 from graphprism.ops import RelationalAdj
 from graphprism.ops.backends import is_traced
 from graphprism.splitting import Split
+from graphprism.splitting.ranks import order_columns, relations_by_ranks
 
 NOT_OF_THE_GRAPH = (
     "a converted {} must pass messages along the edges that it gets, and if it reorders them, each pair of nodes must "
@@ -78,7 +79,7 @@ class CurrentSplit:
         kept = None if is_traced() else self._kept.get(key)
         if kept is None or not kept.fits(graph):
             with torch.no_grad():
-                types = self.split(graph)
+                types = graph.relations(self.split)
             if types.dim() == 1:
                 _check_below(types, self.num_relations)
             kept = self._kept[key] = _Kept.of(graph, types)
@@ -116,16 +117,47 @@ class CalledGraph:
 
     Args:
         edge_index: (2, E) edges, or a sparse tensor with a row for every receiver.
-        num_nodes: N, or (senders, receivers), which become one set of nodes.
+        num_nodes: N, or (senders, receivers) of two types, numbered one after the other.
         arguments: of the call, by name.
+        nodes: the graph of all edges between nodes of this type, in a call with several node types.
     """
 
-    def __init__(self, edge_index: Tensor, num_nodes: int | tuple[int, int], arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int | tuple[int, int],
+        arguments: Mapping[str, Any],
+        nodes: CalledGraph | None = None,
+    ) -> None:
         self.original = edge_index
         # under `torch.jit.trace` the sizes of tensors are tensors
         self.size = int(num_nodes) if isinstance(num_nodes, Tensor) else num_nodes
-        self._arguments = arguments if isinstance(self.size, int) else {}
+        if not isinstance(self.size, int):  # no rows for the nodes of both types
+            arguments = {name: value for name, value in arguments.items() if name not in ("x", "batch")}
+        self._arguments, self.nodes = arguments, nodes
         self.read: dict[str, Any] = {}
+
+    def relations(self, split: Split) -> Tensor:
+        """Relations of the edges, as `SplitEdges` writes them."""
+        if not isinstance(self.size, int):
+            return split.between_types(self)
+        if self.nodes is None:
+            return split(self)
+        return relations_by_ranks(split, self, *order_columns(split, self.nodes))[0]
+
+    def tensors(self) -> dict[str, Any]:
+        """What the relations depend on: the edges, and the arguments that were read."""
+        own = {"edge_index": self.original, **self.read}
+        return own if self.nodes is None else {**own, "nodes": self.nodes.tensors()}
+
+    def has(self, seen: Mapping[str, Any]) -> bool:
+        """Whether these are identities of its tensors, see `_identity`."""
+        return all(
+            (self.nodes is not None and self.nodes.has(each))
+            if name == "nodes"
+            else _is_same(each, self.original if name == "edge_index" else self.value(name))
+            for name, each in seen.items()
+        )
 
     def edges(self) -> Tensor:
         """The edges of the call, (2, E)."""
@@ -153,6 +185,32 @@ class CalledGraph:
         return value
 
 
+class NodesOfType(CalledGraph):
+    """The nodes of one type with the edges of all kinds between them.
+
+    Args:
+        parts: edges of each kind.
+        num_nodes: N.
+        arguments: of the nodes, by name.
+    """
+
+    def __init__(self, parts: list[Tensor], num_nodes: int, arguments: Mapping[str, Any]) -> None:
+        super().__init__(parts[0], num_nodes, arguments)
+        self.parts = parts
+
+    def tensors(self) -> dict[str, Any]:
+        """The edges of every kind, and the arguments that were read."""
+        return {"parts": self.parts, **self.read}
+
+    def has(self, seen: Mapping[str, Any]) -> bool:
+        """Whether these are identities of its tensors."""
+        return all(_is_same(each, self.parts if name == "parts" else self.value(name)) for name, each in seen.items())
+
+    def edges(self) -> Tensor:
+        """The edges of all kinds, (2, E)."""
+        return torch.cat(self.parts, dim=1)
+
+
 @dataclass(eq=False)
 class _Kept:
     """Cached relations, with the tensors that they depend on."""
@@ -164,23 +222,25 @@ class _Kept:
 
     @classmethod
     def of(cls, graph: CalledGraph, types: Tensor) -> _Kept:
-        read = {"edge_index": graph.original, **graph.read}
-        return cls(graph.size, {name: _identity(value) for name, value in read.items()}, types)
+        return cls(graph.size, _identity(graph.tensors()), types)
 
     def fits(self, graph: CalledGraph) -> bool:
-        return graph.size == self.size and all(
-            _is_same(seen, graph.original if name == "edge_index" else graph.value(name))
-            for name, seen in self.seen.items()
-        )
+        return graph.size == self.size and graph.has(self.seen)
 
 
 def _identity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _identity(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_identity(each) for each in value]
     return (weakref.ref(value), value._version) if isinstance(value, Tensor) else value
 
 
 def _is_same(seen: Any, value: Any) -> bool:
     if isinstance(value, Tensor):
         return isinstance(seen, tuple) and seen[0]() is value and seen[1] == value._version
+    if isinstance(value, list):
+        return isinstance(seen, list) and len(seen) == len(value) and all(map(_is_same, seen, value))
     return seen is value
 
 

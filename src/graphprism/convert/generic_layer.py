@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn import MessagePassing
+from torch_geometric.utils import softmax
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex, types_at
 from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
 from graphprism.convert.own_layers import check_edges
+from graphprism.convert.softmax_switch import SoftmaxSwitch
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 
 # before, compiled code could not undo that methods are replaced during a call
@@ -32,14 +34,16 @@ class GenericLayer(torch.nn.Module):
         \theta_r = \theta + \frac{1}{\sqrt{1 + \lambda}} \sum_k h_{rk} \mathbf{D}_k
 
     where :math:`\psi_{\theta_r}(e)` is the message of the layer with the parameters :math:`\theta_r` on the whole
-    graph, so that its softmax and its norms are over all edges, :math:`\bigoplus` and :math:`\phi` are the layer's
-    aggregation and update, applied once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` initially. With soft types a
-    message is :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. Each copy computes its own attention, so that attention sums to
-    one over a node's edges only while the copies are equal; `MRSGATConv` has one softmax. If a layer passes messages
-    several times, they are selected by relation each time.
+    graph, so that its norms are over all edges, :math:`\bigoplus` and :math:`\phi` are the layer's aggregation and
+    update, applied once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` initially. With soft types a message is
+    :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. If a layer passes messages several times, they are selected by relation
+    each time. So are the logits of an attention: PyG's ``softmax`` in a method of the layer gets, for each edge, the
+    logit of the copy of its relation, so that the attention of a node sums to one, as in `MRSGATConv`. A softmax over
+    some of the edges, in a decorated method (attention of ``HypergraphConv``), or computed in another way stays that of
+    each copy.
 
-    Time grows with R: every copy computes all messages. With ``return_attention_weights`` a layer returns the attention
-    of each edge's own copy. Submodules with running statistics, such as batch norms, are updated by all copies.
+    Time grows with R: every copy computes all messages, and with an attention all logits before. Submodules with
+    running statistics, such as batch norms, are updated by all copies, in each of these passes.
 
     `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
     and relations are given, and `torch.export` does. Older versions run it eagerly: during a call ``message``,
@@ -74,6 +78,7 @@ class GenericLayer(torch.nn.Module):
         check_start(start, decay, deviation)
         self.conv, self.names, self.calls, self.makes_edges, self.current = conv, names, calls, makes_edges, current
         self.arguments = argument_names(conv.forward)
+        self.softmax = SoftmaxSwitch(type(conv))
         common = dict(conv.named_parameters())
         like = common[names[0]]
         count = current.num_relations
@@ -129,27 +134,28 @@ class GenericLayer(torch.nn.Module):
         if is_sparse_adj(entry[0].edge_index):
             args, kwargs, entry = self._dense(named, entry[0])
         common = dict(self.conv.named_parameters())
+        for name in self.names:
+            if name not in common:
+                raise ValueError(
+                    f"a converted {type(self.conv).__name__} must keep its parameters, got no `{name}`: parametrise "
+                    "(weight_norm, spectral_norm) before `to_mrs`"
+                )
         stacks = {
             name: self.together(common[name], deviation, dim=0)
             for name, deviation in zip(self.names, self.deviations, strict=True)
         }
-        mixed: list[_Sent] = []
-        for _ in range(self.calls):
-            each = []
+        call = _Call(self.conv, self.softmax, entry[0].edge_index if len(entry) == 1 else None, args, kwargs)
+        mixed: list[_Sent | Tensor] = []
+        while sum(isinstance(each, _Sent) for each in mixed) < self.calls:
+            made = []
             for r in range(self.current.num_relations):
-                parameters = {name: stack[r] for name, stack in stacks.items()}
-                sent, seen = first_message(self.conv, parameters, mixed, args, kwargs)
-                each.append(sent)
+                step, seen = next_step(call, {name: stack[r] for name, stack in stacks.items()}, mixed)
+                made.append(step)
             types = found_types(seen, entry, self.current.num_relations)
             if types is None:
                 raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
-            message = _select([sent.message for sent in each], types, self.conv.node_dim)
-            mixed.append(
-                _Sent(
-                    message, _mixed([sent.alpha for sent in each], types), _mixed([sent.update for sent in each], types)
-                )
-            )
-        return _with_messages(self.conv, mixed, args, kwargs)
+            mixed.append(_mixed_step(made, types, self.conv.node_dim))
+        return _with_steps(call, mixed)
 
     def _entry(self, named: Mapping[str, Any], edge_type: Tensor | None) -> list[SplitEdgeIndex]:
         edges = edges_of_call(named)
@@ -210,58 +216,126 @@ class _Sent(NamedTuple):
     update: Tensor | None
 
 
+class _Logits(NamedTuple):
+    """Arguments of a call of PyG's ``softmax`` over edges."""
+
+    src: Tensor
+    target: Tensor | None
+    ptr: Tensor | None
+    num_nodes: int | None
+    dim: int
+
+    def softmax(self) -> Tensor:
+        out: Tensor = softmax(self.src, self.target, self.ptr, self.num_nodes, self.dim)
+        return out
+
+
+class _Call(NamedTuple):
+    """A call of a layer, with the edges that it gets, if they are one tensor."""
+
+    conv: MessagePassing
+    switch: SoftmaxSwitch | None
+    edges: Tensor | None
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 class _Stop(Exception):
-    """Aborts a call of a layer once its message is computed."""
+    """Aborts a call of a layer once its message, or the logits of its attention, are computed."""
 
 
 class _Tap:
-    """Replaces methods of a layer during a call: returns the messages ``sent`` so far, then records the next one."""
+    """Replaces methods of a layer during a call: returns the steps ``done`` so far, then records the next ones.
 
-    def __init__(self, conv: MessagePassing, sent: list[_Sent], stops: bool) -> None:
-        self.conv, self.sent, self.stops = conv, sent, stops
-        self._propagate, self._message, self._edge_updater = conv.propagate, conv.message, conv.edge_updater
+    A step is a message, or a softmax over edges, whose value is its attention.
+    """
+
+    def __init__(self, call: _Call, done: Sequence[_Sent | Tensor], stops: bool) -> None:
+        conv = self.conv = call.conv
+        self.done, self.stops, self.edges = done, stops, call.edges
+        self.methods = {} if call.switch is None else call.switch.bound(conv)
+        self._propagate, self._edge_updater = conv.propagate, conv.edge_updater
+        self._message = self.methods.get("message", conv.message)
         self.count = 0
+        self.messages = 0
         self.update: Tensor | None = None
         self.seen: list[Tensor] = []
-        self.made: list[_Sent] = []
+        self.made: list[tuple[_Sent | _Logits, Tensor]] = []
+
+    def replaced(self) -> dict[str, Any]:
+        """Attributes of the layer during the call."""
+        own = {"propagate": self.propagate, "message": self.message, "edge_updater": self.edge_updater}
+        return {**self.methods, **own}
 
     def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
             check_edges(edge_index)
         self.seen.append(edge_index)
+        self.edges = edge_index
         return self._propagate(edge_index, *args, **kwargs)
 
-    def edge_updater(self, *args: Any, **kwargs: Any) -> Any:
-        out = self._edge_updater(*args, **kwargs)
+    def edge_updater(self, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+        self.edges = edge_index if isinstance(edge_index, Tensor) else None
+        out = self._edge_updater(edge_index, *args, **kwargs)
         self.update = out if isinstance(out, Tensor) else None
-        sent = self.sent[self.count].update if self.count < len(self.sent) else None
-        return out if sent is None else sent
+        place = self._next_message()
+        sent = None if place is None else self.done[place]
+        return sent.update if isinstance(sent, _Sent) and sent.update is not None else out
 
     def message(self, *args: Any, **kwargs: Any) -> Tensor:
-        number, self.count = self.count, self.count + 1
-        if number < len(self.sent):
-            sent = self.sent[number]
+        self.messages += 1
+        place = self._next_message()
+        if place is not None:
+            sent, self.count = self.done[place], place + 1
+            assert isinstance(sent, _Sent)
             check_sizes(sent.message.size(self.conv.node_dim), self.seen[-1].size(1))
             if sent.alpha is not None:
                 self.conv._alpha = sent.alpha
             return sent.message
         out: Tensor = self._message(*args, **kwargs)
-        self.made.append(_Sent(out, getattr(self.conv, "_alpha", None), self.update))
+        self.count += 1
+        self._record(_Sent(out, getattr(self.conv, "_alpha", None), self.update), self.seen[-1])
         self.update = None
-        if self.stops:
-            raise _Stop
         return out
 
+    def softmax(self, src: Tensor, index: Tensor | None, ptr: Tensor | None, num_nodes: int | None, dim: int) -> Tensor:
+        logits = _Logits(src, index, ptr, num_nodes, dim)
+        if self.edges is None or src.size(dim) != self.edges.size(1):  # not of all edges
+            return logits.softmax()
+        number, self.count = self.count, self.count + 1
+        if number < len(self.done):
+            alpha = self.done[number]
+            if isinstance(alpha, _Sent):
+                raise ValueError(f"{type(self.conv).__name__} must compute the same softmax in every call, got another")
+            check_sizes(alpha.size(dim), src.size(dim))
+            return alpha
+        self._record(logits, self.edges)
+        return logits.softmax()
 
-def _run(
-    conv: MessagePassing, tap: _Tap, parameters: dict[str, Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+    def _next_message(self) -> int | None:
+        """Place of the next message that is done; a softmax inside of it is not computed again."""
+        return next((n for n in range(self.count, len(self.done)) if isinstance(self.done[n], _Sent)), None)
+
+    def _record(self, step: _Sent | _Logits, edges: Tensor) -> None:
+        self.made.append((step, edges))
+        if self.stops:
+            raise _Stop
+
+
+def _run(call: _Call, tap: _Tap, parameters: dict[str, Tensor]) -> Any:
+    conv, replaced = call.conv, tap.replaced()
     before, own = dict(vars(conv)), vars(conv)  # not `setattr`, which compiled code cannot undo
-    own.update(propagate=tap.propagate, message=tap.message, edge_updater=tap.edge_updater)
+    own.update(replaced)
+    if call.switch is not None:
+        call.switch.replacement = tap.softmax
     try:
-        return torch.func.functional_call(conv, parameters, args, kwargs) if parameters else conv(*args, **kwargs)
+        if parameters:
+            return torch.func.functional_call(conv, parameters, call.args, call.kwargs)
+        return conv(*call.args, **call.kwargs)
     finally:
-        for name in ("propagate", "message", "edge_updater"):
+        if call.switch is not None:
+            call.switch.replacement = None
+        for name in replaced:
             if name in before:
                 own[name] = before[name]
             else:
@@ -270,29 +344,38 @@ def _run(
             conv._alpha = before["_alpha"]
 
 
-def first_message(
-    conv: MessagePassing,
-    parameters: dict[str, Tensor],
-    sent: list[_Sent],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> tuple[_Sent, Tensor]:
-    """The message after those ``sent``, with other parameters of the layer, and its edges."""
+def next_step(
+    call: _Call, parameters: dict[str, Tensor], done: Sequence[_Sent | Tensor]
+) -> tuple[_Sent | _Logits, Tensor]:
+    """The message or the logits after the steps ``done``, with other parameters of the layer, and their edges."""
     # an exception cannot be traced: compiled code runs the call to the end, and ignores its output
-    tap = _Tap(conv, sent, stops=not torch.compiler.is_compiling())
+    tap = _Tap(call, done, stops=not torch.compiler.is_compiling())
     with suppress(_Stop):
-        _run(conv, tap, parameters, args, kwargs)
+        _run(call, tap, parameters)
     if tap.made:
-        return tap.made[0], tap.seen[len(sent)]
-    raise ValueError(f"{type(conv).__name__} must pass messages {len(sent) + 1} times, got {tap.count} times")
+        return tap.made[0]
+    messages = sum(isinstance(each, _Sent) for each in done)
+    raise ValueError(f"{type(call.conv).__name__} must pass messages {messages + 1} times, got {tap.messages} times")
 
 
-def _with_messages(conv: MessagePassing, sent: list[_Sent], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    tap = _Tap(conv, sent, stops=False)
-    out = _run(conv, tap, {}, args, kwargs)
-    if tap.count != len(sent):
-        raise ValueError(f"{type(conv).__name__} must pass messages {len(sent)} times, got {tap.count} times")
+def _with_steps(call: _Call, done: Sequence[_Sent | Tensor]) -> Any:
+    tap = _Tap(call, done, stops=False)
+    out = _run(call, tap, {})
+    messages = sum(isinstance(each, _Sent) for each in done)
+    if tap.messages != messages:
+        raise ValueError(f"{type(call.conv).__name__} must pass messages {messages} times, got {tap.messages} times")
     return out
+
+
+def _mixed_step(each: list[_Sent | _Logits], types: Tensor, node_dim: int) -> _Sent | Tensor:
+    """A step with the rows of every edge from the copy of its relation; of logits the softmax."""
+    sent = [step for step in each if isinstance(step, _Sent)]
+    logits = [step for step in each if isinstance(step, _Logits)]
+    if not sent:
+        src = _select([step.src for step in logits], types, logits[0].dim)
+        return logits[0]._replace(src=src).softmax()
+    message = _select([step.message for step in sent], types, node_dim)
+    return _Sent(message, _mixed([step.alpha for step in sent], types), _mixed([step.update for step in sent], types))
 
 
 def _mixed(each: list[Tensor | None], types: Tensor) -> Tensor | None:
@@ -343,13 +426,14 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     parameters = {key: value for key, value in conv.named_parameters() if value.is_floating_point()}
     for parameter in parameters.values():
         parameter.requires_grad_(True)
-    tap = _Tap(conv, [], stops=False)
+    call = _Call(conv, None, None, args, kwargs)
+    tap = _Tap(call, [], stops=False)
     with torch.enable_grad():
-        _run(conv, tap, {}, args, kwargs)
+        _run(call, tap, {})
         if not tap.made:
             raise NotConvertible("it passes no messages through `propagate` and `message`")
         found: set[str] = set()
-        for message in (sent.message for sent in tap.made):
+        for message in (step.message for step, _ in tap.made if isinstance(step, _Sent)):
             if message.requires_grad:
                 wanted = list(parameters.values())
                 grads = torch.autograd.grad(message.sum(), wanted, retain_graph=True, allow_unused=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from graphprism._checks import check_integer, check_shape, guard_ranges
-from graphprism.convert.current_split import CalledGraph, CurrentSplit, SplitEdgeIndex
+from graphprism.convert.current_split import CalledGraph, CurrentSplit, NodesOfType, SplitEdgeIndex
 from graphprism.ops.relational_adj import STALE
 from graphprism.splitting.check_split import check_split
 
@@ -27,8 +27,11 @@ class MRSModel(torch.nn.Module):
     such as a sampled batch, as orderings need the whole graph. If the model itself has an argument ``edge_type``, the
     argument goes to the model, and the edges are always split here.
 
-    Methods of the model (``model.encode(x, edge_index)``) split as a call does. The senders and receivers of a
-    bipartite graph are compared as nodes of one graph. A model is not thread-safe.
+    Methods of the model (``model.encode(x, edge_index)``) split as a call does. Nodes of several types are split as
+    `SplitEdges` does it: values of a node come from all edges between nodes of its type, and nodes of different types,
+    such as senders and receivers with features of their own, are not compared: edges between them are ties. Attributes
+    of nodes and edges for the split are dictionaries, by name (``edge_attr`` or ``edge_attr_dict``). A model is not
+    thread-safe.
 
     The ``state_dict`` contains the split; loading it into a model with another split raises, as relations differ.
     Without its ``_extra_state`` it loads unchecked.
@@ -120,7 +123,7 @@ class MRSModel(torch.nn.Module):
         found = list(_edges(named))
         if given is not None and not isinstance(given, Mapping) and len(found) != 1:
             raise ValueError(f"`edge_type` must be a dictionary for {len(found)} sets of edges, got one tensor")
-        for key, edge_index, size, arguments, types in found:
+        for key, edge_index, graph, arguments, types in found:
             wanted = given.get(key) if isinstance(given, Mapping) else given
             types = types if wanted is None else wanted
             if types is None:
@@ -129,7 +132,7 @@ class MRSModel(torch.nn.Module):
                         "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
                         "sampling, with `SplitEdges`"
                     )
-                yield self.current.entry_of(key, CalledGraph(edge_index, size(), arguments))
+                yield self.current.entry_of(key, graph())
             else:
                 self._check_types(types, edge_index.size(1) if is_edge_index(edge_index) else edge_index._nnz())
                 yield SplitEdgeIndex(edge_index, types)
@@ -163,42 +166,46 @@ def _first_line(conv: object) -> str:
 # What loaders write into batches, into nodes or edges of a `HeteroData`.
 _SAMPLED = ("n_id", "e_id", "input_id", "num_sampled_edges", "num_sampled_edges_per_hop")
 _Size = int | tuple[int, int]
-_Found = tuple[Any, Tensor, Callable[[], _Size], Mapping[str, Any], Tensor | None]
+_Kind = tuple[str, str, str]
+_Found = tuple[Any, Tensor, Callable[[], CalledGraph], Mapping[str, Any], Tensor | None]
 
 
 def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
-    """Every set of edges in a call: key, edges, number of nodes, arguments for the split, relations if given.
+    """Every set of edges in a call: key, edges, graph for the split, arguments of the edges, relations if given.
 
-    The number may depend on values, so that it is computed only for a split.
+    The number of nodes may depend on values, so that the graph is made only for a split.
     """
     tensors = {name: value for name, value in named.items() if is_edge_index(value)}
     by_name = {name: value for name, value in tensors.items() if name.endswith("edge_index")} or tensors
     for name, value in by_name.items():
-        yield name, value, partial(_size, name, value, named), named, None
+        yield name, value, partial(_graph, value, partial(_size, name, value, named), named), named, None
     for name, value in named.items():
         if name.endswith(("edge_index", "adj_t", "adj")) and is_sparse_adj(value):
-            yield name, value, partial(_size_of_sparse, value), named, None
+            yield name, value, partial(_graph, value, partial(_size_of_sparse, value), named), named, None
     for value in named.values():
         if isinstance(value, HeteroData):
             for kind in value.edge_types:
                 store = value[kind]
-                yield (
-                    kind,
-                    store.edge_index,
-                    partial(_size_of_store, value, kind),
-                    store.to_dict(),
-                    store.get("edge_type"),
-                )
+                graph = partial(_graph_of_store, value, kind)
+                yield kind, store.edge_index, graph, store.to_dict(), store.get("edge_type")
         elif isinstance(value, Data) and is_sparse_adj(value.get("adj_t")):
-            yield "adj_t", value.adj_t, partial(_size_of_sparse, value.adj_t), value.to_dict(), value.get("edge_type")
+            arguments = value.to_dict()
+            graph = partial(_graph, value.adj_t, partial(_size_of_sparse, value.adj_t), arguments)
+            yield "adj_t", value.adj_t, graph, arguments, value.get("edge_type")
         elif isinstance(value, Data) and value.edge_index is not None:
             if value.get("edge_type") is not None:
                 check_split(value)
-            yield "edge_index", value.edge_index, partial(_size_of_data, value), value.to_dict(), value.get("edge_type")
+            arguments = value.to_dict()
+            graph = partial(_graph, value.edge_index, partial(_size_of_data, value), arguments)
+            yield "edge_index", value.edge_index, graph, arguments, value.get("edge_type")
         elif isinstance(value, Mapping):
-            for kind, edges in value.items():
-                if isinstance(kind, tuple) and len(kind) == 3 and is_edge_index(edges):
-                    yield kind, edges, partial(_size_of_kind, kind, edges, named), {}, None
+            kinds = {
+                kind: edges
+                for kind, edges in value.items()
+                if isinstance(kind, tuple) and len(kind) == 3 and is_edge_index(edges)
+            }
+            for kind, edges in kinds.items():
+                yield kind, edges, partial(_graph_of_kind, kind, kinds, named), {}, None
 
 
 def is_edge_index(value: object) -> bool:
@@ -224,9 +231,45 @@ def _size_of_data(data: Data) -> int:
     return int(data.num_nodes or 0)
 
 
-def _size_of_store(data: HeteroData, kind: tuple[str, str, str]) -> _Size:
-    senders, receivers = int(data[kind[0]].num_nodes), int(data[kind[2]].num_nodes)
-    return senders if kind[0] == kind[2] else (senders, receivers)
+def _graph(edges: Tensor, size: Callable[[], _Size], arguments: Mapping[str, Any]) -> CalledGraph:
+    return CalledGraph(edges, size(), arguments)
+
+
+def _graph_of_store(data: HeteroData, kind: _Kind) -> CalledGraph:
+    """The edges of one type of a ``HeteroData``."""
+    kinds = {each: data[each].edge_index for each in data.edge_types}
+    sizes = {end: int(data[end].num_nodes) for end in (kind[0], kind[2])}
+    return _typed(kind, kinds, sizes, data[kind].to_dict(), data[kind[0]].to_dict())
+
+
+def _graph_of_kind(kind: _Kind, kinds: Mapping[_Kind, Tensor], named: Mapping[str, Any]) -> CalledGraph:
+    """The edges of one type of a call with dictionaries by type."""
+    sizes = {end: _size_of_type(end, kinds, named) for end in (kind[0], kind[2])}
+    return _typed(kind, kinds, sizes, _of_key(kind, named), _of_key(kind[0], named))
+
+
+def _typed(
+    kind: _Kind,
+    kinds: Mapping[_Kind, Tensor],
+    sizes: Mapping[str, int],
+    of_edges: Mapping[str, Any],
+    of_nodes: Mapping[str, Any],
+) -> CalledGraph:
+    source, _, target = kind
+    if source != target:
+        return CalledGraph(kinds[kind], (sizes[source], sizes[target]), of_edges)
+    parts = [edges for each, edges in kinds.items() if each[0] == each[2] == source]
+    nodes = NodesOfType(parts, sizes[source], of_nodes)
+    return CalledGraph(kinds[kind], sizes[source], {**of_nodes, **of_edges}, nodes)
+
+
+def _of_key(key: object, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of one type in the dictionaries of a call, by name."""
+    return {
+        name.removesuffix("_dict"): value[key]
+        for name, value in named.items()
+        if isinstance(value, Mapping) and key in value
+    }
 
 
 def _size_of_sparse(adj_t: Tensor) -> _Size:
@@ -242,6 +285,8 @@ def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> _Size:
         x = next((value for value in named.values() if isinstance(value, Tensor) and value.is_floating_point()), None)
     # a tuple: torch 2.6 cannot compile `isinstance` with a union
     if isinstance(x, (tuple, list)) and len(x) == 2 and isinstance(x[0], Tensor):
+        if x[0] is x[1]:
+            return _rows(x[0])
         receivers = _rows(x[1]) if isinstance(x[1], Tensor) else _count(edges[1])
         return _rows(x[0]), receivers
     if not isinstance(x, Tensor):
@@ -251,14 +296,13 @@ def _size(name: str, edges: Tensor, named: Mapping[str, Any]) -> _Size:
     return (_rows(x), _count(edges[1])) if name == "hyperedge_index" else _rows(x)
 
 
-def _size_of_kind(kind: tuple[str, str, str], edges: Tensor, named: Mapping[str, Any]) -> _Size:
+def _size_of_type(node_type: str, kinds: Mapping[_Kind, Tensor], named: Mapping[str, Any]) -> int:
+    """Number of nodes of a type: its rows in a dictionary of the call, else as many as its edges name."""
     for value in named.values():
-        if isinstance(value, Mapping) and isinstance(value.get(kind[0]), Tensor):
-            rows = _rows(value[kind[0]])
-            if kind[0] == kind[2]:
-                return rows
-            return rows, _rows(value[kind[2]]) if isinstance(value.get(kind[2]), Tensor) else _count(edges[1])
-    return _count(edges) if kind[0] == kind[2] else (_count(edges[0]), _count(edges[1]))
+        if isinstance(value, Mapping) and isinstance(value.get(node_type), Tensor):
+            return _rows(value[node_type])
+    ends = ((kind[end], edges[row]) for kind, edges in kinds.items() for row, end in enumerate((0, 2)))
+    return max(_count(numbers) for name, numbers in ends if name == node_type)
 
 
 def _rows(x: Tensor) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.parametrize import is_parametrized
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, MessagePassing, SAGEConv
 from torch_geometric.utils import degree, to_torch_coo_tensor
 
@@ -141,12 +142,23 @@ def own_layer(
 ) -> torch.nn.Module | None:
     """The layer of this package with the weights and options of ``conv``; None if there is no counterpart."""
     make = _MAKERS.get(type(conv))
-    is_plain = conv._decomposed_layers == 1 and not any(hasattr(part, "parametrizations") for part in conv.modules())
-    if make is None or not is_plain:
+    if make is None or conv._decomposed_layers != 1 or parametrised(conv):
         return None
     options = {"num_relations": num_relations, "start": start, "decay": decay, "deviation": deviation}
     made = make(conv, options)
     return None if made is None else made.train(conv.training)
+
+
+def parametrised(conv: MessagePassing) -> list[str]:
+    """Names of parametrised weights (``weight_norm``, ...) of a convolution that has a counterpart here."""
+    if type(conv) not in _MAKERS:
+        return []
+    return [
+        f"{prefix}.{name}" if prefix else name
+        for prefix, part in conv.named_modules()
+        if is_parametrized(part)
+        for name in part.parametrizations
+    ]
 
 
 def _gcn(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphprism._checks import check_integer, check_shape, check_tensor
 from graphprism.splitting.graph import Graph, edges_of
+from graphprism.splitting.held_out_links import check_held_out
 from graphprism.splitting.ranks import Factor, compare_ranks, num_relations_of, read_rule
 from graphprism.splitting.split import checked_relations, number_names
 from graphprism.splitting.splits import DIRECTION_NAMES, ORDER_NAMES, TIE, by_direction
@@ -29,6 +30,11 @@ def check_split(data: Any) -> None:
     and ``data.split_rule``. Relations by an attribute are compared with that attribute if ``data`` still has it. For
     `by_direction`, one-way edges must have no reverse edge. Scores and relations by a function cannot be recomputed
     and are not checked. If `SplitEdges` did not write ``edge_type``, only its length is checked.
+
+    Raises also if links were held out after the split, as relations would know of them: labels of links
+    (``edge_label_index`` of ``T.RandomLinkSplit``) were added, and edges are fewer than those that were split
+    (``data.split_graph``). Sampled batches and subgraphs of some nodes are not checked for this: check the graph that
+    they come from.
 
     Args:
         data: a ``Data``, ``Batch``, subgraph or sampled batch with ``edge_type``, or a ``HeteroData``.
@@ -97,7 +103,10 @@ def _check_edges(
             f"{_COUNTS}; {_ADVICE}"
         )
     rule = _rule_of(name, getattr(store, "split_rule", None))
-    if rule is None or found.dim() != 1:
+    if rule is None:
+        return
+    check_held_out(name, store, num_nodes, num_edges)
+    if found.dim() != 1:
         return
     check_integer(f"{name}.edge_type", found)
     if order is not None and order.size(0) != sizes[0]:

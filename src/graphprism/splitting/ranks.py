@@ -139,26 +139,24 @@ def ranked(split: Split, graph: GraphLike) -> RankedSplit:
     ([0, 1, 1, 0], [0, 1, 0], '[["order", 3, [1]]]')
     """
     order, widths = order_columns(split, graph)
-    relation, rule = relations_by_ranks(split, graph, order, order, widths)
+    relation, rule = relations_by_ranks(split, graph, order, widths)
     return RankedSplit(relation, order if order is None or order.size(1) > 1 else order[:, 0], rule)
 
 
 def relations_by_ranks(
-    split: Split, graph: GraphLike, source: Tensor | None, target: Tensor | None, widths: list[list[int]]
+    split: Split, graph: GraphLike, order: Tensor | None, widths: list[list[int]]
 ) -> tuple[Tensor, str]:
-    """Relations of the edges, given the ranks of source and target nodes, and the rule.
-
-    Without ranks, all edges are ties.
-    """
+    """Relations of the edges, given the ranks of the nodes and their columns (`order_columns`), and the rule."""
     edge_index, relation, stride = edges_of(graph), None, 1
     found, place, at = [], 0, 0
     for factor in factors_of(split):
         if isinstance(factor, ByOrder):
-            own = widths[place] if widths else []
-            part, at = _order_part(edge_index, source, target, own, at)
-            detail: Any = own if source is not None else []
-            found.append(Factor("order", 3, detail))
-            place += 1
+            assert order is not None  # every ordering has columns
+            own = widths[place]
+            columns = order[:, at : at + sum(own)]
+            part = torch.cat([compare_ranks(columns[i], columns[j], own) for i, j in edge_chunks(edge_index)])
+            found.append(Factor("order", 3, own))
+            place, at = place + 1, at + sum(own)
         else:
             part = factor(graph)
             if part.dim() == 2:  # scores: one column per relation, no relation number
@@ -170,15 +168,15 @@ def relations_by_ranks(
     return relation, write_rule(found)
 
 
-def _order_part(
-    edge_index: Tensor, source: Tensor | None, target: Tensor | None, widths: list[int], at: int
-) -> tuple[Tensor, int]:
-    end = at + sum(widths)
-    if source is None or target is None:
-        return edge_index.new_full((edge_index.size(1),), TIE), end
-    source, target = source[:, at:end], target[:, at:end]
-    parts = [compare_ranks(source[i], target[j], widths) for i, j in edge_chunks(edge_index)]
-    return torch.cat(parts), end
+def relations_between_types(split: Split, graph: GraphLike) -> tuple[Tensor, str]:
+    """Relations of edges between nodes of two types, which are not compared, and the rule."""
+    relation = split.between_types(graph)
+    if relation.dim() == 2:
+        return relation, write_rule([Factor("other", split.num_relations, None)])
+    described = (
+        Factor("order", 3, []) if isinstance(each, ByOrder) else _described(each) for each in factors_of(split)
+    )
+    return relation, write_rule(list(described))
 
 
 def _described(split: Split) -> Factor:

@@ -32,6 +32,14 @@ class Split(ABC):
     @abstractmethod
     def __repr__(self) -> str: ...
 
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """Relation of every edge of ``graph``, whose edges lead from nodes of one type to nodes of another.
+
+        Values of nodes of different types are not compared: for an ordering these edges are ties. Targets are numbered
+        after the sources.
+        """
+        return self(graph)
+
     def __mul__(self, other: Split) -> Split:
         """The product, with relations numbered ``left + R_left * right``."""
         if not isinstance(other, Split):
@@ -44,11 +52,12 @@ class Split(ABC):
         count = None if other.num_relations is None else self.num_relations * other.num_relations
         return Product(count, _product_names(self, other), self, other)
 
-    def fitted(self, graph: GraphLike) -> Split:
+    def fitted(self, graph: GraphLike | Sequence[GraphLike]) -> Split:
         """The same split restricted to the relations that occur in ``graph``; their number is then known.
 
-        Fit it once, to the batch of all graphs of a data set: relations are then numbered the same in every graph and
-        fold, and none is empty. Called on a graph with any other relation, it raises. Its text is ``only(...)``.
+        Fit it once, to the graphs of a data set, as a list or a batch: relations are then numbered the same in every
+        graph and fold, and none is empty. Called on a graph with any other relation, it raises. Its text is
+        ``only(...)``.
 
         >>> import torch
         >>> from graphprism.splitting import Graph, by_attribute
@@ -57,9 +66,11 @@ class Split(ABC):
         >>> fitted, fitted(bonds).tolist()
         (only(by_attribute('edge_attr', num_relations=4), [1, 3]), [1, 0])
         """
-        known = self.counted(graph)
-        found = known(graph)
-        occurs = (found != 0).any(0).nonzero().view(-1) if found.dim() == 2 else torch.unique(found)
+        graphs: list[GraphLike] = list(graph) if isinstance(graph, list | tuple) else [graph]  # type: ignore[list-item]
+        if not graphs:
+            raise ValueError("`graph` must be a graph or a list of at least one, got an empty list")
+        known = max((self.counted(each) for each in graphs), key=lambda split: split.num_relations or 0)
+        occurs = torch.unique(torch.cat([_occurring(known(each)) for each in graphs]))
         if known.num_relations is not None and occurs.numel() in (0, known.num_relations):
             return known
         return only(known, occurs.tolist() or [0])
@@ -67,6 +78,11 @@ class Split(ABC):
     def counted(self, graph: GraphLike) -> Split:
         """The same split; if its number of relations is unknown, it is taken from ``graph``."""
         return self
+
+
+def _occurring(found: Tensor) -> Tensor:
+    """Numbers of the relations that occur in (E,) relations or (E, R) scores."""
+    return (found != 0).any(0).nonzero().view(-1) if found.dim() == 2 else torch.unique(found)
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +94,13 @@ class Product(Split):
 
     def __call__(self, graph: GraphLike) -> Tensor:
         """Relations numbered ``left + R_left * right``, or products of scores in the same numbering."""
-        left, right = self.left(graph), self.right(graph)
+        return self._combined(self.left(graph), self.right(graph))
+
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """The product of what its factors give."""
+        return self._combined(self.left.between_types(graph), self.right.between_types(graph))
+
+    def _combined(self, left: Tensor, right: Tensor) -> Tensor:
         if left.dim() == right.dim() == 1:
             assert self.left.num_relations is not None  # checked by `__mul__`
             return torch.add(left, right, alpha=self.left.num_relations)
@@ -128,7 +150,13 @@ class Only(Split):
 
     def __call__(self, graph: GraphLike) -> Tensor:
         """Relations numbered by their place in ``kept``, or the columns of their scores."""
-        found = self.split(graph)
+        return self._renumbered(self.split(graph))
+
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """Ties must be in ``kept`` if the split has an ordering."""
+        return self._renumbered(self.split.between_types(graph))
+
+    def _renumbered(self, found: Tensor) -> Tensor:
         kept = torch.tensor(self.kept, device=found.device)
         if found.dim() == 2:
             rest = found.index_fill(1, kept[kept < found.size(1)], 0.0) != 0
@@ -149,7 +177,7 @@ class Only(Split):
             f"others, such as {relation}{name}: the split was fitted to graphs without them"
         )
 
-    def fitted(self, graph: GraphLike) -> Split:
+    def fitted(self, graph: GraphLike | Sequence[GraphLike]) -> Split:
         """Itself: its relations are already fixed, even if ``graph`` lacks some of them."""
         return self
 

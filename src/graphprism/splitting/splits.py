@@ -129,6 +129,10 @@ class ByOrder(Split):
                 part.masked_fill_(rises & undecided, UP).masked_fill_(falls & undecided, DOWN)
         return relation
 
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """All ties, (E,) long."""
+        return torch.full_like(edges_of(graph)[0], TIE)
+
     def __repr__(self) -> str:
         arguments = [describe(ordering) for ordering in self.orderings]
         if self.tolerance is not None:
@@ -186,6 +190,11 @@ class BySoftOrder(Split):
             up, down = torch.where(rises, delta, 0.0).tanh(), torch.where(falls, -delta, 0.0).tanh()
             chunks.append(torch.stack([up, down, 1 - up - down], dim=1).to(torch.get_default_dtype()))
         return torch.cat(chunks)
+
+    def between_types(self, graph: GraphLike) -> Tensor:
+        """All ties, (E, 3)."""
+        source = edges_of(graph)[0]
+        return torch.eye(3, dtype=torch.get_default_dtype(), device=source.device)[torch.full_like(source, TIE)]
 
     def __repr__(self) -> str:
         return f"by_soft_order({describe(self.ordering)}, temperature={self.temperature})"
@@ -323,7 +332,14 @@ class ByFunction(Split):
         if values.dim() == 2 and values.is_floating_point():
             check_shape(name, values, [edge_index.size(1), self.num_relations or "R"])
             return checked_scores(name, values)
-        check_shape(name, values, [edge_index.size(1)])
+        num_edges = edge_index.size(1)
+        if values.shape == (num_nodes_of(graph),) != (num_edges,):
+            called = "values" if isinstance(self.f, FixedRelations) else "f"
+            raise ValueError(
+                f"`{name}` must have shape [{num_edges}], got {list(values.shape)}: one value per node is an ordering, "
+                f"`by_order({called})`"
+            )
+        check_shape(name, values, [num_edges])
         return checked_relations(name, values, self.num_relations)
 
     def __repr__(self) -> str:

@@ -22,7 +22,8 @@ from graphprism._checks import (
 )
 from graphprism.splitting import GraphLike, Split, resolve_split
 from graphprism.splitting.check_split import disjoint
-from graphprism.splitting.ranks import order_columns, ranked, relations_by_ranks
+from graphprism.splitting.held_out_links import split_graph
+from graphprism.splitting.ranks import order_columns, ranked, relations_between_types, relations_by_ranks
 
 
 def check_homogeneous(data: object) -> None:
@@ -54,13 +55,14 @@ class SplitEdges(BaseTransform):
     loaders keep ``edge_type``. The first batch of a loader that is split gives a `SampledGraphWarning`.
     Apply it after every transform that adds, removes or reverses edges (``T.ToUndirected``, ``T.AddSelfLoops``, ...).
     For link prediction apply it after ``T.RandomLinkSplit``, to the training graph: the degrees of the whole graph
-    would leak the held-out edges.
+    would leak the held-out edges, and `graphprism.check_split` raises.
 
     It also writes ``data.node_order``, the ranks that it compared (tied nodes have equal ranks), and
     ``data.split_rule``, a string with the rule from ranks to ``edge_type``. Samplers, batches and subgraphs keep both,
     so that `graphprism.check_split` can detect types that no longer fit the edges. ``node_order`` has one column per
     ordering, and a second one for floating-point values: the largest rank that a node ties with, as ties within a
-    tolerance are not transitive.
+    tolerance are not transitive. Where relations depend on other edges and no links were held out yet, the string
+    ``data.split_graph`` has the numbers of nodes and edges that were split.
 
     In a ``HeteroData`` every edge type is split. The ordering of a node type is computed on the graph of all edges
     between nodes of that type. Nodes of different types are not compared: edges between them are ties.
@@ -89,7 +91,7 @@ class SplitEdges(BaseTransform):
         self.split, self.overwrite = resolve_split(split), overwrite
 
     def forward(self, data: Data | HeteroData) -> Data | HeteroData:
-        """``data`` with ``edge_type``, ``node_order`` and ``split_rule``."""
+        """``data`` with ``edge_type``, ``node_order``, ``split_rule`` and ``split_graph``."""
         if isinstance(data, HeteroData):
             return self._split_each(data)
         check_homogeneous(data)
@@ -98,7 +100,8 @@ class SplitEdges(BaseTransform):
         if order is not None:
             self._warn_if_sampled(data)
         data.edge_type, data.split_rule = relation, rule
-        _write_order(data, order)
+        _write(data, "node_order", order)
+        self._write_graph(data, int(data.num_nodes or 0))
         return data
 
     def _warn_if_sampled(self, data: Data | HeteroData) -> None:
@@ -127,11 +130,19 @@ class SplitEdges(BaseTransform):
             store = data[source, name, target]
             self._check_free(f"data[{source!r}, {name!r}, {target!r}]", store, "edge_type")
             graph = _graph_of_edges(data, source, name, target)
-            order, widths = orders[source] if source == target else (None, [])
-            store.edge_type, store.split_rule = relations_by_ranks(self.split, graph, order, order, widths)
+            store.edge_type, store.split_rule = (
+                relations_by_ranks(self.split, graph, *orders[source])
+                if source == target
+                else relations_between_types(self.split, graph)
+            )
+            self._write_graph(store, int(graph.num_nodes), between_types=source != target)
         for node_type, (order, _) in orders.items():
-            _write_order(data[node_type], order)
+            _write(data[node_type], "node_order", _column(order))
         return data
+
+    def _write_graph(self, store: Any, num_nodes: int, between_types: bool = False) -> None:
+        size = split_graph(self.split, store.keys(), num_nodes, store.edge_index.size(1), between_types)
+        _write(store, "split_graph", size)
 
     def _check_free(self, name: str, store: Any, *keys: str) -> None:
         for key in keys:
@@ -145,11 +156,15 @@ class SplitEdges(BaseTransform):
         return f"SplitEdges({self.split!r})"
 
 
-def _write_order(store: Any, order: Tensor | None) -> None:
-    if order is not None:
-        store.node_order = order[:, 0] if order.dim() == 2 and order.size(1) == 1 else order
-    elif "node_order" in store:  # of an earlier split
-        del store["node_order"]
+def _column(order: Tensor | None) -> Tensor | None:
+    return order[:, 0] if order is not None and order.size(1) == 1 else order
+
+
+def _write(store: Any, key: str, value: Tensor | str | None) -> None:
+    if value is not None:
+        store[key] = value
+    elif key in store:  # of an earlier split
+        del store[key]
 
 
 def _graph_of_nodes(data: HeteroData, node_type: str) -> Data:

@@ -43,6 +43,17 @@ def test_bad_result(values, error, message):
         by_function(f, num_relations=2)(GRAPH)
 
 
+@pytest.mark.parametrize("values", [torch.tensor([0, 1]), torch.tensor([0.5, 1.5])])
+def test_one_value_per_node_is_an_ordering(values):
+    graph = Graph(torch.tensor([[0, 1, 0], [1, 0, 1]]), 2)
+    words = r"must have shape \[3\], got \[2\]: one value per node is an ordering, `by_order\(f\)`"
+    with pytest.raises(ValueError, match=words):
+        resolve_split(lambda _: values)(graph)
+    with pytest.raises(ValueError, match=r"one value per node is an ordering, `by_order\(values\)`"):
+        resolve_split(values)(graph)
+    assert by_order(values)(graph).tolist() == [0, 1, 0]
+
+
 def test_names():
     assert by_function(loops, names=["edge", "loop"]).num_relations == 2
     assert by_function(loops, 2, ["edge", "loop"]).names == ("edge", "loop")

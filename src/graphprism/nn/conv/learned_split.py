@@ -32,6 +32,8 @@ class LearnedSplit(torch.nn.Module):
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
 
+    gives_scores = True  # its output (E, R) takes the place of `edge_type`
+
     def __init__(self, in_channels: int, num_relations: int, hidden_channels: int = 16) -> None:
         super().__init__()
         check_in_channels(in_channels)
