@@ -325,7 +325,7 @@ gnn_sum(x, e, t, batch=b.float())                             => `batch` must ho
 gnn_sum(x, e, t, batch=b.tolist())                            => `batch` must be a torch.Tensor
 gnn_sum(x, e, t, batch=b[:, None])                            => `batch` must have shape [5]
 gnn(x, e, t, generator=3)                                     => `generator` must be
-nn.GNN("pyg-gcn", 8, 2, 2, in_channels=8)(x, e, None, w)      => `edge_weight` must be None
+nn.GNN("pyg-rgcn", 8, 2, 2, in_channels=8)(x, e, t, w)        => `edge_weight` must be None
 nn.GNN("pyg-gcn", 8, 2, 2, in_channels=8)(x, e + 1)           => must hold numbers in [0, 5), got 5
 nn.GNN("pyg-gcn", 8, 2, 2, in_channels=8)(x, e[0])            => `edge_index` must have shape [2, E]
 nn.GNN("pyg-rgcn", 8, 2, 2, in_channels=8)(x, e)              => `edge_type` must be given
