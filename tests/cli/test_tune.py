@@ -1,7 +1,11 @@
+import signal
+
 import pytest
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
+from graphprism.datasets import molecules, save
+from graphprism.ledger import Ledger
 
 pytest.importorskip("optuna")
 pytestmark = pytest.mark.usefixtures("few_molecules")
@@ -36,3 +40,26 @@ def test_tune_says_which_of_several_models_it_takes(tmp_path):
     run = CliRunner().invoke(app, ["tune", *small, "--trials", "1", "--vary", "lr=1e-3..1e-2", *common])
     assert run.exit_code == 0, run.output
     assert "of gcn,mrs-gcn the first is tuned (--model mrs-gcn takes another)\n" in run.stderr
+
+
+def test_interrupted_search_says_what_is_kept_and_proposes_no_trial_again(warm_python, tmp_path):
+    save(molecules(60), tmp_path / "few.npz")
+    words = ["--dataset", "few", "--width", "8", "--layers", "2", "--model", "mrs-gcn", "--epochs", "60"]
+    words += ["--trials", "4", "--vary", "lr=1e-4..1e-2", "--data", tmp_path, "--accelerator", "cpu"]
+    command = ["-W", "ignore", "-m", "graphprism", "tune", *words]
+    whole = warm_python.run(*command, "--out", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    with warm_python.start(*command, "--out", tmp_path / "parts") as process:
+        process.stderr.readline()  # what is searched
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    again = warm_python.run(*command, "--out", tmp_path / "parts")
+    assert again.returncode == 0, again.stderr
+    trials = [line for text in (first, again.stderr) for line in text.splitlines() if line.startswith("trial ")]
+    assert trials == [line for line in whole.stderr.splitlines() if line.startswith("trial ")]
+    keys = [[each.key for each in Ledger(tmp_path / out / "ledger.jsonl").read()] for out in ("whole", "parts")]
+    assert keys[0] == keys[1]
+    assert len(set(keys[0])) == len(keys[0])
