@@ -1,4 +1,6 @@
+import re
 import signal
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -55,7 +57,8 @@ def test_interrupted_search_says_what_is_kept_and_proposes_no_trial_again(warm_p
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130, said
-    assert "Traceback" not in said
+    kept = r"1 of 4 trials has ended and is kept(, the next one is kept up to epoch \d+)?"
+    assert re.fullmatch(f"stopped: {kept}; the same command resumes\n", said), said
     again = warm_python.run(*command, "--out", tmp_path / "parts")
     assert again.returncode == 0, again.stderr
     trials = [line for text in (first, again.stderr) for line in text.splitlines() if line.startswith("trial ")]
@@ -63,3 +66,19 @@ def test_interrupted_search_says_what_is_kept_and_proposes_no_trial_again(warm_p
     keys = [[each.key for each in Ledger(tmp_path / out / "ledger.jsonl").read()] for out in ("whole", "parts")]
     assert keys[0] == keys[1]
     assert len(set(keys[0])) == len(keys[0])
+
+
+def test_search_interrupted_in_its_first_trial_says_what_is_kept(warm_python, tmp_path):
+    save(molecules(60), tmp_path / "few.npz")
+    words = ["--dataset", "few", "--width", "8", "--layers", "2", "--epochs", "100000", "--vary", "lr=1e-4..1e-2"]
+    command = ["-m", "graphprism", "tune", *words, "--data", tmp_path, "--accelerator", "cpu", "--out", tmp_path / "o"]
+    with warm_python.start("-W", "ignore", *command) as process:
+        process.stderr.readline()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not list((tmp_path / "o" / "checkpoints").glob("*/checkpoint.pt")):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    words = r"stopped: no trial of 20 has ended, the first one is kept up to epoch \d+; the same command resumes\n"
+    assert re.fullmatch(words, said), said

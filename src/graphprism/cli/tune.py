@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from graphprism._text import counted
 from graphprism.cli import train_options as option
 from graphprism.cli.arguments import Data, exit_on_user_error
 
@@ -53,21 +56,26 @@ def tune(
     """
     from graphprism.cli.train import options_of
 
-    with exit_on_user_error():
-        options = {"seeds": str(seed), "folds": "0", "lr": None, **options_of(context)}
-        _run(options)
+    try:
+        with exit_on_user_error():
+            options = {"seeds": str(seed), "folds": "0", "lr": None, **options_of(context)}
+            _run(options)
+    except KeyboardInterrupt:
+        typer.echo("stopped before a trial began; the same command starts where this one did", err=True)
+        raise typer.Exit(130) from None
 
 
 # Default search space.
 _SPACE = ("lr=1e-4..1e-2", "layers=2..8", "dropout=0.0|0.2|0.5", "residual=false|true")
 _MOST_SHOWN = 5
+_ENDED = ("finished", "pruned", "diverged")
 
 
 def _run(options: dict[str, Any]) -> None:
     import torch
 
     from graphprism._extras import needs_extra
-    from graphprism._text import counted, rich_table, short
+    from graphprism._text import rich_table, short
     from graphprism.cli.progress import EpochProgress
     from graphprism.cli.run_file import write_run_file
     from graphprism.cli.run_training import train_data, train_runs
@@ -102,22 +110,30 @@ def _run(options: dict[str, Any]) -> None:
     if others:
         typer.echo(f"of {options['model']} the first is tuned (--model {others[0].strip()} takes another)", err=True)
     metric = base.metric or set_data.metric
-    with EpochProgress() as progress:
+    ended, under_way = sum(row["state"] in _ENDED for row in tuner.found().trials), [0]
+    with EpochProgress() as progress, _says_what_is_kept(lambda: (ended, options["trials"], under_way[0])):
+
+        def watch(report: Any) -> None:
+            under_way[0] = report.epoch
+            if progress.has_bar:  # no lines per epoch elsewhere
+                progress(report)
 
         def say(row: dict[str, Any]) -> None:
+            nonlocal ended
+            ended, under_way[0] = ended + 1, 0
             settings = ", ".join(f"{name} {short(row.get(name))}" for name in space)
             score = f" {tuner.study.user_attrs['metric']} {short(row['value'])}" if row["value"] is not None else ""
             progress.say(f"trial {row['number']}: {row['state']}{score} ({settings})")
 
         tuner.study.set_user_attr("metric", metric)
         progress.metric = metric
-        found = tuner.run(options["trials"], _quiet(progress), say)
+        found = tuner.run(options["trials"], watch, say)
     finished = sorted(
         (row for row in found.trials if row["state"] == "finished"),
         key=lambda row: row["value"],
         reverse=tuner.study.direction.name == "MAXIMIZE",
     )
-    counts = {state: sum(row["state"] == state for row in found.trials) for state in ("finished", "pruned", "diverged")}
+    counts = {state: sum(row["state"] == state for row in found.trials) for state in _ENDED}
     header = ["trial", *space, f"val {score_heading(metric)}", f"test {score_heading(metric)}", "epochs"]
     columns = ("number", *space, "value", "test", "epochs")
     rows = [[short(row.get(column)) for column in columns] for row in finished[:_MOST_SHOWN]]
@@ -130,6 +146,17 @@ def _run(options: dict[str, Any]) -> None:
         typer.echo(f"The best settings are in {out / 'best.toml'}.")
 
 
-def _quiet(progress: Any) -> Any:
-    """Progress bar on a terminal; no lines per epoch elsewhere."""
-    return progress if progress.has_bar else lambda report: None
+@contextmanager
+def _says_what_is_kept(state: Callable[[], tuple[int, int, int]]) -> Iterator[None]:
+    """Says on Ctrl-C what is kept, from trials that ended, those asked for and the last epoch; exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        ended, asked, epoch = state()
+        kept = f"no trial of {asked:,} has ended"
+        if ended:
+            verbs = "has ended and is" if ended == 1 else "have ended and are"
+            kept = f"{ended:,} of {counted(asked, 'trial')} {verbs} kept"
+        current = f", the {'next' if ended else 'first'} one is kept up to epoch {epoch}" if epoch else ""
+        typer.echo(f"stopped: {kept}{current}; the same command resumes", err=True)
+        raise typer.Exit(130) from None

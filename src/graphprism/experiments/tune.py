@@ -179,9 +179,10 @@ class Tuner:
             [base.to_dict(), {key: vars(each) for key, each in space.items()}, data_identity(dataset)]
         )
         name = f"{base.dataset} {hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+        journal_lock: Any = _JournalLock(out / "locks")
         warm_up = max(1, int(_WARM_UP_SHARE * base.epochs))
         self.study = optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(out / "tune.journal"), _JournalLock(out / "locks"))),
+            storage=JournalStorage(JournalFileBackend(str(out / "tune.journal"), journal_lock)),
             study_name=name,
             load_if_exists=True,
             direction="maximize" if self._task.larger_is_better else "minimize",
