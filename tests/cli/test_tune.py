@@ -36,12 +36,44 @@ def test_wrong_field_is_one_line(tmp_path):
     assert run.stderr.count("\n") == 1
 
 
-def test_tune_says_which_of_several_models_it_takes(tmp_path):
+def test_tune_searches_each_of_several_models_and_compares_them(tmp_path):
     common = ("--out", str(tmp_path / "out"), "--accelerator", "cpu")
-    small = ("--width", "4", "--layers", "1", "--epochs", "1", "--model", "gcn,mrs-gcn")
-    run = CliRunner().invoke(app, ["tune", *small, "--trials", "1", "--vary", "lr=1e-3..1e-2", *common])
+    small = ("--width", "4", "--layers", "1", "--epochs", "1", "--model", "gcn, mrs-gcn")
+    run = CliRunner().invoke(app, ["tune", *small, "--trials", "2", "--vary", "lr=1e-3..1e-2", *common])
     assert run.exit_code == 0, run.output
-    assert "of gcn,mrs-gcn the first is tuned (--model mrs-gcn takes another)\n" in run.stderr
+    assert run.stderr.startswith(
+        "molecules: 2 trials of each of gcn, mrs-gcn over lr=1e-3..1e-2; 1 epoch each at most\n"
+    )
+    for model in ("gcn", "mrs-gcn"):
+        assert f"\n{model}, trial 1: finished mae" in run.stderr
+        assert f"molecules: {model}, 2 finished" in run.stdout
+    best = re.search(r"Best validation MAE of each model, after 2 trials: (\S+) (\S+), (\S+) (\S+)\.\n", run.stdout)
+    assert {best[1], best[3]} == {"gcn", "mrs-gcn"}
+    assert float(best[2]) <= float(best[4])
+    texts = {
+        name: (tmp_path / "out" / name).read_text() for name in ("best.toml", "best-gcn.toml", "best-mrs-gcn.toml")
+    }
+    assert texts["best.toml"] == texts[f"best-{best[1]}.toml"] != texts[f"best-{best[3]}.toml"]
+    again = CliRunner().invoke(app, ["train", str(tmp_path / "out" / f"best-{best[3]}.toml"), *common])
+    assert "finished before" in again.stderr
+
+
+def test_tune_refuses_values_of_any_model_before_the_first_trial(tmp_path):
+    words = ("--model", "gcn,mrs-gcn", "--vary", "split=degree|degre", "--out", str(tmp_path / "out"))
+    run = CliRunner().invoke(app, ["tune", "--epochs", "1", *words, "--accelerator", "cpu"])
+    assert run.exit_code == 2
+    assert run.stderr.startswith("error: ")
+    assert "trial" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "models"), [((), "mrs-gcn"), (("--vary", "model=gcn|sage"), "mrs-gcn"), (("--model", "sage"), "sage")]
+)
+def test_tune_searches_the_split_model_by_default(tmp_path, words, models):
+    small = ("--width", "4", "--layers", "1", "--epochs", "1", "--trials", "1", "--vary", "lr=1e-3..1e-2")
+    run = CliRunner().invoke(app, ["tune", *small, *words, "--out", str(tmp_path / "out"), "--accelerator", "cpu"])
+    assert run.exit_code == 0, run.output
+    assert run.stderr.startswith(f"molecules: 1 trial of {models} over lr=1e-3..1e-2")
 
 
 def test_interrupted_search_says_what_is_kept_and_proposes_no_trial_again(warm_python, tmp_path):
