@@ -1,8 +1,10 @@
 """The adviser: what it looks at, how it decides, and what it says."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -96,7 +98,7 @@ def test_grid_with_one_relation_leaves_nothing_to_split():
 def test_advise_tries_and_says_what_it_did_not_test(data):
     run = replace(default_run(data), layers=2, width=8, epochs=6)
     # a second a look: what fits into the time does not depend on the machine
-    options = {"seconds": 20, "accelerator": "cpu", "clock": count().__next__}
+    options = {"seconds": 100, "accelerator": "cpu", "clock": count().__next__}
     advice = gp.advise(data, run=run, splits=["degree"], **options)
     found = advice.evidence[0]
     assert found.candidate.start == run.start
@@ -226,6 +228,78 @@ def test_gain_that_separates_is_said_as_before():
 
 def test_advice_says_why_a_trial_ended():
     assert "ended after 0 s: 8 seeds are the most." in nodes_advice([70.0, 71.0], [72.0, 74.0], 20).trial
+
+
+class Slow:
+    """Trainings that take seconds of their own clock: by threads, by relations, and more after the timing probe."""
+
+    def __init__(self, step, later=1.0, with_threads=1.0):
+        self.now, self.step, self.later, self.with_threads, self.trained = 0.0, step, later, with_threads, []
+
+    def __call__(self, runs, dataset, accelerator, on_epoch=None):
+        (run,) = runs
+        batches = -(-dataset.subset("train").numel() // run.batch_size)
+        slow = self.later if run.epochs > 2 else 1.0
+        slow *= self.with_threads if torch.get_num_threads() > 1 else 1.0
+        status = "finished"
+        for epoch in range(run.epochs):
+            self.now += slow * self.step * batches
+            if on_epoch is not None and on_epoch(SimpleNamespace(epoch=epoch + 1)):
+                status = "stopped"
+                break
+        self.trained.append((run.model, run.split, run.seed, torch.get_num_threads(), status))
+        score = 0.5 + 0.01 * ((3 * run.seed + len(run.split)) % 5)
+        return [SimpleNamespace(status=status, best_epoch=1, history={"val": [score]}, step_ms=1.0)]
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+SPLITS = ["degree", "attr(edge_attr)", "degree * attr(edge_attr)"]
+
+
+@pytest.mark.parametrize("later", [1, 2, 3, 30])
+def test_trial_keeps_to_its_time_where_trainings_are_slower_than_the_probe(monkeypatch, two_threads, later):
+    slow = Slow(0.005, later)
+    monkeypatch.setattr(trial, "_trained", slow)
+    run = replace(default_run(GRAPHS), epochs=400)
+    found = race(run, GRAPHS, candidates(run, GRAPHS, SPLITS), 60, "cpu", lambda: slow.now)
+    assert slow.now <= 1.2 * 60
+    tried = {split for split, scores in found.scores.items() if split is not None and len(scores) >= 2}
+    assert len(tried) == {1: 2, 2: 1, 3: 0, 30: 0}[later]
+    assert not any(len(scores) < 2 for scores in found.scores.values())
+    if later >= 3:
+        assert found.skipped == "60 s were over before two seeds were trained"
+
+
+@pytest.mark.parametrize(("with_threads", "threads"), [(100.0, 1), (1.0, 1), (0.4, 2)])
+def test_trial_takes_one_thread_unless_more_are_worth_it(monkeypatch, two_threads, with_threads, threads):
+    slow = Slow(0.005, with_threads=with_threads)
+    monkeypatch.setattr(trial, "_trained", slow)
+    run = replace(default_run(GRAPHS), epochs=400)
+    found = race(run, GRAPHS, candidates(run, GRAPHS, ["degree"]), 60, "cpu", lambda: slow.now)
+    assert found.skipped is None
+    assert {count for _, _, seed, count, _ in slow.trained if seed} == {threads}
+    assert torch.get_num_threads() == 2
+
+
+def test_trial_without_time_says_how_much_is_enough(monkeypatch, two_threads):
+    run, slow = replace(default_run(GRAPHS), epochs=400), Slow(0.1)
+    monkeypatch.setattr(trial, "_trained", slow)
+    tried = candidates(run, GRAPHS, ["degree"])
+    found = race(run, GRAPHS, tried, 60, "cpu", lambda: slow.now)
+    words = re.fullmatch(r"60 s are too few for 300 steps of two models; about (\d+) s are enough", found.skipped)
+    assert words
+    begin = slow.now
+    again = race(run, GRAPHS, tried, float(words[1]), "cpu", lambda: slow.now)
+    assert again.skipped is None
+    assert len(again.scores) == 2
+    assert slow.now - begin <= 1.2 * float(words[1])
 
 
 def test_trial_knows_its_validation_fold_and_its_end():
