@@ -36,7 +36,12 @@ def test_split_that_is_better_on_every_seed_is_advised():
     advice = advice_of([0.5, 0.6, 0.55], [0.3, 0.41, 0.36])
     assert (advice.split, advice.confidence) == ("degree", "high")
     assert (advice.run.model, advice.run.split) == ("mrs-gcn", "degree")
-    assert advice.sentence.startswith('Split by "degree" (high confidence): +0.193 ± ')
+    assert advice.sentence == (
+        'Split by "degree", with 3 relations that start apart (high confidence): 0.193 ± 0.003 MAE better than the '
+        "plain model in 3 paired runs."
+    )
+    assert "Gain: mean improvement of the validation MAE over the plain model, + is better." in str(advice)
+    assert "+0.193 ± 0.003 (3 runs)" in str(advice)
     assert advice.evidence[0].difference == pytest.approx(0.19333, rel=1e-3)
     assert advice.evidence[0].error == pytest.approx(0.01 / 3, rel=1e-3)  # of differences 0.20, 0.19 and 0.19
 
@@ -45,7 +50,7 @@ def test_split_that_is_worse_is_advised_against():
     advice = advice_of([0.3, 0.41, 0.36], [0.5, 0.6, 0.55])
     assert (advice.split, advice.confidence, advice.run.model) == (None, "high", "gcn")
     assert advice.sentence.startswith(
-        'Do not split (high confidence): the best split, "degree, relations apart", gave −0.193 ± '
+        'Do not split (high confidence): the best split, "degree, relations apart", gave 0.193 ± 0.003 MAE worse than '
     )
 
 
@@ -124,8 +129,29 @@ def test_seeds_at_once_give_the_scores_of_each_alone(monkeypatch):
         assert at_once.scores[split] == pytest.approx(scores, rel=1e-6)
 
 
+def test_advice_names_the_layer_that_it_certifies():
+    text = str(gp.advise(GRAPHS, seconds=0))
+    assert "Pairs: share of the pairs of nodes that a layer of mrs-gcn is proven to distinguish." in text
+    text = str(advice_of([0.5, 0.6, 0.55], [0.3, 0.41, 0.36]))
+    assert "that a layer of mrs-gcn is proven" in text
+
+
+def test_advise_without_a_trial_gives_no_advice(monkeypatch):
+    slow = Slow(0.1)
+    monkeypatch.setattr(trial, "_trained", slow)
+    run = replace(default_run(GRAPHS), epochs=400)
+    advice = gp.advise(GRAPHS, run=run, splits=["degree"], seconds=10, accelerator="cpu", clock=lambda: slow.now)
+    assert re.match(
+        r"No advice: no trial was run \(10 s are too few for 300 steps of two models; about \d+ s are enough\), and a",
+        advice.sentence,
+    )
+    assert advice.split is None
+    assert "not tried: no time" not in str(advice)
+
+
 def test_advise_without_time_does_not_train():
     advice = gp.advise(GRAPHS, seconds=0)
+    assert advice.sentence.startswith("No advice: no trial was run (no time was given for one), and")
     assert advice.plain is None
     assert advice.confidence == "low"
 
@@ -184,7 +210,7 @@ def test_confidence_is_low_where_the_validation_fold_is_small():
     scores = ([70.0, 70.0, 75.0], [75.0, 75.0, 79.9])  # a node of twenty is five points
     few, many = nodes_advice(*scores, 20), nodes_advice(*scores, 2000)
     assert (few.split, few.confidence) == ("degree", "low")
-    assert "points beside the plain model in 3 paired runs on 20 validation nodes" in few.sentence
+    assert "points better than the plain model in 3 paired runs on 20 validation nodes" in few.sentence
     assert many.confidence == "high"
     assert nodes_advice(*reversed(scores), 20).confidence == "low"
 
@@ -193,10 +219,8 @@ def test_gain_below_one_validation_node_separates_nothing():
     advice = nodes_advice([70.0, 72.0, 74.0], [70.06, 72.05, 74.07], 500)  # a node of 500 is 0.2 points
     assert (advice.split, advice.confidence) == ("degree", "low")  # the rule stays as it was measured
     assert advice.sentence == (
-        "Nothing separates the candidates, and the plain model is as good: the best split, "
-        '"degree, relations apart", gave +0.060 ± 0.006 points beside the plain model in 3 paired runs on 500 '
-        "validation nodes, less than one node. The rule of the trial would still "
-        'split by "degree" (low confidence), with 3 relations that start apart.'
+        'Split by "degree", with 3 relations that start apart (low confidence): 0.060 ± 0.006 points better than the '
+        "plain model in 3 paired runs on 500 validation nodes, less than one node: the plain model may be as good."
     )
     assert json.loads(advice.to_json())["sentence"] == advice.sentence
 
@@ -204,8 +228,11 @@ def test_gain_below_one_validation_node_separates_nothing():
 def test_gain_inside_its_interval_separates_nothing():
     advice = advice_of([0.5, 0.6, 0.55], [0.4, 0.59, 0.54])  # 0.04 ± 0.03
     assert (advice.split, advice.confidence) == ("degree", "low")
-    assert advice.sentence.startswith("Nothing separates the candidates, and the plain model is as good: ")
-    assert "in 3 paired runs, less than two standard errors. The rule" in advice.sentence
+    assert advice.sentence.startswith('Split by "degree", with 3 relations that start apart (low confidence): 0.040 ± ')
+    assert advice.sentence.endswith(
+        "MAE better than the plain model in 3 paired runs, less than two standard errors: the plain model may be as "
+        "good."
+    )
 
 
 def test_split_that_is_not_advised_and_separates_nothing_says_so():
@@ -214,14 +241,12 @@ def test_split_that_is_not_advised_and_separates_nothing_says_so():
     assert advice.sentence.startswith(
         'Do not split (medium confidence): the best split, "degree, relations apart", gave '
     )
-    assert advice.sentence.endswith(
-        "in 3 paired runs, less than two standard errors: nothing separates them, and the plain model is as good."
-    )
+    assert advice.sentence.endswith("in 3 paired runs, less than two standard errors: nothing separates the two.")
 
 
 def test_gain_that_separates_is_said_as_before():
     # low confidence by the size of the fold, but the same side in every paired run
-    assert "separates" not in nodes_advice([70.0, 72.0, 74.0], [71.0, 73.1, 74.9], 500).sentence
+    assert "as good" not in nodes_advice([70.0, 72.0, 74.0], [71.0, 73.1, 74.9], 500).sentence
     assert "separates" not in advice_of([0.3, 0.41, 0.36], [0.5, 0.6, 0.55]).sentence
     assert "separates" not in gp.advise(GRAPHS, seconds=0).sentence
 
