@@ -246,3 +246,11 @@ def test_one_table_in_place_of_their_folder(tmp_path, name):
         ValueError, match=rf"{name}: must be the folder of the tables, .*, got one table: name {tmp_path}"
     ):
         from_files(tmp_path / name, "age")
+
+
+def test_graphs_without_nodes_are_named(tmp_path):
+    folder = write_molecules(tmp_path / "molecules")
+    with (folder / "graphs.csv").open("a") as file:
+        file.write("\nm98,1,3.5\nm99,0,2.5\n")
+    notices = from_files(folder, "energy", drop=("toxic",)).preprocessing["notices"]
+    assert "graphs.csv: 2 graphs without a row in nodes.csv (m98, m99), kept without nodes." in notices

@@ -212,6 +212,23 @@ def test_input_of_unseen_edge_categories_alone_is_refused(bonds, tmp_path):
         predictor.predict(new)
 
 
+def test_graph_without_nodes_is_left_empty(bonds, tmp_path):
+    old, predictor = bonds
+    tables = {name: (old / f"{name}.csv").read_text() for name in ("nodes", "edges", "graphs")}
+    columns = tables["graphs"].splitlines()[0].count(",")
+    new = write(tmp_path / "new", **{**tables, "graphs": f"{tables['graphs']}\nm99{',' * columns}"})
+    found, wanted = predictor.predict(new), predictor.predict(old)
+    assert found.ids == [*wanted.ids, ("m99",)]
+    assert found.scores.isnan().any(1).tolist() == [False] * len(wanted) + [True]
+    torch.testing.assert_close(found.scores[:-1], wanted.scores)
+    assert found.notices == ("1 graph has no prediction (m99): no row of the table of nodes belongs to it.",)
+    lonely = write(
+        tmp_path / "lonely", nodes="mol_id,atom,element", edges="mol_id,source,target,bond", graphs="mol_id\nm"
+    )
+    with pytest.raises(ValueError, match="graphs must have nodes, got none in any of them"):
+        predictor.predict(lonely)
+
+
 def test_graph_with_an_unseen_combination_is_left_empty(tmp_path):
     old = write_molecules(tmp_path / "old")
     for name in ("nodes", "edges", "graphs"):  # paths of three and four atoms: ties are single bonds

@@ -95,8 +95,8 @@ class Predictions:
         classes: The class of each row, or for each label 0 or 1; None for numbers.
         notices: Sentences about new tables: missing values, and categories that training did not have.
 
-    A graph that cannot be predicted, since the split has no relation for one of its edges, has scores of NaN and empty
-    classes, and a sentence in ``notices`` names it.
+    A graph that cannot be predicted, since it has no nodes or the split has no relation for one of its edges, has
+    scores of NaN and empty classes, and a sentence in ``notices`` names it.
     """
 
     ids: list[tuple[str, ...]]
@@ -236,21 +236,30 @@ class Predictor:
         return replace(made, notices=inputs.notices())
 
     def _of_graphs(self, run: Run, dataset: PackedDataset, inputs: _Inputs, unseen: UnseenEdges | None) -> Predictions:
-        """Predictions of the graphs whose edges all have a relation; the others have an empty one, with a notice."""
-        notices, has_none = inputs.notices("" if unseen is None else unseen.column), torch.zeros(len(dataset)).bool()
+        """Predictions of graphs with nodes and a relation for each edge; the others have an empty one, and a notice."""
+        notices = inputs.notices("" if unseen is None else unseen.column)
+        has_none = dataset.node_ptr.diff() == 0
+        if bool(has_none.any()):
+            why = "no row of the table of nodes belongs to it" if inputs.tables is not None else "it has no nodes"
+            notices = (*notices, self._without(inputs, has_none, why))
         if unseen is not None:
             owner = torch.arange(len(dataset)).repeat_interleave(dataset.edge_ptr.diff())
-            has_none[owner[unseen.mask]] = True
-            without = [inputs.ids[number] for number in has_none.nonzero().view(-1).tolist()]
-            if len(without) == len(dataset):
-                raise ValueError(unseen.why)
-            shown = ", ".join(without[:_MOST_LISTED]) + (", ..." if len(without) > _MOST_LISTED else "")
-            lack = "has" if len(without) == 1 else "have"
-            notices = (*notices, f"{counted(without, 'graph')} {lack} no prediction ({shown}): {unseen.why}.")
+            is_unseen = torch.zeros_like(has_none)
+            is_unseen[owner[unseen.mask]] = True
+            notices = (*notices, self._without(inputs, is_unseen, unseen.why))
+            has_none = has_none | is_unseen
+        if bool(has_none.all()):
+            raise ValueError(unseen.why if unseen is not None else "graphs must have nodes, got none in any of them")
         known = (~has_none).nonzero().view(-1)
-        output = self._outputs(run, dataset.select(known) if unseen is not None else dataset, None).double()
+        output = self._outputs(run, dataset.select(known) if bool(has_none.any()) else dataset, None).double()
         made = self._predictions([(inputs.ids[number],) for number in known.tolist()], (inputs.id_name,), output)
         return replace(_spread(made, [(each,) for each in inputs.ids], known), notices=notices)
+
+    def _without(self, inputs: _Inputs, mask: Tensor, why: str) -> str:
+        """A sentence about graphs without a prediction."""
+        without = [inputs.ids[number] for number in mask.nonzero().view(-1).tolist()]
+        shown = ", ".join(without[:_MOST_LISTED]) + (", ..." if len(without) > _MOST_LISTED else "")
+        return f"{counted(without, 'graph')} {'has' if len(without) == 1 else 'have'} no prediction ({shown}): {why}."
 
     def _unseen(self, run: Run, dataset: PackedDataset, edges: Sequence[Columns]) -> UnseenEdges | None:
         """Edges without a relation of the network; None if it has no relations, or one for every edge."""
