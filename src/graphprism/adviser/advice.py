@@ -366,7 +366,8 @@ def _untried(evidence: Sequence[Evidence]) -> list[str]:
 def _not_tested(run: Run, dataset: PackedDataset, trial: Trial | None, untried: list[str]) -> tuple[str, ...]:
     found = [f"models other than {run.model} and learning rates other than {run.lr:g}."]
     if untried:
-        found.append(f"{'; '.join(untried)}: the time was over.")
+        ran = trial is not None and not trial.skipped
+        found.append(f"{'; '.join(untried)}: {'the time was over' if ran else 'no trial was run'}.")
     if trial is not None and not trial.skipped:
         if trial.run.epochs < run.epochs:
             found.append(f"trainings of more than {counted(trial.run.epochs, 'epoch')}; the full one has {run.epochs}.")
