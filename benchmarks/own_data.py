@@ -21,7 +21,7 @@ COMMANDS = (
     "graphprism data import cora --target topic",
     "graphprism estimate --dataset cora --model gcn,mrs-gcn",
     "graphprism train --dataset cora --model gcn,mrs-gcn --seeds 0..2 --save run.toml",
-    "graphprism tune run.toml --vary lr=1e-3..1e-1 --vary 'dropout=0.2|0.5|0.8' --trials 12 --epochs 200",
+    "graphprism tune run.toml --model gcn --vary lr=1e-3..1e-1 --vary 'dropout=0.2|0.5|0.8' --trials 12 --epochs 200",
     "graphprism predict outputs --input new-papers --graph cora -o predictions.csv",
 )
 

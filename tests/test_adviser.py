@@ -1,8 +1,10 @@
 """The adviser: what it looks at, how it decides, and what it says."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -35,7 +37,12 @@ def test_split_that_is_better_on_every_seed_is_advised():
     advice = advice_of([0.5, 0.6, 0.55], [0.3, 0.41, 0.36])
     assert (advice.split, advice.confidence) == ("degree", "high")
     assert (advice.run.model, advice.run.split) == ("mrs-gcn", "degree")
-    assert advice.sentence.startswith('Split by "degree" (high confidence): +0.193 ± ')
+    assert advice.sentence == (
+        'Split by "degree", with 3 relations that start apart (high confidence): 0.193 ± 0.003 MAE better than the '
+        "plain model in 3 paired runs."
+    )
+    assert "Gain: mean improvement of the validation MAE over the plain model, + is better." in str(advice)
+    assert "+0.193 ± 0.003 (3 runs)" in str(advice)
     assert advice.evidence[0].difference == pytest.approx(0.19333, rel=1e-3)
     assert advice.evidence[0].error == pytest.approx(0.01 / 3, rel=1e-3)  # of differences 0.20, 0.19 and 0.19
 
@@ -44,7 +51,7 @@ def test_split_that_is_worse_is_advised_against():
     advice = advice_of([0.3, 0.41, 0.36], [0.5, 0.6, 0.55])
     assert (advice.split, advice.confidence, advice.run.model) == (None, "high", "gcn")
     assert advice.sentence.startswith(
-        'Do not split (high confidence): the best split, "degree, relations apart", gave −0.193 ± '
+        'Do not split (high confidence): the best split, "degree, relations apart", gave 0.193 ± 0.003 MAE worse than '
     )
 
 
@@ -97,7 +104,7 @@ def test_grid_with_one_relation_leaves_nothing_to_split():
 def test_advise_tries_and_says_what_it_did_not_test(data):
     run = replace(default_run(data), layers=2, width=8, epochs=6)
     # a second a look: what fits into the time does not depend on the machine
-    options = {"seconds": 20, "accelerator": "cpu", "clock": count().__next__}
+    options = {"seconds": 100, "accelerator": "cpu", "clock": count().__next__}
     advice = gp.advise(data, run=run, splits=["degree"], **options)
     found = advice.evidence[0]
     assert found.candidate.start == run.start
@@ -123,8 +130,29 @@ def test_seeds_at_once_give_the_scores_of_each_alone(monkeypatch):
         assert at_once.scores[split] == pytest.approx(scores, rel=1e-6)
 
 
+def test_advice_names_the_layer_that_it_certifies():
+    text = str(gp.advise(GRAPHS, seconds=0))
+    assert "Pairs: share of the pairs of nodes that a layer of mrs-gcn is proven to distinguish." in text
+    text = str(advice_of([0.5, 0.6, 0.55], [0.3, 0.41, 0.36]))
+    assert "that a layer of mrs-gcn is proven" in text
+
+
+def test_advise_without_a_trial_gives_no_advice(monkeypatch):
+    slow = Slow(0.1)
+    monkeypatch.setattr(trial, "_trained", slow)
+    run = replace(default_run(GRAPHS), epochs=400)
+    advice = gp.advise(GRAPHS, run=run, splits=["degree"], seconds=10, accelerator="cpu", clock=lambda: slow.now)
+    assert re.match(
+        r"No advice: no trial was run \(10 s are too few for 300 steps of two models; about \d+ s are enough\), and a",
+        advice.sentence,
+    )
+    assert advice.split is None
+    assert "not tried: no time" not in str(advice)
+
+
 def test_advise_without_time_does_not_train():
     advice = gp.advise(GRAPHS, seconds=0)
+    assert advice.sentence.startswith("No advice: no trial was run (no time was given for one), and")
     assert advice.plain is None
     assert advice.confidence == "low"
 
@@ -183,7 +211,7 @@ def test_confidence_is_low_where_the_validation_fold_is_small():
     scores = ([70.0, 70.0, 75.0], [75.0, 75.0, 79.9])  # a node of twenty is five points
     few, many = nodes_advice(*scores, 20), nodes_advice(*scores, 2000)
     assert (few.split, few.confidence) == ("degree", "low")
-    assert "points beside the plain model in 3 paired runs on 20 validation nodes" in few.sentence
+    assert "points better than the plain model in 3 paired runs on 20 validation nodes" in few.sentence
     assert many.confidence == "high"
     assert nodes_advice(*reversed(scores), 20).confidence == "low"
 
@@ -192,10 +220,8 @@ def test_gain_below_one_validation_node_separates_nothing():
     advice = nodes_advice([70.0, 72.0, 74.0], [70.06, 72.05, 74.07], 500)  # a node of 500 is 0.2 points
     assert (advice.split, advice.confidence) == ("degree", "low")  # the rule stays as it was measured
     assert advice.sentence == (
-        "Nothing separates the candidates, and the plain model is as good: the best split, "
-        '"degree, relations apart", gave +0.060 ± 0.006 points beside the plain model in 3 paired runs on 500 '
-        "validation nodes, less than one node. The rule of the trial would still "
-        'split by "degree" (low confidence), with 3 relations that start apart.'
+        'Split by "degree", with 3 relations that start apart (low confidence): 0.060 ± 0.006 points better than the '
+        "plain model in 3 paired runs on 500 validation nodes, less than one node: the plain model may be as good."
     )
     assert json.loads(advice.to_json())["sentence"] == advice.sentence
 
@@ -203,8 +229,11 @@ def test_gain_below_one_validation_node_separates_nothing():
 def test_gain_inside_its_interval_separates_nothing():
     advice = advice_of([0.5, 0.6, 0.55], [0.4, 0.59, 0.54])  # 0.04 ± 0.03
     assert (advice.split, advice.confidence) == ("degree", "low")
-    assert advice.sentence.startswith("Nothing separates the candidates, and the plain model is as good: ")
-    assert "in 3 paired runs, less than two standard errors. The rule" in advice.sentence
+    assert advice.sentence.startswith('Split by "degree", with 3 relations that start apart (low confidence): 0.040 ± ')
+    assert advice.sentence.endswith(
+        "MAE better than the plain model in 3 paired runs, less than two standard errors: the plain model may be as "
+        "good."
+    )
 
 
 def test_split_that_is_not_advised_and_separates_nothing_says_so():
@@ -213,20 +242,90 @@ def test_split_that_is_not_advised_and_separates_nothing_says_so():
     assert advice.sentence.startswith(
         'Do not split (medium confidence): the best split, "degree, relations apart", gave '
     )
-    assert advice.sentence.endswith(
-        "in 3 paired runs, less than two standard errors: nothing separates them, and the plain model is as good."
-    )
+    assert advice.sentence.endswith("in 3 paired runs, less than two standard errors: nothing separates the two.")
 
 
 def test_gain_that_separates_is_said_as_before():
     # low confidence by the size of the fold, but the same side in every paired run
-    assert "separates" not in nodes_advice([70.0, 72.0, 74.0], [71.0, 73.1, 74.9], 500).sentence
+    assert "as good" not in nodes_advice([70.0, 72.0, 74.0], [71.0, 73.1, 74.9], 500).sentence
     assert "separates" not in advice_of([0.3, 0.41, 0.36], [0.5, 0.6, 0.55]).sentence
     assert "separates" not in gp.advise(GRAPHS, seconds=0).sentence
 
 
 def test_advice_says_why_a_trial_ended():
     assert "ended after 0 s: 8 seeds are the most." in nodes_advice([70.0, 71.0], [72.0, 74.0], 20).trial
+
+
+class Slow:
+    """Trainings that take seconds of their own clock: by threads, by relations, and more after the timing probe."""
+
+    def __init__(self, step, later=1.0, with_threads=1.0):
+        self.now, self.step, self.later, self.with_threads, self.trained = 0.0, step, later, with_threads, []
+
+    def __call__(self, runs, dataset, accelerator, on_epoch=None):
+        (run,) = runs
+        batches = -(-dataset.subset("train").numel() // run.batch_size)
+        slow = self.later if run.epochs > 2 else 1.0
+        slow *= self.with_threads if torch.get_num_threads() > 1 else 1.0
+        status = "finished"
+        for epoch in range(run.epochs):
+            self.now += slow * self.step * batches
+            if on_epoch is not None and on_epoch(SimpleNamespace(epoch=epoch + 1)):
+                status = "stopped"
+                break
+        self.trained.append((run.model, run.split, run.seed, torch.get_num_threads(), status))
+        score = 0.5 + 0.01 * ((3 * run.seed + len(run.split)) % 5)
+        return [SimpleNamespace(status=status, best_epoch=1, history={"val": [score]}, step_ms=1.0)]
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+SPLITS = ["degree", "attr(edge_attr)", "degree * attr(edge_attr)"]
+
+
+@pytest.mark.parametrize("later", [1, 2, 3, 30])
+def test_trial_keeps_to_its_time_where_trainings_are_slower_than_the_probe(monkeypatch, two_threads, later):
+    slow = Slow(0.005, later)
+    monkeypatch.setattr(trial, "_trained", slow)
+    run = replace(default_run(GRAPHS), epochs=400)
+    found = race(run, GRAPHS, candidates(run, GRAPHS, SPLITS), 60, "cpu", lambda: slow.now)
+    assert slow.now <= 1.2 * 60
+    tried = {split for split, scores in found.scores.items() if split is not None and len(scores) >= 2}
+    assert len(tried) == {1: 2, 2: 1, 3: 0, 30: 0}[later]
+    assert not any(len(scores) < 2 for scores in found.scores.values())
+    if later >= 3:
+        assert found.skipped == "60 s were over before two seeds were trained"
+
+
+@pytest.mark.parametrize(("with_threads", "threads"), [(100.0, 1), (1.0, 1), (0.4, 2)])
+def test_trial_takes_one_thread_unless_more_are_worth_it(monkeypatch, two_threads, with_threads, threads):
+    slow = Slow(0.005, with_threads=with_threads)
+    monkeypatch.setattr(trial, "_trained", slow)
+    run = replace(default_run(GRAPHS), epochs=400)
+    found = race(run, GRAPHS, candidates(run, GRAPHS, ["degree"]), 60, "cpu", lambda: slow.now)
+    assert found.skipped is None
+    assert {count for _, _, seed, count, _ in slow.trained if seed} == {threads}
+    assert torch.get_num_threads() == 2
+
+
+def test_trial_without_time_says_how_much_is_enough(monkeypatch, two_threads):
+    run, slow = replace(default_run(GRAPHS), epochs=400), Slow(0.1)
+    monkeypatch.setattr(trial, "_trained", slow)
+    tried = candidates(run, GRAPHS, ["degree"])
+    found = race(run, GRAPHS, tried, 60, "cpu", lambda: slow.now)
+    words = re.fullmatch(r"60 s are too few for 300 steps of two models; about (\d+) s are enough", found.skipped)
+    assert words
+    begin = slow.now
+    again = race(run, GRAPHS, tried, float(words[1]), "cpu", lambda: slow.now)
+    assert again.skipped is None
+    assert len(again.scores) == 2
+    assert slow.now - begin <= 1.2 * float(words[1])
 
 
 def test_trial_knows_its_validation_fold_and_its_end():

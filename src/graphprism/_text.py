@@ -145,14 +145,62 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def fitted_widths(header: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Widths of columns that need ``room`` characters at most: the widest give way, words of cells are broken last.
+
+    >>> fitted_widths(["name", "a long header"], [["attr(edge_attr), apart", "1"]], 24)
+    [16, 8]
+    """
+    cells = [max((_longest_word(row[place]) for row in rows), default=1) for place in range(len(header))]
+    whole = [max(width, _longest_word(name)) for width, name in zip(cells, header, strict=True)]
+    widths = [max(len(row[place]) for row in (header, *rows)) for place in range(len(header))]
+    for floors in (whole, cells, [1] * len(header)):
+        while sum(widths) > room and any(width > floor for width, floor in zip(widths, floors, strict=True)):
+            loose = [place for place, floor in enumerate(floors) if widths[place] > floor]
+            widths[max(loose, key=lambda place: widths[place])] -= 1
+    return widths
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=1)
+
+
+def uncut_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), **options: Any
+) -> Table:
+    """A table of `rich` that wraps its cells and never cuts them.
+
+    By default `rich` ends a word that does not fit with an ellipsis, as in "attr(edge…", which nobody can type.
+
+    Args:
+        header: Names of the columns.
+        rows: The cells.
+        right: Numbers of columns that are flush right.
+        options: Arguments of ``rich.table.Table``.
+    """
+    with needs_extra("a coloured table"):
+        from rich.markup import escape
+        from rich.table import Table
+
+    class UncutTable(Table):
+        def __rich_console__(self, console: Any, options: Any) -> Any:
+            borders = 3 * len(header) + 1
+            widths = fitted_widths(header, rows, options.max_width - borders)
+            for column, width in zip(self.columns, widths, strict=True):
+                column.width = width
+            return super().__rich_console__(console, options)
+
+    table = UncutTable(**options)
+    for place, name in enumerate(header):
+        table.add_column(escape(name), overflow="fold", justify="right" if place in right else "left")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
+
+
 def rich_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> Table:
     """The same as a renderable of `rich`."""
     with needs_extra("a coloured table"):
         from rich.markup import escape
-        from rich.table import Table
-    table = Table(title=escape(title), caption=escape(caption), caption_justify="left", title_justify="left")
-    for name in header:
-        table.add_column(escape(name))
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    return table
+    flush: dict[str, Any] = {"caption_justify": "left", "title_justify": "left"}
+    return uncut_table(header, rows, title=escape(title), caption=escape(caption), **flush)

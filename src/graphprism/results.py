@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import lru_cache
 from types import NoneType, UnionType
@@ -199,6 +199,11 @@ def latest(results: Iterable[RunResult]) -> dict[str, RunResult]:
         if before is None or result.status == "finished" or before.status != "finished":
             found[result.key] = result
     return found
+
+
+def is_copy(first: RunResult | None, second: RunResult) -> bool:
+    """Whether two results are of one training: all but the time of writing is the same, down to the times of steps."""
+    return first is not None and replace(first, finished_at=second.finished_at).to_json() == second.to_json()
 
 
 class CellStatus(str, Enum):

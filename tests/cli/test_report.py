@@ -57,6 +57,16 @@ def test_a_folder_of_results(outputs, tmp_path):
     assert "6 runs and 1 table" in report("--out", moved, "--ledger", other).stdout  # what is named counts
 
 
+def test_copies_of_a_result_count_once(outputs):
+    lines = (outputs / "ledger.jsonl").read_text().splitlines()
+    later = json.dumps({**json.loads(lines[0]), "finished_at": "2031-01-01T00:00:00+00:00"})
+    slower = json.dumps({**json.loads(lines[0]), "seconds": 1e6})  # trained a second time
+    (outputs / "ledger.jsonl").write_text("\n".join([*lines, later]) + "\n")
+    assert "6 runs and" in report("--out", outputs).stdout
+    (outputs / "ledger.jsonl").write_text("\n".join([*lines, slower]) + "\n")
+    assert "7 runs and" in report("--out", outputs).stdout
+
+
 def test_named_ledger_shows_only_what_belongs_to_it(outputs, tmp_path):
     other = tmp_path / "other" / "ledger.jsonl"
     runs = depth_runs()[6:12]

@@ -254,3 +254,11 @@ def test_a_target_called_target_is_no_feature(tmp_path):
     ring = "source,target\n" + "".join(f"n{n},n{(n + 1) % 30}\n" for n in range(30))
     dataset = from_files(write(tmp_path, nodes=nodes, edges=ring), "target")
     assert [each["name"] for each in dataset.preprocessing["nodes"]] == ["age"]
+
+
+def test_graphs_without_nodes_are_named(tmp_path):
+    folder = write_molecules(tmp_path / "molecules")
+    with (folder / "graphs.csv").open("a") as file:
+        file.write("\nm98,1,3.5\nm99,0,2.5\n")
+    notices = from_files(folder, "energy", drop=("toxic",)).preprocessing["notices"]
+    assert "graphs.csv: 2 graphs without a row in nodes.csv (m98, m99), kept without nodes." in notices

@@ -63,6 +63,59 @@ def test_search_that_was_cut_short_goes_on_with_its_trial(tmp_path):
     assert 0 not in seen
 
 
+@pytest.mark.parametrize("group", [1, 3])
+def test_interrupted_search_takes_the_trials_of_one_that_was_not(tmp_path, group):
+    seen = []
+
+    def stop(report):
+        seen.append(report.epoch)
+        if len(seen) % 5 == 0:
+            raise KeyboardInterrupt
+
+    space = {"lr": Choice(low=1e-4, high=1e-1), "weight_decay": Choice(low=1e-6, high=1e-1)}
+    whole = tuner(tmp_path / "whole", space, group=group).run(9)
+    for _ in range(40):
+        try:
+            parts = tuner(tmp_path / "parts", space, group=group).run(9, on_epoch=stop)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert len({row["lr"] for row in whole.trials}) == 9
+    drawn = [[row[name] for row in found.trials] for found in (whole, parts) for name in ("lr", "weight_decay")]
+    assert drawn[:2] == drawn[2:]
+    ledgers = [[each.key for each in Ledger(tmp_path / name / "ledger.jsonl").read()] for name in ("whole", "parts")]
+    assert all(len(keys) == len({*keys}) for keys in ledgers)
+    if group == 1:  # of a group, other trials than before may be ahead when it is resumed
+        assert parts == whole
+        assert ledgers[0] == ledgers[1]
+
+
+@pytest.mark.parametrize("name", ["_value", "set_user_attr"])
+def test_search_that_was_cut_short_while_it_proposed_takes_that_trial(tmp_path, monkeypatch, name):
+    owner, calls = (Tuner, [0]) if name == "_value" else (optuna.trial.Trial, [0])
+    function = getattr(owner, name)
+
+    def interrupted(*arguments):
+        calls[0] += 1
+        if calls[0] == (4 if name == "_value" else 6):  # in the second trial
+            raise KeyboardInterrupt
+        return function(*arguments)
+
+    whole = tuner(tmp_path / "whole").run(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tuner(tmp_path / "parts").run(3)
+    assert tuner(tmp_path / "parts").run(3) == whole
+
+
+def test_repeated_proposal_is_in_the_ledger_once(tmp_path):
+    found = tuner(tmp_path, {"dropout": Choice(values=(0.0, 0.5))}).run(6)
+    assert [row["state"] for row in found.trials].count("finished") >= 4
+    results = Ledger(tmp_path / "ledger.jsonl").read()
+    assert len(results) == len({each.key for each in results}) <= 2
+
+
 def test_other_settings_are_another_search(tmp_path):
     tuner(tmp_path).run(1)
     assert tuner(tmp_path, base=replace(BASE, layers=1)).found().trials == []

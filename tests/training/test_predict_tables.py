@@ -10,6 +10,7 @@ from graphprism.datasets import PackedDataset, from_data, from_files, molecules,
 from graphprism.ledger import Ledger
 from graphprism.training import Run, train
 from graphprism.training.run_splits import run_splits
+from tests.datasets.own_files import write, write_molecules
 
 NODES = {"layers": 2, "width": 8, "batch_size": None, "warmup": 0, "epochs": 2, "lr": 0.03, "self_loops": True}
 FILES = {"nodes": "what.csv", "edges": "with.csv"}
@@ -152,3 +153,117 @@ def test_folder_of_results_is_its_best_run_by_validation(tmp_path):
         Ledger(tmp_path / "ledger.jsonl").append(result)
     best = max(results, key=lambda each: each.at_best("val"))
     assert gp.load(tmp_path).run.key == best.key
+
+
+GRAPHS = {"layers": 2, "width": 8, "batch_size": 16, "warmup": 0, "epochs": 2, "lr": 0.01}
+
+
+def with_bonds(folder, out, **bonds):
+    """Molecules of which some bonds, by the text of their line, are of another kind."""
+    text = (folder / "edges.csv").read_text()
+    for line, kind in bonds.items():
+        start = f"m{line[1:].replace('_', ',')},"
+        assert f"\n{start}" in text
+        text = "\n".join(start + kind if each.startswith(start) else each for each in text.splitlines())
+    tables = {name: (folder / f"{name}.csv").read_text() for name in ("nodes", "graphs")}
+    return write(out, edges=text, **tables)
+
+
+@pytest.fixture(scope="module", params=["energy", "toxic"])
+def bonds(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bonds")
+    old, other = write_molecules(folder / "old"), {"energy": "toxic", "toxic": "energy"}[request.param]
+    dataset = from_files(old, request.param, drop=(other,), categories=("bond",))
+    train(Run(**GRAPHS, split="degree * attr(bond)"), dataset, folder=folder / "runs", accelerator="cpu")
+    return old, gp.load(folder / "runs")
+
+
+@pytest.mark.parametrize(("kind", "came"), [("aromatic", "'aromatic'"), ("", "none")])
+def test_graph_with_an_unseen_edge_category_is_left_empty(bonds, tmp_path, kind, came):
+    old, predictor = bonds
+    new = with_bonds(old, tmp_path / "new", m1_0_1=kind, m3_0_1=kind)
+    found, wanted = predictor.predict(new), predictor.predict(old)
+    assert found.ids == wanted.ids
+    has_none = found.scores.isnan().any(1)
+    assert has_none.nonzero().view(-1).tolist() == [1, 3]
+    torch.testing.assert_close(found.scores[~has_none], wanted.scores[~has_none])
+    row = (new / "edges.csv").read_text().splitlines().index(f"m1,0,1,{kind}")
+    must = "the column 'bond' must hold values that training had, as the split degree * attr(bond) needs them"
+    assert found.notices == (
+        f"2 graphs have no prediction (m1, m3): {new / 'edges.csv'}: {must} ('double', 'single'), got {came} in row "
+        f"{row}, and 2 such edges in all: the network has no weights for it; correct the table, or train on graphs "
+        "with such edges.",
+    )
+    found.write_csv(tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[2] == ("m1," if found.classes is None else "m1,,")
+    assert (found.classes is None) or (found.classes[1] == ("",) and found.classes[0] != ("",))
+    with pytest.raises(ValueError, match=r"edges.csv: the column 'bond' must hold values that training had"):
+        predictor(new)
+
+
+def test_input_of_unseen_edge_categories_alone_is_refused(bonds, tmp_path):
+    predictor = bonds[1]
+    tables = {"nodes": "mol_id,atom,element\nm,0,C\nm,1,C", "graphs": "mol_id\nm"}
+    new = write(tmp_path / "new", edges="mol_id,source,target,bond\nm,0,1,triple", **tables)
+    with pytest.raises(
+        ValueError, match=r"edges.csv: the column 'bond' must hold .* got 'triple' in row 1: the network"
+    ):
+        predictor.predict(new)
+
+
+def test_graph_without_nodes_is_left_empty(bonds, tmp_path):
+    old, predictor = bonds
+    tables = {name: (old / f"{name}.csv").read_text() for name in ("nodes", "edges", "graphs")}
+    columns = tables["graphs"].splitlines()[0].count(",")
+    new = write(tmp_path / "new", **{**tables, "graphs": f"{tables['graphs']}\nm99{',' * columns}"})
+    found, wanted = predictor.predict(new), predictor.predict(old)
+    assert found.ids == [*wanted.ids, ("m99",)]
+    assert found.scores.isnan().any(1).tolist() == [False] * len(wanted) + [True]
+    torch.testing.assert_close(found.scores[:-1], wanted.scores)
+    assert found.notices == ("1 graph has no prediction (m99): no row of the table of nodes belongs to it.",)
+    lonely = write(
+        tmp_path / "lonely", nodes="mol_id,atom,element", edges="mol_id,source,target,bond", graphs="mol_id\nm"
+    )
+    with pytest.raises(ValueError, match="graphs must have nodes, got none in any of them"):
+        predictor.predict(lonely)
+
+
+def test_graph_with_an_unseen_combination_is_left_empty(tmp_path):
+    old = write_molecules(tmp_path / "old")
+    for name in ("nodes", "edges", "graphs"):  # paths of three and four atoms: ties are single bonds
+        head, *lines = (old / f"{name}.csv").read_text().splitlines()
+        small = [line for line in lines if int(line.partition(",")[0][1:]) % 4 < 2]
+        (old / f"{name}.csv").write_text("\n".join([head, *small]))
+    dataset = from_files(old, "energy", drop=("toxic",), categories=("bond",))
+    train(Run(**GRAPHS, split="degree * attr(bond)"), dataset, folder=tmp_path / "runs", accelerator="cpu")
+    predictor = gp.load(tmp_path / "runs")
+    tables = {"nodes": "mol_id,atom,element\nm,0,C\nm,1,C\nk,0,C\nk,1,C\nk,2,O", "graphs": "mol_id\nm\nk"}
+    edges = "mol_id,source,target,bond\nm,0,1,double\nk,0,1,double\nk,1,2,single"
+    found = predictor.predict(write(tmp_path / "new", edges=edges, **tables))
+    assert found.scores.isnan().any(1).tolist() == [True, False]
+    (notice,) = found.notices
+    assert notice.startswith(
+        "1 graph has no prediction (m): every edge must be of a relation of the split degree * attr(bond) that "
+        "training had, got 2 edges of others, such as tie and bond 'double': the network has no weights"
+    )
+
+
+def test_graph_of_nodes_with_an_unseen_edge_category_is_refused(tmp_path):
+    folder = write_friends(tmp_path / "friends")
+    dataset = from_files(folder, "y", drop=("since",))
+    train(Run(**NODES, split="degree * attr(how)"), dataset, folder=tmp_path / "runs", accelerator="cpu")
+    edges = (folder / "edges.csv").read_text()
+    (folder / "edges.csv").write_text(edges.replace("c3,c4,b", "c3,c4,z"))
+    with pytest.raises(ValueError, match=r"edges.csv: the column 'how' must .* \('a', 'b'\), got 'z' in row 4: the"):
+        gp.load(tmp_path / "runs").predict(folder)
+
+
+def test_tensors_with_an_unseen_edge_type_say_which(tmp_path):
+    dataset = molecules(30)
+    train(Run(**GRAPHS, split="attr(edge_attr)"), dataset, folder=tmp_path, accelerator="cpu")
+    graphs = [dataset.graph(number) for number in range(3)]
+    graphs[1].edge_attr = torch.full_like(graphs[1].edge_attr, 9)
+    found = gp.load(tmp_path).predict(graphs)
+    assert found.scores.isnan().any(1).tolist() == [False, True, False]
+    assert found.notices[0].startswith("1 graph has no prediction (1): `edge_attr` must be below 4, as in training,")

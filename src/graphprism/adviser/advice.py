@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphprism._checks import check_choice, check_finite_number, check_type
-from graphprism._text import counted, duration, fixed, rich_table, signed, text_table
+from graphprism._text import MINUS, counted, duration, fixed, rich_table, signed, text_table
 from graphprism.adviser.candidates import Candidate, candidates, mrs_model, texts_of
 from graphprism.adviser.own_data import drawn_folds, packed
 from graphprism.adviser.trial import Trial, race
 from graphprism.datasets import PackedDataset, load
+from graphprism.nn import CONVOLUTIONS
 from graphprism.protocols import plain_model, protocol
 from graphprism.training import METRICS, Run, Task
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CONFIDENCES = ("high", "medium", "low")
 # Thresholds of (difference / standard error): to advise a split, for medium and for high confidence.
 _ADVISED, _MEDIUM, _HIGH = 1.0, 2.5, 4.0
-_HEADER = ("split", "relations", "parameters", "pairs distinguished", "ties", "step", "validation beside plain")
+_HEADER = ("split", "relations", "parameters", "pairs", "ties", "step", "gain")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Advice:
         folds: A sentence about folds that were drawn; empty if the data has its own.
         too_small: Why the difference of the best split separates nothing, such as "less than one node"; empty where it
             does, and without a trial.
+        no_trial: Why there was no trial, with the seconds that are enough; empty where there was one.
     """
 
     split: str | None
@@ -88,41 +90,50 @@ class Advice:
     validation: str = ""
     folds: str = ""
     too_small: str = ""
+    no_trial: str = ""
 
     @property
     def sentence(self) -> str:
-        """The recommendation; it says so where the trial separates no split from the plain model."""
+        """The recommendation; it says so where no trial was run, and where the gain is too small to be sure of."""
+        if not self.is_tried and not self._nothing_to_split:
+            return f"No advice: {self._why_not()}."
         chosen = self.split, self.run.start
         found = next((each for each in self.evidence if (each.candidate.split, each.candidate.start) == chosen), None)
         if found is None:
-            equal = ": nothing separates them, and the plain model is as good" if self.too_small else ""
-            return f"Do not split ({self.confidence} confidence): {self._why_not()}{equal}."
-        relations = (
-            f"with {counted(found.candidate.relations, 'relation')} that start "
-            f"{'together' if found.candidate.start == 'shared' else 'apart'}"
-        )
-        if self.too_small:
-            return (
-                f"Nothing separates the candidates, and the plain model is as good: {self._why_not()}. The rule of the "
-                f'trial would still split by "{self.split}" ({self.confidence} confidence), {relations}.'
-            )
-        return f'Split by "{self.split}" ({self.confidence} confidence): {self._gain(found)}, {relations}.'
+            return f"Do not split ({self.confidence} confidence): {self._why_not()}."
+        start = "together" if found.candidate.start == "shared" else "apart"
+        relations = f"with {counted(found.candidate.relations, 'relation')} that start {start}"
+        unsure = f", {self.too_small}: the plain model may be as good" if self.too_small else ""
+        return f'Split by "{self.split}", {relations} ({self.confidence} confidence): {self._gain(found)}{unsure}.'
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a split was trained beside the plain model."""
+        return any(each.difference is not None for each in self.evidence)
+
+    @property
+    def _nothing_to_split(self) -> bool:
+        return bool(self.evidence) and all(each.candidate.left_out for each in self.evidence)
 
     def _why_not(self) -> str:
         tried = [each for each in self.evidence if each.difference is not None]
         if not tried:
-            left_out = [each.candidate for each in self.evidence if each.candidate.left_out]
-            if left_out and len(left_out) == len(self.evidence):
-                return f"{left_out[0].left_out} ({left_out[0].split}), so that there is nothing to split"
-            return "no trial was run, and a certificate alone does not promise a better score"
+            if self._nothing_to_split:
+                first = self.evidence[0].candidate
+                return f"{first.left_out} ({first.split}), so that there is nothing to split"
+            why = f" ({self.no_trial})" if self.no_trial else ""
+            return f"no trial was run{why}, and a certificate alone does not promise a better score"
         best = max(tried, key=lambda each: each.difference or 0.0)
-        too_small = f", {self.too_small}" if self.too_small else ""
-        return f'the best split, "{best.candidate.label}", gave {self._gain(best)}{too_small}'
+        unsure = f", {self.too_small}: nothing separates the two" if self.too_small else ""
+        return f'the best split, "{best.candidate.label}", gave {self._gain(best)}{unsure}'
 
     def _gain(self, found: Evidence) -> str:
-        gain = f"{signed(found.difference or 0.0, 3)} ± {fixed(found.error, 3)} {METRICS[self.metric].difference_unit}"
+        """The difference in words, as the sign of an error would be ambiguous: better is above 0 for every metric."""
+        number = signed(found.difference or 0.0, 3)
+        than = {"+": "better than", MINUS: "worse than"}.get(number[0], "beside")
+        size = f"{number.lstrip('+' + MINUS)} ± {fixed(found.error, 3)} {METRICS[self.metric].difference_unit}"
         on = f" on {self.validation}" if self.validation else ""
-        return f"{gain} beside the plain model in {counted(found.runs, 'paired run')}{on}"
+        return f"{size} {than} the plain model in {counted(found.runs, 'paired run')}{on}"
 
     def to_json(self) -> str:
         """The fields as JSON text, with the sentence."""
@@ -137,22 +148,29 @@ class Advice:
     def _caption(self) -> str:
         lines = [
             self.sentence,
+            self._columns(),
             self.trial,
             *([self.folds] if self.folds else []),
             *(f"Not tested: {each}" for each in self.not_tested),
         ]
         return "\n".join([*filter(None, lines), f"It took {duration(self.seconds)}."])
 
+    def _columns(self) -> str:
+        layer = CONVOLUTIONS[self.run.model].partner if self.split is None else self.run.model
+        pairs = f"Pairs: share of the pairs of nodes that a layer of {layer} is proven to distinguish"
+        gain = f"Gain: mean improvement of the validation {METRICS[self.metric].unit} over the plain model, + is better"
+        return f"{pairs}.{f' {gain}.' if self.is_tried else ''}"
+
     def _rows(self) -> list[list[str]]:
-        return [_row(each, self.metric) for each in self.evidence]
+        return [_row(each) for each in self.evidence]
 
 
-def _row(evidence: Evidence, metric: str) -> list[str]:
+def _row(evidence: Evidence) -> list[str]:
     known = evidence.candidate
     share = "" if known.distinguished is None else f"{100 * known.distinguished:.0f} %"
     merged = "" if known.merged is None else f" (one relation {100 * known.merged:.0f} %)"
     silenced = f"; {100 * known.silenced:.0f} % of edges silenced" if known.silenced else ""
-    result = known.left_out or "not tried: no time left"
+    result = known.left_out or "not tried"
     if evidence.difference is not None:
         result = f"{signed(evidence.difference, 3)} ± {fixed(evidence.error, 3)} ({counted(evidence.runs, 'run')})"
     return [
@@ -198,7 +216,7 @@ def advise(
 
     >>> from graphprism.datasets import molecules
     >>> print(advise(molecules(60), seconds=0).sentence)
-    Do not split (low confidence): no trial was run, and a certificate alone does not promise a better score.
+    No advice: no trial was run (no time was given for one), and a certificate alone does not promise a better score.
     """
     begin = time.perf_counter()
     check_choice("task", task, (None, "node", "graph", "link"))
@@ -210,7 +228,7 @@ def advise(
     run = replace(run, model=_plain(run))
     known = candidates(run, dataset, texts_of(splits, dataset))
     tried = [each for each in known if each.left_out is None]
-    trial, why = None, "no time was given for a trial"
+    trial, why = None, "no time was given for one"
     if seconds and not tried:
         why = "no split leaves two relations with edges"
     elif seconds:
@@ -242,8 +260,6 @@ def _dataset(data: Any, task: str | None) -> PackedDataset:
 
 
 def _plain(run: Run) -> str:
-    from graphprism.nn import CONVOLUTIONS
-
     convolution = CONVOLUTIONS[run.model]
     return str(convolution.partner) if convolution.relational else run.model
 
@@ -276,6 +292,7 @@ def _advice(
         not_tested=_not_tested(run, dataset, trial, _untried(evidence)),
         seconds=seconds,
         validation="" if count is None else counted(count, f"validation {_ITEMS[dataset.level]}"),
+        no_trial=why,
         too_small="" if best is None else _too_small(best, task.metric, count, _ITEMS[dataset.level]),
     )
 
@@ -349,7 +366,8 @@ def _untried(evidence: Sequence[Evidence]) -> list[str]:
 def _not_tested(run: Run, dataset: PackedDataset, trial: Trial | None, untried: list[str]) -> tuple[str, ...]:
     found = [f"models other than {run.model} and learning rates other than {run.lr:g}."]
     if untried:
-        found.append(f"{'; '.join(untried)}: the time was over.")
+        ran = trial is not None and not trial.skipped
+        found.append(f"{'; '.join(untried)}: {'the time was over' if ran else 'no trial was run'}.")
     if trial is not None and not trial.skipped:
         if trial.run.epochs < run.epochs:
             found.append(f"trainings of more than {counted(trial.run.epochs, 'epoch')}; the full one has {run.epochs}.")

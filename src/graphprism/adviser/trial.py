@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import torch
 from graphprism.adviser.candidates import Candidate
 from graphprism.datasets import PackedDataset
 from graphprism.results import RunResult
-from graphprism.training import Diverged, Run, Task, train, train_lockstep
+from graphprism.training import Diverged, EpochReport, Run, Task, train, train_lockstep
 from graphprism.training.processes import device_type
 from graphprism.training.train import engine_of
 
@@ -28,6 +29,11 @@ _FEWEST_STEPS = {"graph": 300, "node": 20, "link": 20}
 _FEWEST_EPOCHS, _PROBED, _VALIDATED = 4, 128, 500
 # Steps of the timing probe: enough to separate the time of a step from the setup of CUDA graphs.
 _TIMED = 160
+# One thread is taken unless all of them are this much faster. The batches of a trial are small, and where another
+# process holds a core, threads wait for each other: a step of 16 molecules took 344 ms with two and 2.5 with one.
+_WORTH_THREADS = 1.25
+# Share of the time limit at which a training is stopped.
+_LIMIT = 1.1
 # Share of the time for the first two seeds of all splits; number of these; most seeds.
 _FIRST_SHARE, _FIRST_ROUNDS, _MOST_ROUNDS = 0.7, 2, 8
 
@@ -93,33 +99,100 @@ def race(
         clock: Clock in seconds.
     """
     begin = clock()
-    task, trial = Task.of(dataset), Trial(run)
     plan = _plan(run, dataset, len(candidates) + 1, seconds, accelerator, clock)
+    with _threads(plan.threads):
+        return _race(run, plan, dataset, candidates, begin, seconds, accelerator, clock)
+
+
+def _race(
+    run: Run,
+    plan: _Plan,
+    dataset: PackedDataset,
+    candidates: Sequence[Candidate],
+    begin: float,
+    seconds: float,
+    accelerator: str,
+    clock: Clock,
+) -> Trial:
+    task, trial = Task.of(dataset), Trial(run)
     trial.run, data = plan.run, plan.data
     if plan.models < 2:
-        trial.skipped = f"{seconds:.0f} s are too few for {_FEWEST_STEPS[task.level]} steps of two models"
+        trial.skipped = _too_few(seconds, task.level, plan.enough)
         return trial
     trial.graphs = int(data.subset("train").numel()) if data.level == "graph" else None
     by_label = {each.label: each for each in candidates[: plan.models - 1]}
     alive: list[str | None] = [None, *by_label]
     took: dict[str | None, float] = {}
     folds = 1 if data.train_mask is None else data.train_mask.size(1)
+
+    def is_over(report: EpochReport) -> bool:
+        return clock() - begin > _LIMIT * seconds
+
     for first in range(0, _MOST_ROUNDS, plan.at_once):
         seeds = range(first, min(first + plan.at_once, _MOST_ROUNDS))
-        for split in alive:
+        for split in list(alive):
+            if split not in alive:
+                continue
             # after the first two seeds of all models, or after two models if seeds are trained in lockstep
             enough = first >= _FIRST_ROUNDS or (plan.at_once > 1 and len(took) >= 2)
-            if enough and seconds - (clock() - begin) < took.get(split, took[None]):
+            left = seconds - (clock() - begin)
+            if enough and left < took.get(split, took[None]):
                 return _ended(trial, data, "no time for another seed", clock() - begin)
+            if not enough and took:
+                alive = _that_fit(alive, split, first, took, left)
+                trial.scores = {each: scores for each, scores in trial.scores.items() if each in alive}
+                if split not in alive:
+                    continue
             own = plan.run if split is None else by_label[split].applied(plan.run)
+            runs = [replace(own, seed=seed, fold=seed % folds) for seed in seeds]
             started = clock()
-            results = _trained([replace(own, seed=seed, fold=seed % folds) for seed in seeds], data, accelerator)
+            results = _trained(runs, data, accelerator, is_over)
             took[split] = clock() - started
+            if any(each is not None and each.status == "stopped" for each in results):
+                if len(trial.scores.get(None, {})) < _FIRST_ROUNDS or len(trial.scores) < 2:
+                    trial.skipped, trial.scores = f"{seconds:.0f} s were over before two seeds were trained", {}
+                return _ended(trial, data, "the time was over", clock() - begin)
             for seed, result in zip(seeds, results, strict=True):
                 _note(trial, split, seed, result, task)
         if seeds.stop >= _FIRST_ROUNDS:
             alive = _survivors(trial, alive, task.larger_is_better, keep=2 if seeds.stop == _FIRST_ROUNDS else 1)
     return _ended(trial, data, f"{_MOST_ROUNDS} seeds are the most", clock() - begin)
+
+
+def _too_few(seconds: float, level: str, enough: float) -> str:
+    needed = f"; about {10 * math.ceil(enough / 10)} s are enough" if math.isfinite(enough) else ""
+    return f"{seconds:.0f} s are too few for {_FEWEST_STEPS[level]} steps of two models{needed}"
+
+
+def _that_fit(
+    alive: list[str | None], split: str | None, first: int, took: dict[str | None, float], left: float
+) -> list[str | None]:
+    """The models whose first two seeds still fit into the time, at least the plain one and one split.
+
+    A split that was not timed yet may take as long as the slowest one so far.
+    """
+    slowest = max(took.values())
+    fit = list(alive)
+    while len(fit) > 2:
+        place = fit.index(split) if split in fit else len(fit)
+        rounds_after = _FIRST_ROUNDS - 1 - first
+        work = sum(took.get(each, slowest) for each in fit[place:] + fit * rounds_after)
+        if work <= left:
+            break
+        fit.pop()
+    return fit
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    """Runs PyTorch with this number of threads; None keeps it."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _ended(trial: Trial, data: PackedDataset, why: str, seconds: float) -> Trial:
@@ -156,13 +229,18 @@ def _seeds_at_once(run: Run, dataset: PackedDataset, accelerator: str) -> int:
     return _MOST_ROUNDS if engine_of(run, dataset, "auto", device_type(accelerator)) == "lockstep" else 1
 
 
-def _trained(runs: Sequence[Run], dataset: PackedDataset, accelerator: str) -> list[RunResult | None]:
+def _trained(
+    runs: Sequence[Run],
+    dataset: PackedDataset,
+    accelerator: str,
+    on_epoch: Callable[[EpochReport], bool] | None = None,
+) -> list[RunResult | None]:
     """Results of the runs; None for runs that diverged."""
     if len(runs) > 1:
-        results = train_lockstep(runs, dataset, accelerator=accelerator)
+        results = train_lockstep(runs, dataset, accelerator=accelerator, on_epoch=on_epoch)
         return [None if each.status == "diverged" else each for each in results]
     try:
-        return [train(runs[0], dataset, accelerator=accelerator)]
+        return [train(runs[0], dataset, accelerator=accelerator, on_epoch=on_epoch)]
     except Diverged:
         return [None]
 
@@ -172,6 +250,10 @@ class _Plan(NamedTuple):
     data: PackedDataset
     models: int
     at_once: int = 1
+    # number of threads; None keeps it
+    threads: int | None = None
+    # seconds for the fewest steps of two models
+    enough: float = math.inf
 
 
 def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, accelerator: str, clock: Clock) -> _Plan:
@@ -186,20 +268,28 @@ def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, acceler
     batch, total = small.batch_size or 1, dataset.subset("train").numel() if on_graphs else 1
     at_once = _seeds_at_once(small, data, accelerator)
 
-    def seconds_of(epochs: int) -> float:
+    def seconds_of(epochs: int, most: float = math.inf) -> float:
         started = clock()
-        _trained([replace(small, epochs=epochs, seed=seed) for seed in range(at_once)], data, accelerator)
+        runs = [replace(small, epochs=epochs, seed=seed) for seed in range(at_once)]
+        stop = None if most == math.inf else lambda report: clock() - started > most
+        _trained(runs, data, accelerator, stop)
         return clock() - started
 
     seconds_of(1)  # warm-up
     in_epoch = -(-data.subset("train").numel() // batch) if on_graphs else 1
-    set_up = 0.0
+    set_up, threads = 0.0, None
     if at_once > 1:  # CUDA graph capture takes seconds: a longer probe separates it from the steps
         one, many = seconds_of(1), seconds_of(1 + _TIMED // in_epoch)
         step = max(many - one, 1e-3 * many) / (in_epoch * (_TIMED // in_epoch))
         set_up = max(one - in_epoch * step, 0.0)
     else:
-        step = seconds_of(few) / (few * in_epoch)
+        whole = seconds_of(few)
+        if device_type(accelerator) == "cpu" and torch.get_num_threads() > 1:
+            with _threads(1):
+                alone = seconds_of(few, _WORTH_THREADS * whole)
+            if alone <= _WORTH_THREADS * whole:
+                whole, threads = alone, 1
+        step = whole / (few * in_epoch)
     in_full = run.epochs * -(-total // batch)  # steps of a full training, with batches of this size
     rounds = 1 if at_once > 1 else _FIRST_ROUNDS
 
@@ -211,17 +301,19 @@ def _plan(run: Run, dataset: PackedDataset, models: int, seconds: float, acceler
         """Number of models that can each take ``steps`` steps."""
         return next((each for each in range(models, 0, -1) if steps_of(each) >= min(steps, in_full)), 0)
 
-    if most(_FEWEST_STEPS[dataset.level]) < 2:
-        return _Plan(small, dataset, most(_FEWEST_STEPS[dataset.level]))
+    fewest = _FEWEST_STEPS[dataset.level]
+    if most(fewest) < 2:
+        enough = 2 * rounds * (min(fewest, in_full) * step + set_up) / _FIRST_SHARE
+        return _Plan(small, dataset, most(fewest), enough=enough)
     models = max(2, most(_WANTED_STEPS[dataset.level]))
     own = steps_of(models)
     if not on_graphs:
-        return _Plan(replace(run, epochs=min(run.epochs, own)), dataset, models, at_once)
+        return _Plan(replace(run, epochs=min(run.epochs, own)), dataset, models, at_once, threads)
     own = min(own, 3 * _WANTED_STEPS["graph"], in_full)
     graphs = min(total, max(batch, own * batch // _FEWEST_EPOCHS))
     epochs = max(1, min(run.epochs, round(own * batch / graphs)))
     small = replace(small, epochs=epochs, warmup=min(run.warmup, epochs // 4))
-    return _Plan(small, part_of(dataset, graphs, min(_VALIDATED, graphs)), models, at_once)
+    return _Plan(small, part_of(dataset, graphs, min(_VALIDATED, graphs)), models, at_once, threads)
 
 
 def part_of(dataset: PackedDataset, train_graphs: int, val_graphs: int) -> PackedDataset:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from graphprism._text import counted
+from graphprism._text import counted, uncut_table
 from graphprism.cli.arguments import Data, complete_dataset, exit_on_user_error
 from graphprism.known import DATASETS, KnownDataset, data_folder, find_name
 
@@ -23,14 +22,13 @@ app = typer.Typer(help="List, download, import, pack and verify data sets.", no_
 def list_datasets(data: Data = None) -> None:
     """List the data sets that are known by name or packed in the data folder."""
     folder = data_folder(data)
-    table = Table("name", "level", "task", "metric", "packed", "source", title=f"Data sets in or for {folder}")
-    files = {path.stem: path for path in sorted(folder.glob("*.npz"))}
+    files, rows = {path.stem: path for path in sorted(folder.glob("*.npz"))}, []
     for name, known in DATASETS.items():
         packed = _size(files.pop(name)) if name in files else _way(known)
-        table.add_row(name, known.level, known.task, known.metric, packed, known.source)
-    for name, path in files.items():
-        table.add_row(name, "", "", "", _size(path), str(path))
-    Console().print(table)
+        rows.append((name, known.level, known.task, known.metric, packed, known.source))
+    rows += [(name, "", "", "", _size(path), str(path)) for name, path in files.items()]
+    header = ("name", "level", "task", "metric", "packed", "source")
+    Console().print(uncut_table(header, rows, title=f"Data sets in or for {folder}"))
 
 
 @app.command()

@@ -63,7 +63,8 @@ def predict(
         predictor = load(run, accelerator)
         found = predictor.predict(input, graph=graph, pairs=pairs, files=files)
         found.write_csv(out)
-    typer.echo(f"{predictor.run.title}: {counted(found, 'prediction')} in {out}.")
+    count = int((~found.scores.isnan().all(dim=1)).sum())
+    typer.echo(f"{predictor.run.title}: {counted(count, 'prediction')} in {out}.")
     for line in found.notices:
         typer.echo(line)
     for name, count in _balance(found.classes):
@@ -74,4 +75,4 @@ def _balance(classes: list[tuple[str, ...]] | None) -> list[tuple[str, int]]:
     """Number of predictions of each class, most frequent first; empty for regression and multi-label tasks."""
     if not classes or len(classes[0]) != 1:
         return []
-    return Counter(each[0] for each in classes).most_common(10)
+    return Counter(each[0] for each in classes if each[0]).most_common(10)

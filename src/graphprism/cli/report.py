@@ -137,10 +137,14 @@ def _write_paper(folder: Path, out: Path) -> None:
 
 
 def _read_runs(ledger: Path) -> list[RunResult]:
-    """All valid lines; the others are reported on stderr."""
+    """All valid lines, one of copies; the others are reported on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         runs = Ledger(ledger).read()
     for warning in caught:
         typer.echo(f"warning: {warning.message}", err=True)
-    return runs
+    # searches of earlier versions appended the result of a trial again when they were resumed
+    by_training: dict[str, RunResult] = {}
+    for run in runs:
+        by_training.setdefault(replace(run, finished_at="").to_json(), run)
+    return list(by_training.values())

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rich.table import Table
 
-from graphprism._text import counted, duration, score_text
+from graphprism._text import counted, duration, score_text, uncut_table
 from graphprism.nn import CONVOLUTIONS
 from graphprism.results import RunResult, Score
 from graphprism.training import METRICS
@@ -19,16 +19,15 @@ def train_table(results: Sequence[RunResult]) -> Table:
     ``train`` is the smallest training loss; ``val`` and ``test`` are scores at the epoch of best validation.
     """
     metric = results[0].metric
-    columns = ("parameters", "train loss", f"val {score_heading(metric)}", f"test {score_heading(metric)}", "time")
-    table = Table("model", title=f"{results[0].run['dataset']}: {_seeds(results)}")
-    for column in columns:
-        table.add_column(column, justify="right")
+    scores = f"val {score_heading(metric)}", f"test {score_heading(metric)}"
     with_rate = len({result.run["lr"] for result in results}) > 1
+    rows = []
     for group in by_setting(results):
         name = group[0].run["model"] + (f", lr {group[0].run['lr']:g}" if with_rate else "")
         time = duration(sum(result.seconds for result in group), narrow=True)
-        table.add_row(name, f"{group[0].parameters:,}", *_scores(group), time)
-    return table
+        rows.append((name, f"{group[0].parameters:,}", *_scores(group), time))
+    header = ("model", "parameters", "train loss", *scores, "time")
+    return uncut_table(header, rows, range(1, len(header)), title=f"{results[0].run['dataset']}: {_seeds(results)}")
 
 
 def score_heading(metric: str) -> str:

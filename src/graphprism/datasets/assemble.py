@@ -93,6 +93,11 @@ def assemble(
     x = x[order]
     count = 1 if graph_ids is None else graph_ids.size
     sizes = np.bincount(owner, minlength=count)
+    if graph_ids is not None and nodes is not None and tables.graphs is not None and (sizes == 0).any():
+        empty = graph_ids[sizes == 0].tolist()
+        shown = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
+        rows = f"{counted(empty, 'graph')} without a row in {nodes.path.name}"
+        notices.append(f"{tables.graphs.path.name}: {rows} ({shown}), kept without nodes.")
     first = np.cumsum(sizes) - sizes
     place = np.empty(ids.size, np.int64)
     place[order] = np.arange(ids.size) - np.repeat(first, sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -66,13 +67,17 @@ class ColumnCode:
         number = {value: index for index, value in enumerate(self.values)}
         return np.array([number.get(text, len(number)) for text in as_text(column)], np.int64)
 
-    def encode(self, column: Array) -> Array:
-        """Features, (R,) -> (R, width); categories are one-hot, *other* is all zeros."""
+    def encode(self, column: Array, file: str | PathLike[str] = "table") -> Array:
+        """Features, (R,) -> (R, width); categories are one-hot, *other* is all zeros.
+
+        Raises:
+            ValueError: A column of numbers has a text; the message names ``file``, column, row and text.
+        """
         if self.kind == "category":
             return np.eye(len(self.values) + 1)[self.codes(column)][:, :-1]
         if column.dtype == object:
             row, text = stray_text(column)
-            raise ValueError(f"the column {self.name!r} must hold numbers, got {text!r} in row {row}")
+            raise ValueError(f"{fspath(file)}: the column {self.name!r} must hold numbers, got {text!r} in row {row}")
         numbers = column.astype(np.float64)
         numbers = np.where(np.isfinite(numbers), numbers, self.mean)
         return ((numbers - self.mean) / self.scale)[:, None]
@@ -188,12 +193,18 @@ class Preprocessing:
         columns = wanted_columns(table, [code.name for code in self.nodes])
         if self.node_types:
             return np.stack([code.codes(column) for code, column in zip(self.nodes, columns, strict=True)], 1)
-        parts = [code.encode(column) for code, column in zip(self.nodes, columns, strict=True)]
+        parts = [code.encode(column, table.path) for code, column in zip(self.nodes, columns, strict=True)]
         return np.concatenate(parts, 1).astype(np.float32)
 
-    def notices_of(self, nodes: Columns | None, edges: Columns) -> tuple[str, ...]:
-        """Sentences about new tables: what is missing, and categories that training did not have."""
-        parts = ((self.nodes, nodes), (self.edges, edges))
+    def notices_of(self, nodes: Columns | None, edges: Columns, but: str = "") -> tuple[str, ...]:
+        """Sentences about new tables: what is missing, and categories that training did not have.
+
+        Args:
+            nodes: The table of nodes, if any.
+            edges: The table of edges.
+            but: A column of edges to say nothing about.
+        """
+        parts = ((self.nodes, nodes), (tuple(code for code in self.edges if code.name != but), edges))
         found = [(code, table) for codes, table in parts if table is not None for code in codes if code.name in table]
         return tuple(line for code, table in found for line in code.notices(table[code.name], table.path.name))
 
@@ -204,7 +215,7 @@ class Preprocessing:
         columns = wanted_columns(table, [code.name for code in self.edges])
         if all(code.kind == "category" for code in self.edges):
             return np.stack([code.codes(column) for code, column in zip(self.edges, columns, strict=True)], 1)
-        parts = [code.encode(column) for code, column in zip(self.edges, columns, strict=True)]
+        parts = [code.encode(column, table.path) for code, column in zip(self.edges, columns, strict=True)]
         return np.concatenate(parts, 1).astype(np.float32)
 
     def edge_weight(self, table: Columns) -> Array | None:

@@ -10,16 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import numpy as np
 
 from graphprism._checks import check_positive, check_type
 from graphprism._extras import needs_extra
-from graphprism._files import claim
+from graphprism._files import claim, lock
 from graphprism._text import suggest
 from graphprism.datasets import PackedDataset
 from graphprism.ledger import Ledger
-from graphprism.results import RunResult
+from graphprism.results import RunResult, is_copy
 from graphprism.training import EpochReport, Run, Task, data_identity, train_lockstep
+from graphprism.training.checkpoint import RunFolder
 from graphprism.training.train import check_run
 
 # Fields in which runs of a lockstep group may differ: the others are drawn once per group.
@@ -109,6 +112,28 @@ class Tuned:
     trials: list[dict[str, Any]]
 
 
+class _JournalLock:
+    """Lock of the journal that the system releases with the process.
+
+    Optuna's own is a link: a killed process leaves it behind, which the next one waits half a minute for, and Ctrl-C
+    while it is removed ends in an `OSError`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self._path = folder / "journal.lock"
+        self._file: IO[bytes] | None = None
+
+    def acquire(self) -> bool:
+        self._file = self._path.open("ab")
+        lock(self._file)
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
 class Tuner:
     """A resumable Optuna study, stored in ``out / "tune.journal"``.
 
@@ -147,20 +172,20 @@ class Tuner:
             for value in values:
                 check_run(replace(base, **{**first, name: value}), dataset)
         self._optuna, self.base, self.space, self.dataset = optuna, base, dict(space), dataset
-        self.out, self.accelerator, self.group = out, accelerator, group
+        self.out, self.accelerator, self.group, self.seed = out, accelerator, group, seed
         self._task = Task.of(dataset, base)
         out.mkdir(parents=True, exist_ok=True)
         identity = json.dumps(
             [base.to_dict(), {key: vars(each) for key, each in space.items()}, data_identity(dataset)]
         )
         name = f"{base.dataset} {hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+        journal_lock: Any = _JournalLock(out / "locks")
         warm_up = max(1, int(_WARM_UP_SHARE * base.epochs))
         self.study = optuna.create_study(
-            storage=JournalStorage(JournalFileBackend(str(out / "tune.journal"))),
+            storage=JournalStorage(JournalFileBackend(str(out / "tune.journal"), journal_lock)),
             study_name=name,
             load_if_exists=True,
             direction="maximize" if self._task.larger_is_better else "minimize",
-            sampler=optuna.samplers.TPESampler(seed=seed),
             pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTUP_TRIALS, n_warmup_steps=warm_up),
         )
         self.study.set_user_attr("title", base.title)
@@ -179,8 +204,15 @@ class Tuner:
             on_trial: Called with every trial that has ended.
         """
         check_positive("trials", trials)
+        groups: dict[int, list[Any]] = {}
         for trial in self._cut_short():
-            self._train([trial], on_epoch, on_trial)
+            if self._is_behind(trial):
+                self.study.tell(trial.number, state=self._optuna.trial.TrialState.PRUNED)
+                on_trial(self._row(self.study.trials[trial.number]))
+            else:
+                groups.setdefault(trial.user_attrs.get("group", trial.number), []).append(trial)
+        for group in groups.values():
+            self._train(group, on_epoch, on_trial)
         while (left := trials - len(self._ended())) > 0:
             self._train(self._ask(min(self.group, left)), on_epoch, on_trial)
         return self.found()
@@ -207,26 +239,69 @@ class Tuner:
                     found.append(trial_type(self.study, each._trial_id))
         return found
 
+    def _is_behind(self, trial: Any) -> bool:
+        """Reports epochs that only the checkpoint has: a kill may come between the two; whether they end the trial."""
+        folder = RunFolder(
+            self.out / "checkpoints", Run.from_dict(trial.user_attrs["run"]), data_identity(self.dataset)
+        )
+        try:
+            checkpoint = folder.load()
+        finally:
+            folder.close()
+        scores = [] if checkpoint is None else checkpoint.history["val"]
+        reported = self.study.trials[trial.number].intermediate_values
+        missing = {epoch: value for epoch, value in enumerate(scores, start=1) if epoch not in reported}
+        for epoch, value in missing.items():
+            if not math.isnan(value):
+                trial.report(value, epoch)
+        if not missing or not trial.should_prune():
+            return False
+        trial.set_user_attr("epochs", len(scores))
+        return True
+
     def _lock(self, number: int) -> Path:
         name = hashlib.sha256(self.study.study_name.encode()).hexdigest()[:12]
         return self.out / "locks" / f"trial-{name}-{number}.lock"
 
     def _ask(self, count: int) -> list[Any]:
         """New trials; all but the first copy from it the fields that a lockstep group must share."""
-        first = self.study.ask()
-        values = self._suggest(first)
-        shared = {name: value for name, value in values.items() if name not in _FREE}
-        trials = [first]
-        free = [name for name in self.space if name in _FREE]
-        for _ in range(count - 1 if free else 0):
-            self.study.enqueue_trial(shared)
-            trials.append(self.study.ask())
-        for trial in trials:
-            trial.set_user_attr("run", replace(self.base, **self._suggest(trial)).to_dict())
+        with (self.out / "locks" / "propose.lock").open("ab") as file:
+            lock(file)
+            first, values = self._proposed()
+            shared = {name: value for name, value in values.items() if name not in _FREE}
+            trials = [first]
+            free = [name for name in self.space if name in _FREE]
+            for _ in range(count - 1 if free else 0):
+                self.study.enqueue_trial(shared)
+                trials.append(self._proposed()[0])
+            for trial in trials:
+                trial.set_user_attr("group", first.number)
         return trials
 
-    def _suggest(self, trial: Any) -> dict[str, Any]:
-        return {name: self._value(trial, name, choice) for name, choice in self.space.items()}
+    def _proposed(self) -> tuple[Any, dict[str, Any]]:
+        """A new trial and its values.
+
+        A value is a function of the seed, of the number of its trial and of the trials before: one stream of random
+        numbers for the whole search would start anew in every process, and a resumed search would propose its first
+        trials again.
+        """
+        # with the lock, no other process is proposing: a trial without its run belongs to one that was killed there
+        known = self.study.get_trials(deepcopy=False)
+        cut = next((each for each in known if each.state.name == "RUNNING" and "run" not in each.user_attrs), None)
+        waiting = [each.number for each in known if each.state.name == "WAITING"]
+        number = cut.number if cut is not None else waiting[0] if waiting else len(known)
+        self.study.sampler = self._sampler(number)
+        trial = self.study.ask() if cut is None else self._optuna.trial.Trial(self.study, cut._trial_id)
+        values = {}
+        for place, (name, choice) in enumerate(self.space.items()):
+            self.study.sampler = self._sampler(number, place)
+            values[name] = self._value(trial, name, choice)
+        trial.set_user_attr("run", replace(self.base, **values).to_dict())
+        return trial, values
+
+    def _sampler(self, *numbers: int) -> Any:
+        seed = int(np.random.SeedSequence([self.seed, *numbers]).generate_state(1)[0])
+        return self._optuna.samplers.TPESampler(seed=seed)
 
     def _value(self, trial: Any, name: str, choice: Choice) -> Any:
         if choice.values:
@@ -246,13 +321,13 @@ class Tuner:
         reported = {each.number: set(each.intermediate_values) for each in self.study.trials if each.number in runs}
 
         def watch(report: EpochReport) -> bool:
+            trial, behind = by_key[report.run.key], False
+            if not math.isnan(report.val):
+                if report.epoch not in reported[trial.number]:  # a resumed trial may have reported this epoch before
+                    trial.report(report.val, report.epoch)
+                behind = bool(trial.should_prune())
             on_epoch(report)
-            trial = by_key[report.run.key]
-            if math.isnan(report.val):
-                return False
-            if report.epoch not in reported[trial.number]:  # a resumed trial may have reported this epoch before
-                trial.report(report.val, report.epoch)
-            return bool(trial.should_prune())
+            return behind
 
         ledger = Ledger(self.out / "ledger.jsonl")
         with ExitStack() as claims:
@@ -266,9 +341,10 @@ class Tuner:
                 on_epoch=watch,
             )
             for trial, result in zip(trials, results, strict=True):
-                self._tell(trial, result)
-                if result.status != "stopped":
+                # a trial with the values of an earlier one, or killed after this line, reads its result from its folder
+                if result.status != "stopped" and not is_copy(ledger.find(result.key), result):
                     ledger.append(result)
+                self._tell(trial, result)
                 on_trial(self._row(self.study.trials[trial.number]))
 
     def _tell(self, trial: Any, result: RunResult) -> None:

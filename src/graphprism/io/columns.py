@@ -235,11 +235,13 @@ def _joined(first: Columns, second: Columns, name: str) -> Array:
 def stray_text(column: Array) -> tuple[int, str]:
     """Row and text of the first cell of a text column that is no number: it is why the column is text.
 
+    Rows are counted from 1, without the header, as in all messages about tables.
+
     >>> stray_text(np.array(["1.5", None, "about 2"], dtype=object))
-    (2, 'about 2')
+    (3, 'about 2')
     """
-    given = [(row, cell) for row, cell in enumerate(column.tolist()) if cell is not None]
-    return next(((row, cell) for row, cell in given if _typed([cell]).dtype == object), (*given, (0, ""))[0])
+    given = [(row, cell) for row, cell in enumerate(column.tolist(), start=1) if cell is not None]
+    return next(((row, cell) for row, cell in given if _typed([cell]).dtype == object), (*given, (1, ""))[0])
 
 
 def as_text(column: Array) -> Array:

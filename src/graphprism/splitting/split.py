@@ -94,13 +94,14 @@ class Product(Split):
 
     def __call__(self, graph: GraphLike) -> Tensor:
         """Relations numbered ``left + R_left * right``, or products of scores in the same numbering."""
-        return self._combined(self.left(graph), self.right(graph))
+        return self.combined(self.left(graph), self.right(graph))
 
     def between_types(self, graph: GraphLike) -> Tensor:
         """The product of what its factors give."""
-        return self._combined(self.left.between_types(graph), self.right.between_types(graph))
+        return self.combined(self.left.between_types(graph), self.right.between_types(graph))
 
-    def _combined(self, left: Tensor, right: Tensor) -> Tensor:
+    def combined(self, left: Tensor, right: Tensor) -> Tensor:
+        """Relations, or scores, of the product from those of its factors."""
         if left.dim() == right.dim() == 1:
             assert self.left.num_relations is not None  # checked by `__mul__`
             return torch.add(left, right, alpha=self.left.num_relations)
@@ -157,17 +158,22 @@ class Only(Split):
         return self._renumbered(self.split.between_types(graph))
 
     def _renumbered(self, found: Tensor) -> Tensor:
+        place, other = self.restricted(found)
+        if bool(other.any()):
+            # of a soft split an edge has several
+            relations = (found[other] != 0).any(0).nonzero().view(-1) if found.dim() == 2 else found[other][:1]
+            relation = next(each for each in relations.tolist() if each not in self.kept)
+            self._refuse(relation, int(other.sum()))
+        return place
+
+    def restricted(self, found: Tensor) -> tuple[Tensor, Tensor]:
+        """Relations, or scores, of the inner split as those of this one, and a mask (E,) of the edges with others."""
         kept = torch.tensor(self.kept, device=found.device)
         if found.dim() == 2:
             rest = found.index_fill(1, kept[kept < found.size(1)], 0.0) != 0
-            if bool(rest.any()):
-                self._refuse(int(rest.any(0).nonzero()[0]), int(rest.any(1).sum()))
-            return found.index_select(1, kept)
+            return found.index_select(1, kept), rest.any(1)
         place = torch.searchsorted(kept, found).clamp_(max=kept.numel() - 1)
-        other = kept[place] != found
-        if bool(other.any()):
-            self._refuse(int(found[other][0]), int(other.sum()))
-        return place
+        return place, kept[place] != found
 
     def _refuse(self, relation: int, count: int) -> None:
         names = self.split.names or ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +17,17 @@ from torch_geometric.data import Data
 
 from graphprism._checks import check_path, check_type
 from graphprism._files import write_whole
+from graphprism._text import counted
 from graphprism.datasets import PackedDataset, data_folder, read, row_normalise
 from graphprism.datasets.assemble import UnknownNodeError, assemble
 from graphprism.datasets.from_data import check_graphs, pack_inputs
-from graphprism.datasets.graph_tables import find_column, read_tables
+from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
 from graphprism.datasets.preprocessing import Preprocessing
-from graphprism.io.columns import as_text, read_columns
+from graphprism.io.columns import Columns, as_text, read_columns
 from graphprism.ledger import Ledger
 from graphprism.nn import GNN, MODELS
 from graphprism.results import RunResult
+from graphprism.splitting.splits import ByOrder
 from graphprism.training.build_model import build_model, width_of
 from graphprism.training.checkpoint import TO_LOAD, CheckpointError, read_best
 from graphprism.training.data_form import empty_dataset, in_form
@@ -34,18 +37,54 @@ from graphprism.training.node_data import runs_in_parts
 from graphprism.training.prepared_data import PreparedDataset
 from graphprism.training.processes import device_type, free_memory
 from graphprism.training.run import Run
-from graphprism.training.run_splits import relations_of, with_loops
+from graphprism.training.run_splits import relations_of, run_splits, split_input, with_loops
 from graphprism.training.sampled_graph import SampledGraph
+from graphprism.training.unseen_relations import UnseenEdges, find_unseen
 from graphprism.training.whole_graph import WholeGraph
 
 # Graphs that are evaluated at once.
 _AT_ONCE = 512
+# Graphs that a notice names.
+_MOST_LISTED = 5
 # Share of the free memory up to which a graph is predicted as a whole, which is about five times as fast as in parts.
 _MEMORY_SHARE = 0.5
 # Bytes of the indices of an edge, its type, its weight and its attention.
 _BYTES_OF_EDGE = 64
 # Accepted as graphs: a Data of PyG, several of them, a PackedDataset, or the path of files.
 Graphs: TypeAlias = Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """New graphs in the form of training.
+
+    Attributes:
+        dataset: The graphs.
+        ids: Ids of the graphs or nodes.
+        id_name: Name of their column.
+        first: The first new one; those before it belong to the graph that new nodes join.
+        edges: Tables of edges, new ones first; none where tensors were given.
+        tables: The new tables; None where tensors were given.
+        preprocessing: That of training.
+        ignores_weights: Whether edges have weights and the run was trained without.
+    """
+
+    dataset: PackedDataset
+    ids: list[str]
+    id_name: str
+    first: int
+    edges: tuple[Columns, ...]
+    tables: GraphTables | None
+    preprocessing: Preprocessing | None
+    ignores_weights: bool
+
+    def notices(self, but: str = "") -> tuple[str, ...]:
+        """Sentences about the new tables, ``but`` one column of edges, and about weights."""
+        ignored = "The `edge_weight` of the edges is ignored: the run was trained without."
+        weights = (ignored,) if self.ignores_weights else ()
+        if self.tables is None or self.preprocessing is None:
+            return weights
+        return *self.preprocessing.notices_of(self.tables.nodes, self.tables.edges, but), *weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +99,9 @@ class Predictions:
         names: Names of the columns of ``scores``.
         classes: The class of each row, or for each label 0 or 1; None for numbers.
         notices: Sentences about new tables: missing values, and categories that training did not have.
+
+    A graph that cannot be predicted, since it has no nodes or the split has no relation for one of its edges, has
+    scores of NaN and empty classes, and a sentence in ``notices`` names it.
     """
 
     ids: list[tuple[str, ...]]
@@ -84,12 +126,26 @@ class Predictions:
             writer.writerow([*self.id_names, *found, *(f"probability_{name}" for name in self.names)])
         for row, (name, scores) in enumerate(zip(self.ids, self.scores.tolist(), strict=True)):
             classes = () if self.classes is None else self.classes[row]
-            writer.writerow([*name, *classes, *(f"{score:.7g}" for score in scores)])
+            writer.writerow([*name, *classes, *("" if math.isnan(score) else f"{score:.7g}" for score in scores)])
         write_whole(Path(path), text.getvalue(), "predictions")
 
 
 def _titles(word: str, names: Sequence[str]) -> list[str]:
     return [word] if len(names) <= 1 else [f"{word}_{name}" for name in names]
+
+
+def _spread(made: Predictions, ids: list[tuple[str, ...]], rows: Tensor) -> Predictions:
+    """Predictions as the ``rows`` of a longer table with these ids, the other rows being empty."""
+    if len(ids) == len(made):
+        return made
+    scores = made.scores.new_full((len(ids), made.scores.size(1)), math.nan)
+    scores[rows] = made.scores
+    classes = None
+    if made.classes is not None:
+        empty = ("",) * max((len(each) for each in made.classes), default=1)
+        known = dict(zip(rows.tolist(), made.classes, strict=True))
+        classes = [known.get(row, empty) for row in range(len(ids))]
+    return replace(made, ids=ids, scores=scores, classes=classes)
 
 
 class Predictor:
@@ -135,7 +191,11 @@ class Predictor:
             graphs: One graph, several, a packed set, or the path of files; their targets are ignored.
             pairs: (2, R) pairs of nodes, for links.
         """
-        return self._outputs(self._dataset(graphs)[0], pairs)
+        found = self._inputs(graphs)
+        run, dataset = self._prepared(found.dataset)
+        if (unseen := self._unseen(run, dataset, found.edges)) is not None:
+            raise ValueError(unseen.why)
+        return self._outputs(run, dataset, pairs)
 
     def predict(
         self,
@@ -163,36 +223,80 @@ class Predictor:
             if value is not None and not is_read:
                 came = value if isinstance(value, str | os.PathLike) else type(value).__name__
                 raise ValueError(f"`{name}` must be None for targets of {level}s, got {came}")
-        dataset, ids, names, first, notices = self._dataset(graphs, graph, files)
-        found = self._pairs(pairs, ids) if self.form["level"] == "link" else None
-        output = self._outputs(dataset, found).double()
+        inputs = self._inputs(graphs, graph, files)
+        ids, id_names = inputs.ids, (inputs.id_name,)
+        found = self._pairs(pairs, ids) if level == "link" else None
+        run, dataset = self._prepared(inputs.dataset)
+        unseen = self._unseen(run, dataset, inputs.edges)
+        if unseen is not None and level != "graph":
+            raise ValueError(unseen.why)
+        if level == "graph":
+            return self._of_graphs(run, dataset, inputs, unseen)
+        output = self._outputs(run, dataset, found).double()
         if found is not None:
             rows: list[tuple[str, ...]] = [(ids[a], ids[b]) for a, b in found.T.tolist()]
             made = self._predictions(rows, ("source", "target"), output)
         else:
-            made = self._predictions([(each,) for each in ids[first:]], (names,), output[first:])
-        return replace(made, notices=notices)
+            made = self._predictions([(each,) for each in ids[inputs.first :]], id_names, output[inputs.first :])
+        return replace(made, notices=inputs.notices())
 
-    def _dataset(
+    def _of_graphs(self, run: Run, dataset: PackedDataset, inputs: _Inputs, unseen: UnseenEdges | None) -> Predictions:
+        """Predictions of graphs with nodes and a relation for each edge; the others have an empty one, and a notice."""
+        notices = inputs.notices("" if unseen is None else unseen.column)
+        has_none = dataset.node_ptr.diff() == 0
+        if bool(has_none.any()):
+            why = "no row of the table of nodes belongs to it" if inputs.tables is not None else "it has no nodes"
+            notices = (*notices, self._without(inputs, has_none, why))
+        if unseen is not None:
+            owner = torch.arange(len(dataset)).repeat_interleave(dataset.edge_ptr.diff())
+            is_unseen = torch.zeros_like(has_none)
+            is_unseen[owner[unseen.mask]] = True
+            notices = (*notices, self._without(inputs, is_unseen, unseen.why))
+            has_none = has_none | is_unseen
+        if bool(has_none.all()):
+            raise ValueError(unseen.why if unseen is not None else "graphs must have nodes, got none in any of them")
+        known = (~has_none).nonzero().view(-1)
+        output = self._outputs(run, dataset.select(known) if bool(has_none.any()) else dataset, None).double()
+        made = self._predictions([(inputs.ids[number],) for number in known.tolist()], (inputs.id_name,), output)
+        return replace(_spread(made, [(each,) for each in inputs.ids], known), notices=notices)
+
+    def _without(self, inputs: _Inputs, mask: Tensor, why: str) -> str:
+        """A sentence about graphs without a prediction."""
+        without = [inputs.ids[number] for number in mask.nonzero().view(-1).tolist()]
+        shown = ", ".join(without[:_MOST_LISTED]) + (", ..." if len(without) > _MOST_LISTED else "")
+        return f"{counted(without, 'graph')} {'has' if len(without) == 1 else 'have'} no prediction ({shown}): {why}."
+
+    def _unseen(self, run: Run, dataset: PackedDataset, edges: Sequence[Columns]) -> UnseenEdges | None:
+        """Edges without a relation of the network; None if it has no relations, or one for every edge."""
+        if not MODELS[run.model].relational:
+            return None
+        codes = () if self.preprocessing is None else self.preprocessing.edges
+        splits = run_splits(run, dataset)
+        if all(isinstance(each, ByOrder) for each in splits):
+            return None
+        return find_unseen(splits, split_input(run, dataset), self.run.split, codes, edges)
+
+    def _inputs(
         self, graphs: Graphs, old: str | os.PathLike[str] | None = None, files: Mapping[str, str] | None = None
-    ) -> tuple[PackedDataset, list[str], str, int, tuple[str, ...]]:
-        """Graphs in the form of training, ids of what is predicted and their name, first new one, and notices."""
+    ) -> _Inputs:
+        """Graphs in the form of training, with the ids of what is predicted."""
         first, name = 0, "id"
-        notices: tuple[str, ...] = ()
+        edges: tuple[Columns, ...] = ()
+        new: GraphTables | None = None
         if isinstance(graphs, str | os.PathLike) and not str(graphs).endswith(".npz"):
             if self.preprocessing is None or not self.preprocessing.is_of_tables:
                 raise ValueError(
                     f"{graphs}: tables need a run on tables; this one was trained on tensors, give an .npz"
                 )
             tables, before = read_tables(Path(graphs), files, self.preprocessing.files), None
-            notices = self.preprocessing.notices_of(tables.nodes, tables.edges)
+            new, edges = tables, (tables.edges,)
             if old is not None and (packed := _packed_file(old)) is not None:
                 before = self._packed_graph(packed)
                 first = before.x.size(0)
             elif old is not None:
                 whole = read_tables(Path(old), files, self.preprocessing.files)
                 first = 0 if whole.nodes is None else len(whole.nodes.rows)
-                tables = whole.with_new(tables)
+                tables, edges = whole.with_new(tables), (tables.edges, whole.edges)
             try:
                 found = assemble(tables, self.preprocessing, str(self.form["name"]), before=before)
             except UnknownNodeError as error:
@@ -205,9 +309,8 @@ class Predictor:
             inputs = self._tensors(graphs)
             count = len(inputs) if self.form["level"] == "graph" else inputs.x.size(0)
             ids = [str(number) for number in range(count)]
-        if inputs.edge_weight is not None and self._empty.edge_weight is None:
-            notices = (*notices, "The `edge_weight` of the edges is ignored: the run was trained without.")
-        return in_form(inputs, self.form), ids, name, first, notices
+        ignored = inputs.edge_weight is not None and self._empty.edge_weight is None
+        return _Inputs(in_form(inputs, self.form), ids, name, first, edges, new, self.preprocessing, ignored)
 
     def _packed_graph(self, file: Path) -> PackedDataset:
         """Reads a graph with ids of nodes that was imported with the same options as the data of this run."""
@@ -234,16 +337,12 @@ class Predictor:
         check_graphs(listed)
         return pack_inputs(str(self.form["name"]), listed, str(self.form["level"]), bool(self.form["directed"]))
 
-    def _outputs(self, dataset: PackedDataset, pairs: Tensor | None) -> Tensor:
+    def _prepared(self, dataset: PackedDataset) -> tuple[Run, PackedDataset]:
+        """The graphs with the features and loops of training, and the run without what this has done."""
         run = replace(self._fitted, fold=0)
         check_weights(run, dataset)
         if run.neighbors is not None:  # predictions are exact: they take all neighbours
             run = replace(run, neighbors=None, batch_size=None)
-        if dataset.level == "link":
-            if pairs is None:
-                raise ValueError("`pairs` must be given for links, got None")
-            count = pairs.size(1)
-            dataset = replace(dataset, pairs=pairs, y=torch.zeros(count, 1), split=torch.zeros(count, dtype=torch.long))
         if run.row_normalise:  # with the smallest entry of the training features, not of the new graph
             dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
             run = replace(run, row_normalise=False)
@@ -255,6 +354,14 @@ class Predictor:
             ptr = torch.tensor([0, edges.size(1)])
             dataset = replace(dataset, edge_index=edges, edge_attr=types, edge_weight=weight, edge_ptr=ptr)
             run = replace(run, self_loops=False)
+        return run, dataset
+
+    def _outputs(self, run: Run, dataset: PackedDataset, pairs: Tensor | None) -> Tensor:
+        if dataset.level == "link":
+            if pairs is None:
+                raise ValueError("`pairs` must be given for links, got None")
+            count = pairs.size(1)
+            dataset = replace(dataset, pairs=pairs, y=torch.zeros(count, 1), split=torch.zeros(count, dtype=torch.long))
         if dataset.level != "graph" and runs_in_parts(run) and self._is_large(dataset):
             graph = SampledGraph(replace(run, neighbors=-1, batch_size=1), dataset, self.device)
             states = graph.outputs(self.network, 0, 1, lambda part: part)

@@ -6,7 +6,7 @@ import torch
 from rich.console import Console
 
 from graphprism.analysis.certificate import SplitComparison, certify, compare_splits
-from graphprism.splitting import Graph, by_direction, by_order
+from graphprism.splitting import Graph, by_attribute, by_direction, by_order
 
 PATH = Graph(torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), 4)
 
@@ -68,3 +68,17 @@ def test_bad_input():
         compare_splits(PATH, ["degree", "degree"])
     with pytest.raises(KeyError, match="no split 'core' among"):
         compare_splits(PATH, ["degree"])["core"]
+
+
+def test_split_with_many_relations_is_shown_by_the_largest_ones():
+    edges = torch.stack([torch.arange(30), torch.arange(1, 31)])
+    for types, words in (
+        (torch.arange(30) % 8, "0 13 %, 1 13 %, 2 13 %, 3 13 %, 4 13 %, 5 13 %, and 54 more, 52 of them without edges"),
+        (torch.arange(30) % 5, "0 20 %, 1 20 %, 2 20 %, 3 20 %, 4 20 %, 5 0 %, and 54 more, without edges"),
+    ):
+        graph = Graph(edges, num_nodes=31, edge_attr=types)
+        text = str(compare_splits(graph, {"types": by_attribute("edge_attr", 60)}))
+        row = text.splitlines()[1]
+        assert words in row
+        assert "60 of 60" in row  # acyclic
+        assert len(row) < 160

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from graphprism._text import counted, percent, rich_table, text_table, two_decimals
-from graphprism.analysis.certificate.certificate import Certificate, layer_warnings
+from graphprism.analysis.certificate.certificate import Certificate, RelationCertificate, layer_warnings
 from graphprism.analysis.certificate.certify import certify_batch, one_batch
 from graphprism.analysis.certificate.directions import DIRECTION_TOLERANCE
 from graphprism.splitting import resolve_split
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _HEADER = ("split", "rank", "pairs distinguished", "balance of the relations", "acyclic", "ergodic")
+# Relations that a row names.
+_MOST_LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -91,16 +93,36 @@ class SplitComparison:
 
 def _row(name: str, certificate: Certificate) -> list[str]:
     rank = f"{certificate.rank} of {len(certificate.rank_counts) - 1}"
-    total = sum(relation.num_edges for relation in certificate.relations)
     pairs = certificate.total_pairs
     return [
         name,
         rank if certificate.num_graphs == 1 else f"{rank}, mean {two_decimals(certificate.mean_rank)}",
         percent(certificate.independent_pairs, pairs, decimals=1) if pairs else "no pairs",
-        ", ".join(f"{part.name} {percent(part.num_edges, max(total, 1))}" for part in certificate.relations),
-        ", ".join(part.name for part in certificate.relations if part.acyclic) or "none",
-        ", ".join(part.name for part in certificate.relations if part.ergodic) or "none",
+        _balance(certificate.relations),
+        _names([part.name for part in certificate.relations if part.acyclic], certificate.num_relations),
+        _names([part.name for part in certificate.relations if part.ergodic], certificate.num_relations),
     ]
+
+
+def _balance(relations: Sequence[RelationCertificate]) -> str:
+    """Share of each relation; of many those with most edges."""
+    total = sum(relation.num_edges for relation in relations)
+    shown = relations
+    if len(relations) > _MOST_LISTED:
+        shown = sorted(relations, key=lambda part: -part.num_edges)[:_MOST_LISTED]
+    words = [f"{part.name} {percent(part.num_edges, max(total, 1))}" for part in shown]
+    if more := len(relations) - len(shown):
+        empty = sum(not part.num_edges for part in relations) - sum(not part.num_edges for part in shown)
+        without = ", without edges" if empty == more else f", {empty} of them without edges" if empty else ""
+        words.append(f"and {more} more{without}")
+    return ", ".join(words)
+
+
+def _names(found: Sequence[str], count: int) -> str:
+    """Names of relations, or of many their number."""
+    if len(found) > _MOST_LISTED:
+        return f"{len(found)} of {count}"
+    return ", ".join(found) or "none"
 
 
 def compare_splits(
