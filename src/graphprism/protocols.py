@@ -43,7 +43,7 @@ DATASET_DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "zinc12k": {"start": "independent"},
     "zinc": {"start": "independent", "epochs": 500},
-    "peptides-func": {"start": "independent", "batch_size": 200, "epochs": 250},
+    "peptides-func": {"start": "independent", "batch_size": 200, "epochs": 500},
     "peptides-struct": {"start": "independent", "batch_size": 200, "epochs": 250},
 }
 

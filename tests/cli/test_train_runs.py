@@ -46,7 +46,7 @@ def test_nothing_said_on_molecules():
 def test_nothing_said_elsewhere_is_the_protocol_of_the_paper():
     assert train_runs(options(dataset="zinc12k", model="gcn")) == [Run("zinc12k", "gcn", start="independent")]
     (peptides,) = train_runs(options(dataset="peptides-func", model="gcn"))
-    assert (peptides.batch_size, peptides.epochs, peptides.layers) == (200, 250, 8)
+    assert (peptides.batch_size, peptides.epochs, peptides.layers) == (200, 500, 8)
 
 
 def test_what_is_said_counts_also_where_it_is_zero():
@@ -115,7 +115,7 @@ def test_nothing_close_is_not_suggested():
 
 def test_shown_default_names_every_data_set_with_its_own():
     assert shown_default("epochs") == (
-        "400; 8 on molecules; 500 on zinc; 250 on peptides-func; 250 on peptides-struct; 1000 on nodes"
+        "400; 8 on molecules; 500 on zinc; 500 on peptides-func; 250 on peptides-struct; 1000 on nodes"
     )
     assert shown_default("batch_size").endswith("; the whole graph on nodes")
 

@@ -114,6 +114,19 @@ def test_other_epochs_are_said_loudly():
     assert "*" not in text(same)
 
 
+def test_part_of_a_grid_without_the_published_configuration_is_another_protocol():
+    full = Settings(seeds=2, grid="full")
+    part = [make_result(run) for run in runs(layers=4)]
+    table = table_of(part, settings=full)
+    assert table.cells[0].status is CellStatus.OTHER_PROTOCOL
+    assert table.notes[0].startswith("NOT THE PUBLISHED PROTOCOL: the published hyper-parameters of some cells have")
+    rest = [make_result(run) for change in ((0.01, 8), (0.01, 4)) for run in runs(lr=change[0], layers=change[1])]
+    assert cell_of([*part, *rest], settings=full).status is CellStatus.OTHER_PROTOCOL
+    best = [make_result(run) for run in runs()]
+    assert cell_of([*part, *best], settings=full).status is CellStatus.MEASURED  # whichever of the two is better
+    assert cell_of([*part, *rest, *best], settings=full).status is CellStatus.MEASURED
+
+
 def text(table, width=100):
     console = Console(width=width)
     with console.capture() as shown:

@@ -104,7 +104,8 @@ def test_tables_share_runs():
 
 def test_protocols():
     assert {each.best.epochs for each in ZINC.cells} == {500}
-    assert {(each.best.epochs, each.best.batch_size) for each in PEPTIDES.cells} == {(250, 200)}
+    peptides = {(each.best.dataset, each.best.epochs, each.best.batch_size) for each in PEPTIDES.cells}
+    assert peptides == {("peptides-func", 500, 200), ("peptides-struct", 250, 200)}
     assert {(each.best.epochs, each.best.batch_size) for each in DEPTH.cells} == {(400, 32)}
     assert {each.best.pe for each in DEPTH.cells if "LapPE" in each.row} == {8}
     assert {each.best.jk for each in DEPTH.cells if "JK" in each.row} == {"cat"}

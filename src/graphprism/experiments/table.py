@@ -75,7 +75,11 @@ def make_table(
         )
     if any(cell.status is CellStatus.OTHER_PROTOCOL for cell in made):
         loud = CellStatus.OTHER_PROTOCOL.label.upper()
-        notes.insert(0, f"{loud}: {settings.epochs} epochs; gaps marked * say nothing about the paper.")
+        if settings.epochs is None:
+            other = "the published hyper-parameters of some cells have not run; their gaps say"
+        else:
+            other = f"{settings.epochs} epochs; gaps marked * say"
+        notes.insert(0, f"{loud}: {other} nothing about the paper.")
     return TableResult(
         name=spec.name if settings.epochs is None else f"{spec.name}-{settings.epochs}-epochs",
         title=spec.title,
@@ -104,7 +108,7 @@ def _cell(planned: PlannedCell, results: Mapping[str, RunResult], missing: Mappi
         seconds=sum(result.seconds for result in here) if here else None,
         note="; ".join(note for note in (*_notes(planned, chosen, results), spec.note) if note),
         runs=tuple(result.key for result in finished),
-        status=_status(planned, chosen, here, ours, missing),
+        status=_status(planned, chosen, here, ours, missing, results),
     )
 
 
@@ -128,11 +132,14 @@ def _status(
     here: Sequence[RunResult],
     ours: Score | None,
     missing: Mapping[str, str],
+    results: Mapping[str, RunResult],
 ) -> CellStatus:
     if planned.spec.best is None:
         return CellStatus.QUOTED
     if ours is not None:
-        published = chosen[0].epochs == planned.spec.best.epochs
+        # without the published hyper-parameters, planned first, the best of the others may be much worse
+        has_published = any(run.key in results for run in planned.configurations[0])
+        published = has_published and chosen[0].epochs == planned.spec.best.epochs
         return CellStatus.MEASURED if published else CellStatus.OTHER_PROTOCOL
     if any(result.status == "diverged" for result in here):
         return CellStatus.DIVERGED

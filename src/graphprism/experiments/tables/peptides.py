@@ -10,8 +10,11 @@ from graphprism.results import Score
 from graphprism.training import Run
 
 _GRID = {"lr": (0.005, 0.001, 0.0005), "layers": (1, 2, 4, 8, 16, 32)}
-_PROTOCOL = Run(batch_size=200, epochs=250, node_encoder="atoms", start="independent")
+_PROTOCOL = Run(batch_size=200, node_encoder="atoms", start="independent")
 _FUNC, _STRUCT = "peptides-func", "peptides-struct"
+# The text gives no number of epochs and the authors' configurations 250, but the curves that they publish for Func have
+# 500, and the means of their smallest losses are the printed ones.
+_EPOCHS = {_FUNC: 500, _STRUCT: 250}
 # Column, data set and a name of `READINGS`.
 _COLUMNS = (
     ("Func train (CE)", _FUNC, "train-loss"),
@@ -41,7 +44,8 @@ def _cells() -> tuple[CellSpec, ...]:
     cells = []
     for row, model, numbers in _ROWS:
         for (column, dataset, reading), (mean, deviation, lr, layers) in zip(_COLUMNS, numbers, strict=True):
-            run = replace(_PROTOCOL, dataset=dataset, model=model, lr=lr, layers=layers, **AS_AUTHORS.get(model, {}))
+            run = replace(_PROTOCOL, dataset=dataset, model=model, lr=lr, layers=layers, epochs=_EPOCHS[dataset])
+            run = replace(run, **AS_AUTHORS.get(model, {}))
             cells.append(CellSpec(row, column, Score(mean, deviation, 3), run, _GRID, reading))
     return tuple(cells)
 
@@ -56,6 +60,10 @@ PEPTIDES = TableSpec(
     notes=(
         "Larger is better for AP, smaller for CE and MAE. The paper heads the first column MAE; its text says that "
         "cross-entropy is what Func is trained with.",
+        "Func trains for 500 epochs: the authors' configurations say 250, and the text nothing, but the five curves "
+        "that they publish for each of GCN, SAGE and their MRS forms have 500 epochs, and the means of their smallest "
+        "losses (0.0331, 0.0115, 0.0027, 0.0025) are the printed numbers; within the first 250 epochs those means are "
+        "0.085, 0.085, 0.018 and 0.021. Of Struct no curves are published; it keeps 250.",
         "Each column has its own hyper-parameters, as in the paper; GIN's published learning rate of 0.0001 is not in "
         "the published grid (0.005, 0.001, 0.0005), and the full grid has it where it is published.",
         "As in the authors' code, and not in the text, tables of node types and the matrices of MRS-SAGE start with "
