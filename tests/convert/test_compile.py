@@ -8,7 +8,7 @@ import torch
 from graphprism.convert import to_mrs
 from graphprism.convert.generic_layer import GenericLayer
 from graphprism.convert.mrs_model import _edges, named_arguments
-from tests.convert.cases import CASES, MAKES_EDGES, NOT_WHOLE, TABLE
+from tests.convert.cases import CASES, MAKES_EDGES, NOT_WHOLE, PLAIN_NOT_WHOLE, TABLE
 from tests.convert.test_convolutions import out_and_gradients, relative_error, tensors
 
 # They take the least time: one that passes messages along the edges that it gets, and one that adds self-loops.
@@ -88,7 +88,7 @@ def test_convolution_with_types_of_its_own_does_not_compile_whole(name):
 @pytest.mark.parametrize("name", CONVERTED)
 def test_plain_convolution_compiles_whole(name):
     make, args = CASES[name]
-    assert compiles(make().double().eval(), *args) == (name != "HEATConv")
+    assert compiles(make().double().eval(), *args) == (name not in PLAIN_NOT_WHOLE)
 
 
 def test_compiled_convolution_raises_for_edges_of_its_own():

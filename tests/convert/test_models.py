@@ -165,8 +165,8 @@ def test_convolutions_without_weights_are_refused_or_left():
     left = gp.to_mrs(model, strict=False).model
     assert isinstance(left["a"], OwnLayer)
     assert isinstance(left["b"], pyg.APPNP)
-    with pytest.raises(ValueError, match="its messages depend on no parameters"):
-        gp.to_mrs(pyg.SGConv(F, OUT), strict=False)
+    with pytest.raises(ValueError, match="its messages depend on no parameters, and are not added"):
+        gp.to_mrs(pyg.SAGEConv(F, OUT, aggr="max"), strict=False)
 
 
 def test_model_without_convolutions_is_refused():
@@ -310,14 +310,15 @@ def test_parametrised_convolution_keeps_its_parametrisation(conv, normed):
     ],
     ids=["sage", "graph", "gin"],
 )
-def test_parametrised_weights_that_act_on_sums_are_refused_with_the_reason(plain, name):
-    layer = plain()
+def test_parametrised_weights_that_act_on_sums_keep_their_parametrisation(plain, name):
+    x, edge_index, _, _ = features("undirected")
+    layer = plain().eval()
     weight_norm(layer.get_submodule(name))
-    words = rf"`{name}.weight` is parametrised, which the layer that takes its place has no room for: remove it before"
-    with pytest.raises(ValueError, match=words):
-        gp.to_mrs(layer)
-    torch.nn.utils.parametrize.remove_parametrizations(layer.get_submodule(name), "weight")
-    assert gp.to_mrs(layer)
+    converted = gp.to_mrs(layer)
+    assert [each.rpartition(".")[0] for each in converted.model.names] == [f"{name}.parametrizations.weight"] * 2
+    assert relative_error(converted(x, edge_index), layer(x, edge_index)) < 1e-5
+    converted(x, edge_index).sum().backward()
+    assert all(parameter.grad is not None for parameter in converted.parameters())
 
 
 def test_parametrisation_after_the_conversion_is_named():

@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
-from torch_geometric.nn import DirGNNConv, GINEConv, MessagePassing
+from torch_geometric.nn import DirGNNConv, GINConv, GINEConv, MessagePassing
 
 from graphprism._checks import check_choice, check_function, check_positive, check_type
 from graphprism.convert.current_split import CurrentSplit
 from graphprism.convert.generic_layer import GenericLayer, NotConvertible, probe
-from graphprism.convert.mrs_model import MRSModel
-from graphprism.convert.own_layers import OwnLayer, own_layer, parametrised
+from graphprism.convert.mrs_model import MRSModel, argument_names
+from graphprism.convert.own_layers import OwnLayer, own_layer
+from graphprism.convert.summed_layer import SummedLayer, probe_sums
 from graphprism.nn.conv.relational_conv import RelationalConv
 from graphprism.nn.conv.relational_weight import DECAY, check_start
 from graphprism.nn.models.fit_width import fit_width
@@ -41,7 +42,8 @@ def to_mrs(
 
     ``GCNConv``, ``SAGEConv``, ``GraphConv`` (mean and sum), ``GATConv`` and ``GINConv`` become the layers of this
     package, with their weights and options. Any other `MessagePassing` gets a copy per relation of the parameters that
-    its messages depend on, see `GenericLayer`. CONVERSION.md lists the convolutions of PyG.
+    its messages depend on, see `GenericLayer`, or else of those that act on sums of messages, see `SummedLayer`.
+    CONVERSION.md lists the convolutions of PyG.
 
     Args:
         model: any module, which is copied; with ``budget`` a function from a width to a module.
@@ -180,14 +182,11 @@ def _convert(
         return OwnLayer(own, conv, current).train(conv.training)
     try:
         args, kwargs = _guessed_call(conv) if call is None else call
-        found = probe(copy.deepcopy(conv), args, kwargs)
-    except NotConvertible as error:
-        names = parametrised(conv)
-        if names:  # else one of our layers would take its place
-            raise NotConvertible(
-                f"`{names[0]}` is parametrised, which the layer that takes its place has no room for: remove it "
-                "before, with `torch.nn.utils.parametrize.remove_parametrizations`"
-            ) from error
+        names, passes, makes_edges = probe(copy.deepcopy(conv), args, kwargs)
+        at = None
+        if not names:
+            names, at = _found_sums(conv, args, kwargs, passes)
+    except NotConvertible:
         raise
     except Exception as error:
         if call is not None:
@@ -195,7 +194,23 @@ def _convert(
         raise NotConvertible(
             f"its input cannot be guessed: {_GIVE_EXAMPLE} ({type(error).__name__}: {error})"
         ) from error
-    return GenericLayer(conv, *found, current, start, decay, deviation).train(conv.training)
+    if at is None:
+        made = GenericLayer(conv, names, passes, makes_edges, current, start, decay, deviation)
+    else:
+        made = SummedLayer(conv, names, passes, at, current, start, decay, deviation)
+    return made.train(conv.training)
+
+
+def _found_sums(
+    conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any], passes: int
+) -> tuple[list[str], str]:
+    try:
+        return probe_sums(copy.deepcopy(conv), *copy.deepcopy((args, kwargs)), passes)
+    except NotConvertible:
+        raise
+    except Exception as error:
+        why = f"the sum of each relation cannot be computed ({type(error).__name__}: {error})"
+        raise NotConvertible(f"its messages depend on no parameters, and {why}") from error
 
 
 def _recorded_calls(
@@ -225,9 +240,10 @@ def _guessed_call(conv: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     like = next(conv.parameters(), torch.empty(0))
     channels = getattr(conv, "in_channels", None) or getattr(conv, "channels", None)
     kwargs = {}
-    if isinstance(conv, GINEConv):  # its sizes are those of its parts
+    if isinstance(conv, GINConv | GINEConv):  # its sizes are those of its parts
         sizes = (getattr(each, "in_features", None) or getattr(each, "in_channels", None) for each in conv.nn.modules())
         channels = next((size for size in sizes if isinstance(size, int)), None)
+    if isinstance(conv, GINEConv):
         size = channels if conv.lin is None else conv.lin.in_channels
         kwargs["edge_attr"] = like.new_ones(edges.size(1), size or 1)
     if channels is None:
@@ -236,7 +252,8 @@ def _guessed_call(conv: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     x = like.new_ones(4, channels) if isinstance(channels, int) else x
     if isinstance(getattr(conv, "edge_dim", None), int):
         kwargs["edge_attr"] = like.new_ones(edges.size(1), conv.edge_dim)
-    return (x, edges.to(like.device)), kwargs
+    initial = (x,) if "x_0" in argument_names(conv.forward) else ()  # a residual connection to the first layer
+    return (x, *initial, edges.to(like.device)), kwargs
 
 
 def _shared_parameters(model: torch.nn.Module) -> set[int]:

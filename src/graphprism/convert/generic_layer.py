@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -144,7 +144,11 @@ class GenericLayer(torch.nn.Module):
             name: self.together(common[name], deviation, dim=0)
             for name, deviation in zip(self.names, self.deviations, strict=True)
         }
-        call = _Call(self.conv, self.softmax, entry[0].edge_index if len(entry) == 1 else None, args, kwargs)
+        call = Call(self.conv, self.softmax, entry[0].edge_index if len(entry) == 1 else None, args, kwargs)
+        return self._output(call, stacks, entry)
+
+    def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
+        """The output with parameters (R, ...) by name, on the edges of ``entry``."""
         mixed: list[_Sent | Tensor] = []
         while sum(isinstance(each, _Sent) for each in mixed) < self.calls:
             made = []
@@ -230,7 +234,7 @@ class _Logits(NamedTuple):
         return out
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """A call of a layer, with the edges that it gets, if they are one tensor."""
 
     conv: MessagePassing
@@ -240,7 +244,7 @@ class _Call(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class _Stop(Exception):
+class Stop(Exception):
     """Aborts a call of a layer once its message, or the logits of its attention, are computed."""
 
 
@@ -250,7 +254,7 @@ class _Tap:
     A step is a message, or a softmax over edges, whose value is its attention.
     """
 
-    def __init__(self, call: _Call, done: Sequence[_Sent | Tensor], stops: bool) -> None:
+    def __init__(self, call: Call, done: Sequence[_Sent | Tensor], stops: bool) -> None:
         conv = self.conv = call.conv
         self.done, self.stops, self.edges = done, stops, call.edges
         self.methods = {} if call.switch is None else call.switch.bound(conv)
@@ -319,14 +323,22 @@ class _Tap:
     def _record(self, step: _Sent | _Logits, edges: Tensor) -> None:
         self.made.append((step, edges))
         if self.stops:
-            raise _Stop
+            raise Stop
 
 
-def _run(call: _Call, tap: _Tap, parameters: dict[str, Tensor]) -> Any:
+class Replaced(Protocol):
+    """Replaces methods of a layer during a call."""
+
+    def replaced(self) -> dict[str, Any]:
+        """Attributes of the layer during the call."""
+
+
+def run(call: Call, tap: Replaced, parameters: dict[str, Tensor]) -> Any:
+    """Calls a layer with other parameters, and with methods replaced."""
     conv, replaced = call.conv, tap.replaced()
     before, own = dict(vars(conv)), vars(conv)  # not `setattr`, which compiled code cannot undo
     own.update(replaced)
-    if call.switch is not None:
+    if call.switch is not None and isinstance(tap, _Tap):
         call.switch.replacement = tap.softmax
     try:
         if parameters:
@@ -345,22 +357,22 @@ def _run(call: _Call, tap: _Tap, parameters: dict[str, Tensor]) -> Any:
 
 
 def next_step(
-    call: _Call, parameters: dict[str, Tensor], done: Sequence[_Sent | Tensor]
+    call: Call, parameters: dict[str, Tensor], done: Sequence[_Sent | Tensor]
 ) -> tuple[_Sent | _Logits, Tensor]:
     """The message or the logits after the steps ``done``, with other parameters of the layer, and their edges."""
     # an exception cannot be traced: compiled code runs the call to the end, and ignores its output
     tap = _Tap(call, done, stops=not torch.compiler.is_compiling())
-    with suppress(_Stop):
-        _run(call, tap, parameters)
+    with suppress(Stop):
+        run(call, tap, parameters)
     if tap.made:
         return tap.made[0]
     messages = sum(isinstance(each, _Sent) for each in done)
     raise ValueError(f"{type(call.conv).__name__} must pass messages {messages + 1} times, got {tap.messages} times")
 
 
-def _with_steps(call: _Call, done: Sequence[_Sent | Tensor]) -> Any:
+def _with_steps(call: Call, done: Sequence[_Sent | Tensor]) -> Any:
     tap = _Tap(call, done, stops=False)
-    out = _run(call, tap, {})
+    out = run(call, tap, {})
     messages = sum(isinstance(each, _Sent) for each in done)
     if tap.messages != messages:
         raise ValueError(f"{type(call.conv).__name__} must pass messages {messages} times, got {tap.messages} times")
@@ -410,7 +422,7 @@ def check_sizes(messages: int, edges: int) -> None:
 def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int, bool]:
     """Finds the parameters that messages depend on, the number of message passes, and whether the layer makes edges.
 
-    Parameters are found by autograd; raises if there are none.
+    Parameters are found by autograd; raises if the layer has none.
 
     Args:
         conv: a copy of the layer, which is changed.
@@ -426,10 +438,10 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     parameters = {key: value for key, value in conv.named_parameters() if value.is_floating_point()}
     for parameter in parameters.values():
         parameter.requires_grad_(True)
-    call = _Call(conv, None, None, args, kwargs)
+    call = Call(conv, None, None, args, kwargs)
     tap = _Tap(call, [], stops=False)
     with torch.enable_grad():
-        _run(call, tap, {})
+        run(call, tap, {})
         if not tap.made:
             raise NotConvertible("it passes no messages through `propagate` and `message`")
         found: set[str] = set()
@@ -438,9 +450,8 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
                 wanted = list(parameters.values())
                 grads = torch.autograd.grad(message.sum(), wanted, retain_graph=True, allow_unused=True)
                 found |= {key for key, grad in zip(parameters, grads, strict=True) if grad is not None}
-    if not found:
-        why = "its weights act on their sum" if parameters else "it has none"
-        raise NotConvertible(f"its messages depend on no parameters: {why}")
+    if not parameters:
+        raise NotConvertible("its messages depend on no parameters: it has none")
     edges = edges_of_call({**named_arguments(argument_names(conv.forward), args), **kwargs})
     entries = [SplitEdgeIndex(each, torch.zeros(each.size(1), dtype=torch.long, device=each.device)) for each in edges]
     for seen in tap.seen:

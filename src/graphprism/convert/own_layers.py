@@ -142,23 +142,11 @@ def own_layer(
 ) -> torch.nn.Module | None:
     """The layer of this package with the weights and options of ``conv``; None if there is no counterpart."""
     make = _MAKERS.get(type(conv))
-    if make is None or conv._decomposed_layers != 1 or parametrised(conv):
+    if make is None or conv._decomposed_layers != 1 or any(map(is_parametrized, conv.modules())):
         return None
     options = {"num_relations": num_relations, "start": start, "decay": decay, "deviation": deviation}
     made = make(conv, options)
     return None if made is None else made.train(conv.training)
-
-
-def parametrised(conv: MessagePassing) -> list[str]:
-    """Names of parametrised weights (``weight_norm``, ...) of a convolution that has a counterpart here."""
-    if type(conv) not in _MAKERS:
-        return []
-    return [
-        f"{prefix}.{name}" if prefix else name
-        for prefix, part in conv.named_modules()
-        if is_parametrized(part)
-        for name in part.parametrizations
-    ]
 
 
 def _gcn(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:

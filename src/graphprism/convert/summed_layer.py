@@ -1,0 +1,316 @@
+"""Any message-passing layer of PyG whose weights act on sums of messages, with one copy of them per relation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+from torch_geometric.nn import Linear, MessagePassing
+
+from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
+from graphprism.convert.generic_layer import (
+    Call,
+    GenericLayer,
+    NotConvertible,
+    Stop,
+    check_sizes,
+    edges_of_call,
+    found_types,
+    run,
+)
+from graphprism.convert.mrs_model import argument_names, named_arguments
+from graphprism.convert.own_layers import check_edges
+
+
+class SummedLayer(GenericLayer):
+    r"""A message-passing layer whose weights act on the sums of messages: the sum of each relation has its own copy.
+
+    .. math:: f_\theta(\mathbf{0}) + \sum_r \big( f_{\theta_r}(\mathbf{s}_r) - f_\theta(\mathbf{0}) \big), \qquad
+        \mathbf{s}_{r,i} = \sum_{e = (j, i)} [r(e) = r] \, \psi(e), \qquad
+        \theta_r = \theta + \frac{1}{\sqrt{1 + \lambda}} \sum_k h_{rk} \mathbf{D}_k
+
+    where :math:`f_\theta` is the layer as a function of its sums, which must be affine, :math:`\psi(e)` are its
+    messages, which have no parameters, and :math:`\mathbf{D}_k = 0` initially. With equal parameters this is
+    :math:`f_\theta(\sum_r \mathbf{s}_r)`, the layer. A mean is a sum with coefficients of the whole graph. If a layer
+    passes messages several times, each time has sums by relation, and the next one gets the whole sum. With soft types
+    a message of relation :math:`r` is :math:`s_{er} \psi(e)`.
+
+    Where the layer is not affine, as with a network behind the sum, :math:`f` is its first linear map whose output is:
+    that output is computed as above, and all else with the whole sums, as in `MRSGINConv`.
+
+    Time: R + 1 passes over what follows the sums, and R + 1 sums for one. `torch.compile` and `torch.export` trace the
+    layer as they do a `GenericLayer`, also if it makes edges.
+
+    Args:
+        conv: the layer; owned by this module from now on.
+        names: the parameters that act on sums.
+        calls: how often it passes messages.
+        at: name of the linear map whose output is :math:`f`; empty for the output of the layer.
+        current: source of the relations of edges.
+        start: ``"shared"``, or ``"independent"`` to draw new parameters for each relation.
+        decay: :math:`\lambda`, how strongly relations are tied to the common parameters.
+        deviation: ``"full"``, or ``"diagonal"`` for one factor for each row of a matrix.
+    """
+
+    def __init__(
+        self,
+        conv: MessagePassing,
+        names: list[str],
+        calls: int,
+        at: str,
+        current: CurrentSplit,
+        start: str,
+        decay: float,
+        deviation: str = "full",
+    ) -> None:
+        # each pass of messages runs once, so that compiled code may make edges in it
+        super().__init__(conv, names, calls, False, current, start, decay, deviation)
+        self.at = at
+
+    def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
+        call, count = call._replace(switch=None), self.current.num_relations
+        parameters = [{name: stack[r] for name, stack in stacks.items()} for r in range(count)]
+        return _combined(call, _sums(call, self.calls, entry, count), parameters, self.at)
+
+
+class _Sum(NamedTuple):
+    """What one pass of messages gives without messages, and what the messages of each relation add to it."""
+
+    zero: Tensor
+    parts: list[Tensor]
+
+    @property
+    def whole(self) -> Tensor:
+        return self.zero + torch.stack(self.parts).sum(dim=0)
+
+
+class _Splitter:
+    """Replaces methods of a layer during a call: records the sums of all relations of the first ``calls`` passes."""
+
+    def __init__(self, call: Call, calls: int, entry: list[SplitEdgeIndex], num_relations: int) -> None:
+        conv = self.conv = call.conv
+        self.calls, self.entry, self.num_relations = calls, entry, num_relations
+        self._propagate, self._message = conv.propagate, conv.message
+        self.sent: Tensor | None = None
+        self.share: Tensor | None = None
+        self.sums: list[_Sum] = []
+
+    def replaced(self) -> dict[str, Any]:
+        """Attributes of the layer during the call."""
+        return {"propagate": self.propagate, "message": self.message}
+
+    def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
+            check_edges(edge_index)
+        types = found_types(edge_index, self.entry, self.num_relations)
+        if types is None:
+            raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
+        shares = [types == r for r in range(self.num_relations)] if types.dim() == 1 else list(types.unbind(dim=1))
+        self.sent = None
+        found = []
+        for share in (torch.zeros_like(shares[0]), *shares):
+            self.share = share
+            found.append(self._propagate(edge_index, *args, **kwargs))
+        zero, *others = found
+        self.sums.append(_Sum(zero, [each - zero for each in others]))
+        if len(self.sums) == self.calls and not torch.compiler.is_compiling():
+            raise Stop
+        return self.sums[-1].whole
+
+    def message(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The messages, which are computed once, times the share of the relation."""
+        share = self.share
+        assert share is not None
+        if self.sent is None:
+            self.sent = self._message(*args, **kwargs)
+        sent = self.sent
+        dim = self.conv.node_dim if self.conv.node_dim >= 0 else sent.dim() + self.conv.node_dim
+        check_sizes(sent.size(dim), share.size(0))
+        share = share.view([-1 if axis == dim else 1 for axis in range(sent.dim())])
+        if share.dtype == torch.bool:
+            return torch.where(share, sent, 0)
+        return sent * share.to(sent.dtype)
+
+
+def _combined(call: Call, sums: Sequence[_Sum], parameters: Sequence[dict[str, Tensor]], at: str) -> Any:
+    """The output of the layer with other parameters for the sums of each relation."""
+    zero = out = _value(call, [each.zero for each in sums], {}, at)
+    for r, own in enumerate(parameters):
+        # the parameters of relations have the common ones as their mean: what does not depend on sums drops out
+        out = out + (_value(call, [each.zero + each.parts[r] for each in sums], own, at) - zero)
+    return _Given(call.conv, [each.whole for each in sums], at, out).run(call, {}) if at else out
+
+
+def _sums(call: Call, calls: int, entry: list[SplitEdgeIndex], num_relations: int) -> list[_Sum]:
+    splitter = _Splitter(call, calls, entry, num_relations)
+    with suppress(Stop):
+        run(call, splitter, {})
+    if len(splitter.sums) < calls:
+        raise ValueError(f"{type(call.conv).__name__} must pass messages {calls} times, got {len(splitter.sums)} times")
+    return splitter.sums[:calls]
+
+
+class _Given:
+    """Replaces methods of a layer during a call: gives the sums, and the output of the linear map ``at``.
+
+    Without an ``output`` that of ``at`` is recorded, and the call aborted.
+    """
+
+    def __init__(
+        self, conv: MessagePassing, sums: Sequence[Tensor], at: str = "", output: Tensor | None = None
+    ) -> None:
+        self.conv, self.sums, self.output = conv, sums, output
+        self.is_given = output is not None
+        self.module = conv.get_submodule(at) if at else None
+        self._forward = self.module.forward if self.module is not None else None
+        self.count = 0
+
+    def replaced(self) -> dict[str, Any]:
+        """Attributes of the layer during the call."""
+        return {"propagate": self.propagate}
+
+    def run(self, call: Call, parameters: dict[str, Tensor]) -> Any:
+        """Calls the layer; None if that is aborted."""
+        if self.module is None:
+            return run(call, self, parameters)
+        own = vars(self.module)
+        before = own.get("forward")
+        own["forward"] = self.forward
+        try:
+            with suppress(Stop):
+                return run(call, self, parameters)
+        finally:
+            del own["forward"]
+            if before is not None:
+                own["forward"] = before
+        return None
+
+    def propagate(self, *_: Any, **__: Any) -> Tensor:
+        self.count += 1
+        if self.count > len(self.sums):
+            raise ValueError(f"{type(self.conv).__name__} must pass messages {len(self.sums)} times, got more")
+        return self.sums[self.count - 1].clone()  # layers write into it
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.is_given:
+            assert self._forward is not None
+            self.output = self._forward(*args, **kwargs)
+            if not torch.compiler.is_compiling():
+                raise Stop
+        return self.output
+
+
+def _value(call: Call, sums: Sequence[Tensor], parameters: dict[str, Tensor], at: str) -> Tensor:
+    """The output of the linear map ``at``, or of the layer, for given sums and other parameters."""
+    given = _Given(call.conv, sums, at)
+    out = given.run(call, parameters)
+    found: Tensor | None = given.output if at else out
+    if found is None:
+        raise ValueError(f"{type(call.conv).__name__} must compute the output of `{at}` in every call, got none")
+    return found
+
+
+def probe_sums(
+    conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any], calls: int
+) -> tuple[list[str], str]:
+    """Finds the parameters that act on sums of messages, and where: the argument ``at`` of `SummedLayer`.
+
+    Raises unless sums over relations add up to the layer's own aggregation, and what follows is affine.
+
+    Args:
+        conv: a copy of the layer, which is changed.
+        args: arguments of a call.
+        kwargs: further arguments.
+        calls: how often the layer passes messages.
+    """
+    if getattr(conv, "cached", False):
+        raise NotConvertible("it caches its sums (`cached=True`)")
+    conv.double().requires_grad_(True)
+    call = Call(conv, None, None, *tree_map(_double, (args, kwargs)))
+    edges = edges_of_call({**named_arguments(argument_names(conv.forward), call.args), **call.kwargs})
+    entry = [SplitEdgeIndex(each, (each[0] * 7 + each[1]) % 3) for each in edges]
+    with torch.no_grad():
+        sums = _sums(call, calls, entry, 3)
+        whole = _Whole(conv)
+        run(call, whole, {})
+        if not all(_is_close(each.whole, other) for each, other in zip(sums, whole.sums, strict=True)):
+            raise NotConvertible("its messages depend on no parameters, and are not added")
+    like = [each.zero for each in sums]
+    first = [name for name, module in conv.named_modules() if isinstance(module, _LINEAR)]
+    for at in ("", *first):
+        names = _acting(call, like, at)
+        # a last look, in eval mode: a linear map that is called twice is not what follows the sums
+        if names and _is_close(
+            _combined(call, sums, [{}, {}, {}], at).detach(), conv(*call.args, **call.kwargs).detach()
+        ):
+            return names, at
+    raise NotConvertible("its messages depend on no parameters, and no weights act on their sum alone")
+
+
+_LINEAR = (torch.nn.Linear, Linear)
+
+
+class _Whole:
+    """Replaces methods of a layer during a call: records what its passes of messages give."""
+
+    def __init__(self, conv: MessagePassing) -> None:
+        self._propagate, self.sums = conv.propagate, list[Tensor]()
+
+    def replaced(self) -> dict[str, Any]:
+        """Attributes of the layer during the call."""
+        return {"propagate": self.propagate}
+
+    def propagate(self, *args: Any, **kwargs: Any) -> Tensor:
+        out: Tensor = self._propagate(*args, **kwargs)
+        self.sums.append(out.clone())
+        return out
+
+
+def _acting(call: Call, like: Sequence[Tensor], at: str) -> list[str]:
+    """Parameters that act on the sums in the output of ``at``; none if it is not affine, or does not depend on them."""
+    generator = torch.Generator(like[0].device).manual_seed(0)
+
+    def draw() -> list[Tensor]:
+        return [torch.randn(each.shape, dtype=each.dtype, device=each.device, generator=generator) for each in like]
+
+    one, two = draw(), draw()
+    both, none = [a + b for a, b in zip(one, two, strict=True)], [torch.zeros_like(each) for each in like]
+    try:
+        for training in (True, False):
+            call.conv.train(training)
+            with torch.no_grad():
+                values = [_value(call, each, {}, at) for each in (one, two, both, none)]
+            if not all(isinstance(each, Tensor) and each.is_floating_point() for each in values):
+                return []
+            if not _is_close(values[0] + values[1], values[2] + values[3]):
+                return []
+        sums = [each.requires_grad_() for each in one]
+        with torch.enable_grad():
+            value = _value(call, sums, {}, at)
+            if not value.requires_grad:
+                return []
+            slopes = torch.autograd.grad(value.sum(), sums, create_graph=True, allow_unused=True)
+            total = sum(each.sum() for each in slopes if each is not None and each.requires_grad)
+            if not isinstance(total, Tensor):
+                return []
+            # the slope of an affine map depends on what acts on its input, and not on biases and other inputs
+            parameters = dict(call.conv.named_parameters())
+            found = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
+    except (ValueError, RuntimeError):
+        if not at:
+            raise
+        return []  # not called, or with what cannot be given
+    return [key for key, grad in zip(parameters, found, strict=True) if grad is not None]
+
+
+def _is_close(one: Tensor, other: Tensor) -> bool:
+    """Equal up to rounding in float32, which a layer may compute in."""
+    return bool((one - other).abs().max() <= 1e-5 * other.abs().max().clamp(min=1e-9)) if one.numel() else True
+
+
+def _double(value: Any) -> Any:
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value

@@ -1,0 +1,264 @@
+"""Layers whose weights act on sums of messages: by hand, laws, and what is refused."""
+
+import copy
+
+import pytest
+import torch
+from torch_geometric.nn import MLP, MessagePassing, conv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from graphprism.convert import to_mrs
+from graphprism.convert.summed_layer import SummedLayer
+from tests.convert.cases import EDGES, WEIGHT, F, N, X
+
+TYPES = (EDGES[0] + EDGES[1]) % 3
+OUT = 4
+
+
+def dense(weight: torch.Tensor, edges: torch.Tensor = EDGES) -> torch.Tensor:
+    """The matrix (N, N) that sums messages of weighted edges."""
+    return torch.zeros(N, N, dtype=torch.float64).index_put((edges[1], edges[0]), weight, accumulate=True)
+
+
+def normalised() -> torch.Tensor:
+    """Coefficients of all edges, with the degrees of the whole graph."""
+    return gcn_norm(EDGES, WEIGHT, N, add_self_loops=False)[1]
+
+
+def split(weight: torch.Tensor) -> list[torch.Tensor]:
+    return [dense(torch.where(r == TYPES, weight, 0)) for r in range(3)]
+
+
+def converted(layer: torch.nn.Module, *args: object, **options: object) -> torch.nn.Module:
+    """A converted layer whose relations differ."""
+    torch.manual_seed(0)
+    model = to_mrs(layer.double().eval(), example=args, **options)
+    assert isinstance(model.model, SummedLayer)
+    for deviation in model.model.deviations:
+        deviation.data = torch.randn_like(deviation)
+    return model
+
+
+def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters of all relations, (R, ...), by name."""
+    layer, own = model.model, dict(model.model.conv.named_parameters())
+    found = zip(layer.names, layer.deviations, strict=True)
+    return {name: layer.together(own[name], deviation, dim=0) for name, deviation in found}
+
+
+def test_tag_conv_by_hand():
+    """x W_0 + sum over k and r of A_r A^(k-1) x W_kr."""
+    model = converted(conv.TAGConv(F, OUT, K=2), X, EDGES, WEIGHT)
+    own, each = model.model.conv, weights(model)
+    whole, parts = dense(normalised()), split(normalised())
+    out = X @ own.lins[0].weight.T + own.bias
+    for r in range(3):
+        out = out + parts[r] @ X @ each["lins.1.weight"][r].T + parts[r] @ whole @ X @ each["lins.2.weight"][r].T
+    assert torch.allclose(model(X, EDGES, WEIGHT, edge_type=TYPES), out, rtol=1e-12, atol=1e-12)
+
+
+def test_gcn2_conv_by_hand():
+    """With s the sums, s_r those of a relation: (1 - b) s + b sum of s_r W_r."""
+    model = converted(conv.GCN2Conv(F, alpha=0.2, theta=0.5, layer=2, normalize=False), X, X + 1, EDGES, WEIGHT)
+    own, each = model.model.conv, weights(model)["weight1"]
+    out = 0.8 * dense(WEIGHT) @ X + 0.2 * (X + 1)
+    out = (1 - own.beta) * out + own.beta * 0.2 * (X + 1) @ own.weight1
+    for r, part in enumerate(split(WEIGHT)):
+        out = out + own.beta * 0.8 * part @ X @ each[r]
+    assert torch.allclose(model(X, X + 1, EDGES, WEIGHT, edge_type=TYPES), out, rtol=1e-12, atol=1e-12)
+
+
+def test_mean_takes_the_number_of_all_neighbours():
+    class Mean(MessagePassing):
+        def __init__(self) -> None:
+            super().__init__(aggr="mean")
+            self.lin, self.in_channels = torch.nn.Linear(F, OUT), F
+
+        def forward(self, x, edge_index):
+            return self.lin(self.propagate(edge_index, x=x))
+
+    model = converted(Mean(), X, EDGES)
+    count = dense(torch.ones(EDGES.size(1), dtype=torch.float64)).sum(dim=1).clamp(min=1)
+    parts = split((1 / count)[EDGES[1]])
+    out = sum(part @ X @ weight.T for part, weight in zip(parts, weights(model)["lin.weight"], strict=True))
+    assert torch.allclose(model(X, EDGES, edge_type=TYPES), out + model.model.conv.lin.bias, rtol=1e-12, atol=1e-12)
+
+
+class Network(MessagePassing):
+    """A network behind the sum, beside the sum itself."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__(aggr="add")
+        self.in_channels = F
+        self.root = torch.nn.Linear(F, F)
+        self.mlp = MLP([F, 5, F], norm=None, dropout=dropout)
+
+    def forward(self, x, edge_index):
+        sums = self.propagate(edge_index, x=x)
+        return sums + self.mlp(self.root(x) + sums)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_network_behind_the_sum_gets_a_first_map_per_relation(training):
+    model = converted(Network(dropout=0.5), X, EDGES).train(training)
+    layer = model.model
+    assert (layer.at, layer.names) == ("mlp.lins.0", ["mlp.lins.0.weight"])
+    parts, own = [part @ X for part in split(torch.ones_like(WEIGHT))], layer.conv
+    hidden = own.mlp.lins[0](own.root(X))
+    hidden = hidden + sum(part @ w.T for part, w in zip(parts, weights(model)["mlp.lins.0.weight"], strict=True))
+    torch.manual_seed(3)
+    hidden = torch.nn.functional.dropout(hidden.relu(), 0.5, training)
+    expected = sum(parts) + own.mlp.lins[1](hidden)
+    torch.manual_seed(3)
+    assert torch.allclose(model(X, EDGES, edge_type=TYPES), expected, rtol=1e-12, atol=1e-12)
+    assert "forward" not in vars(own.mlp.lins[0])  # what a call replaces is back
+
+
+def test_frozen_weights_stay_frozen():
+    layer = conv.SGConv(F, OUT).requires_grad_(False)
+    model = to_mrs(layer)
+    assert model.model.names == ["lin.weight"]
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_conversion_leaves_the_random_state_as_it_is():
+    layer, state = conv.SGConv(F, OUT), torch.get_rng_state()
+    to_mrs(layer)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("make", [lambda: conv.TAGConv(F, OUT), lambda: Network(), lambda: conv.ChebConv(F, OUT, 3)])
+def test_every_parameter_gets_a_gradient(make):
+    torch.manual_seed(0)
+    model = to_mrs(make().double(), example=(X, EDGES))
+    model(X, EDGES, edge_type=TYPES).square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in model.parameters())
+
+
+def test_gradients_of_all_inputs_and_parameters():
+    model = converted(Network(), X, EDGES)
+    x = X.clone().requires_grad_()
+    names, values = zip(*model.named_parameters(), strict=True)
+
+    def run(x, *parameters):
+        return torch.func.functional_call(
+            model, dict(zip(names, parameters, strict=True)), (x, EDGES), {"edge_type": TYPES}
+        )
+
+    assert torch.autograd.gradcheck(run, (x, *values))
+
+
+@pytest.mark.parametrize("make", [lambda: conv.TAGConv(F, OUT), lambda: Network()])
+def test_numbering_of_nodes_and_order_of_edges_do_not_matter(make):
+    model = converted(make(), X, EDGES)
+    generator = torch.Generator().manual_seed(1)
+    nodes, order = torch.randperm(N, generator=generator), torch.randperm(EDGES.size(1), generator=generator)
+    place = torch.argsort(nodes)
+    out = model(X[nodes], place[EDGES][:, order], edge_type=TYPES[order])
+    assert torch.allclose(out, model(X, EDGES, edge_type=TYPES)[nodes], rtol=1e-12, atol=1e-12)
+
+
+def test_batch_is_its_parts():
+    model = converted(conv.TAGConv(F, OUT), X, EDGES)
+    both = model(torch.cat([X, 2 * X]), torch.cat([EDGES, EDGES + N], dim=1), edge_type=TYPES.repeat(2))
+    parts = [model(x, EDGES, edge_type=TYPES) for x in (X, 2 * X)]
+    assert torch.allclose(both, torch.cat(parts), rtol=1e-12, atol=1e-12)
+
+
+def test_scores_weigh_messages():
+    model = converted(conv.TAGConv(F, OUT), X, EDGES)
+    scores = torch.nn.functional.one_hot(TYPES, 3)
+    typed = model(X, EDGES, edge_type=TYPES)
+    assert torch.allclose(model(X, EDGES, edge_type=scores.double()), typed, rtol=1e-12, atol=1e-12)
+
+
+def test_copies_and_saved_states_are_equal():
+    model = converted(Network(), X, EDGES)
+    other = to_mrs(Network().double(), example=(X, EDGES))
+    other.load_state_dict(model.state_dict())
+    out = model(X, EDGES)
+    assert torch.equal(other.eval()(X, EDGES), out)
+    assert torch.equal(copy.deepcopy(model)(X, EDGES), out)
+
+
+def test_independent_relations_start_with_different_weights():
+    torch.manual_seed(0)
+    model = to_mrs(conv.SGConv(F, OUT).double(), start="independent", example=(X, EDGES))
+    each = weights(model)["lin.weight"]
+    assert not torch.allclose(each[0], each[1])
+
+
+def test_layers_of_a_model_convert_without_an_example():
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = conv.ChebConv(F, 8, K=2), conv.SGConv(8, OUT, K=2)
+
+        def forward(self, x, edge_index):
+            return self.second(self.first(x, edge_index).relu(), edge_index)
+
+    plain = Net().eval()
+    model = to_mrs(plain)
+    x = X.float()
+    assert torch.allclose(model(x, EDGES), plain(x, EDGES), atol=1e-5)
+
+
+def test_no_edges_and_one_node():
+    model = converted(conv.TAGConv(F, OUT), X, EDGES)
+    own = model.model.conv
+    out = model(X[:1], EDGES[:, :0])
+    assert torch.allclose(out, X[:1] @ own.lins[0].weight.T + own.bias)
+
+
+class Noisy(MessagePassing):
+    def __init__(self) -> None:
+        super().__init__(aggr="add")
+        self.lin, self.in_channels = torch.nn.Linear(F, OUT), F
+
+    def forward(self, x, edge_index):
+        return torch.nn.functional.dropout(self.propagate(edge_index, x=x), 0.5, self.training) * self.lin.weight.sum()
+
+
+class Beside(MessagePassing):
+    def __init__(self) -> None:
+        super().__init__(aggr="add")
+        self.lin, self.in_channels = torch.nn.Linear(F, F), F
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=x) + self.lin(x)
+
+
+class Twice(Beside):
+    def forward(self, x, edge_index):
+        return self.lin(self.lin(self.propagate(edge_index, x=x)).relu())
+
+
+class Whole(Beside):
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x.float()).numpy(force=True).sum() + x)
+
+
+class Extreme(MessagePassing):
+    def __init__(self) -> None:
+        super().__init__(aggr="max")
+        self.lin, self.in_channels = torch.nn.Linear(F, F), F
+
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x))
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (lambda: conv.SGConv(F, OUT, cached=True), "it caches its sums"),
+        (Extreme, "its messages depend on no parameters, and are not added"),
+        (Beside, "no weights act on their sum alone"),
+        (Noisy, "no weights act on their sum alone"),
+        (Twice, "no weights act on their sum alone"),
+        (Whole, "no weights act on their sum alone"),
+        (lambda: conv.APPNP(2, 0.1), "its messages depend on no parameters: it has none"),
+    ],
+)
+def test_what_has_no_sums_by_relation_is_refused(layer, reason):
+    with pytest.raises(ValueError, match=reason):
+        to_mrs(layer(), example=(X.float(), EDGES))
