@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
-from torch_geometric.nn import Linear, MessagePassing
+from torch_geometric.nn import Linear, MeanAggregation, MessagePassing, SumAggregation
+from torch_geometric.utils import degree, scatter
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
 from graphprism.convert.generic_layer import (
@@ -42,8 +43,9 @@ class SummedLayer(GenericLayer):
     Where the layer is not affine, as with a network behind the sum, :math:`f` is its first linear map whose output is:
     that output is computed as above, and all else with the whole sums, as in `MRSGINConv`.
 
-    Time: R + 1 passes over what follows the sums, and R + 1 sums for one. `torch.compile` and `torch.export` trace the
-    layer as they do a `GenericLayer`, also if it makes edges.
+    Time: R + 1 passes over what follows the sums. The sums of all relations take as long as one, if messages are added
+    or averaged and types are not soft, else R + 1 times that. `torch.compile` and `torch.export` trace the layer as
+    they do a `GenericLayer`, also if it makes edges.
 
     Args:
         conv: the layer; owned by this module from now on.
@@ -94,14 +96,17 @@ class _Splitter:
     def __init__(self, call: Call, calls: int, entry: list[SplitEdgeIndex], num_relations: int) -> None:
         conv = self.conv = call.conv
         self.calls, self.entry, self.num_relations = calls, entry, num_relations
-        self._propagate, self._message = conv.propagate, conv.message
+        self._propagate, self._message, self._aggregate = conv.propagate, conv.message, conv.aggregate
+        own = (getattr(type(conv), name) is getattr(MessagePassing, name) for name in ("aggregate", "update"))
+        self.only_adds = type(conv.aggr_module) in (SumAggregation, MeanAggregation) and all(own)
+        self.types: Tensor | None = None
         self.sent: Tensor | None = None
         self.share: Tensor | None = None
         self.sums: list[_Sum] = []
 
     def replaced(self) -> dict[str, Any]:
         """Attributes of the layer during the call."""
-        return {"propagate": self.propagate, "message": self.message}
+        return {"propagate": self.propagate, "message": self.message, "aggregate": self.aggregate}
 
     def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Tensor:
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
@@ -109,20 +114,31 @@ class _Splitter:
         types = found_types(edge_index, self.entry, self.num_relations)
         if types is None:
             raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
-        shares = [types == r for r in range(self.num_relations)] if types.dim() == 1 else list(types.unbind(dim=1))
-        self.sent = None
-        found = []
-        for share in (torch.zeros_like(shares[0]), *shares):
-            self.share = share
-            found.append(self._propagate(edge_index, *args, **kwargs))
-        zero, *others = found
-        self.sums.append(_Sum(zero, [each - zero for each in others]))
+        if self.only_adds and types.dim() == 1:  # all relations in one pass
+            self.types = types
+            self._propagate(edge_index, *args, **kwargs)
+        else:
+            self._in_turn(types, edge_index, *args, **kwargs)
         if len(self.sums) == self.calls and not torch.compiler.is_compiling():
             raise Stop
         return self.sums[-1].whole
 
+    def _in_turn(self, types: Tensor, *args: Any, **kwargs: Any) -> None:
+        """One pass for each relation, and one without messages."""
+        shares = [types == r for r in range(self.num_relations)] if types.dim() == 1 else list(types.unbind(dim=1))
+        self.types = self.sent = None
+        found = []
+        for self.share in (torch.zeros_like(shares[0]), *shares):
+            found.append(self._propagate(*args, **kwargs))
+        zero, *others = found
+        self.sums.append(_Sum(zero, [each - zero for each in others]))
+
     def message(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The messages, which are computed once, times the share of the relation."""
+        """The messages; in turns they are computed once, and multiplied by the share of the relation."""
+        if self.types is not None:
+            out: Tensor = self._message(*args, **kwargs)
+            check_sizes(out.size(self.conv.node_dim), self.types.size(0))
+            return out
         share = self.share
         assert share is not None
         if self.sent is None:
@@ -134,6 +150,24 @@ class _Splitter:
         if share.dtype == torch.bool:
             return torch.where(share, sent, 0)
         return sent * share.to(sent.dtype)
+
+    def aggregate(
+        self, inputs: Tensor, index: Tensor, ptr: Tensor | None = None, dim_size: int | None = None
+    ) -> Tensor:
+        """The sum or the mean of messages; of all relations at once, by the number of node and relation."""
+        if self.types is None:
+            out: Tensor = self._aggregate(inputs, index, ptr=ptr, dim_size=dim_size)
+            return out
+        count, dim = self.num_relations, self.conv.node_dim % inputs.dim()
+        size = int(index.max()) + 1 if dim_size is None else dim_size
+        each = scatter(inputs, index * count + self.types, dim, size * count, reduce="sum").unflatten(
+            dim, (size, count)
+        )
+        if isinstance(self.conv.aggr_module, MeanAggregation):
+            number = degree(index, size, each.dtype).clamp(min=1)
+            each = each / number.view([-1 if axis == dim else 1 for axis in range(each.dim())])
+        self.sums.append(_Sum(torch.zeros_like(each.select(dim + 1, 0)), list(each.unbind(dim + 1))))
+        return self.sums[-1].zero
 
 
 def _combined(call: Call, sums: Sequence[_Sum], parameters: Sequence[dict[str, Tensor]], at: str) -> Any:
