@@ -119,7 +119,10 @@ def test_part_of_a_grid_without_the_published_configuration_is_another_protocol(
     part = [make_result(run) for run in runs(layers=4)]
     table = table_of(part, settings=full)
     assert table.cells[0].status is CellStatus.OTHER_PROTOCOL
-    assert table.notes[0].startswith("NOT THE PUBLISHED PROTOCOL: the published hyper-parameters of some cells have")
+    assert table.notes[0].startswith("NOT THE PUBLISHED PROTOCOL: see the notes of cells; gaps marked *")
+    assert table.cells[0].note.endswith(
+        "1 finished of 4 configurations by mean validation score, not the published one"
+    )
     rest = [make_result(run) for change in ((0.01, 8), (0.01, 4)) for run in runs(lr=change[0], layers=change[1])]
     assert cell_of([*part, *rest], settings=full).status is CellStatus.OTHER_PROTOCOL
     best = [make_result(run) for run in runs()]

@@ -10,21 +10,25 @@ from graphprism.experiments.table import make_table
 from graphprism.experiments.tables.orderings import ORDERINGS_64, ORDERINGS_TABLE
 from graphprism.report.runs import COLUMNS
 from graphprism.report.summary import provenance
-from graphprism.results import Score
+from graphprism.results import CellStatus, Score
 from graphprism.training import Run
 from tests.experiments.results_zoo import make_result
 
 RUN = Run("zinc12k", "gcn", epochs=3)
 
 
-def note_of(*at_once, reading="step-ms", **more):
-    """The note of a cell whose runs were trained with so many at once; None for a result that does not say it."""
+def cell_of(*at_once, reading="step-ms", **more):
+    """A cell whose runs were trained with so many at once; None for a result that does not say it."""
     spec = TableSpec("t", "Title", "source", (CellSpec("GCN", "Step", Score(4.3, 0.1, 3), RUN, {}, reading),))
     settings = Settings(seeds=len(at_once))
     places = [{} if count is None else {"runs_at_once": count} for count in at_once]
     results = [make_result(replace(RUN, seed=seed), hardware=place, **more) for seed, place in enumerate(places)]
     table = make_table(spec, settings, plan(spec, settings), {each.key: each for each in results})
-    return table.cells[0].note
+    return table.cells[0]
+
+
+def note_of(*at_once, **more):
+    return cell_of(*at_once, **more).note
 
 
 def test_step_time_of_lockstep_is_said_to_be_a_share():
@@ -36,6 +40,12 @@ def test_step_time_of_groups_of_different_sizes_names_both():
     words = "runs in lockstep: the time of their step divided by their number; the paper's is of one run alone"
     assert note_of(3, 9) == f"of 3 to 9 {words}"
     assert note_of(3, 9, None) == f"of 1 to 9 {words}"
+
+
+def test_share_of_a_step_is_not_compared_with_the_paper():
+    assert cell_of(9, 9).status is CellStatus.OTHER_PROTOCOL
+    assert cell_of(1, 1).status is CellStatus.MEASURED
+    assert cell_of(9, 9, reading="test").status is CellStatus.MEASURED
 
 
 @pytest.mark.parametrize("at_once", [(1, 1), (None,), ("many",)])

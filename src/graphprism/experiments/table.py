@@ -75,11 +75,8 @@ def make_table(
         )
     if any(cell.status is CellStatus.OTHER_PROTOCOL for cell in made):
         loud = CellStatus.OTHER_PROTOCOL.label.upper()
-        if settings.epochs is None:
-            other = "the published hyper-parameters of some cells have not run; their gaps say"
-        else:
-            other = f"{settings.epochs} epochs; gaps marked * say"
-        notes.insert(0, f"{loud}: {other} nothing about the paper.")
+        other = "see the notes of cells" if settings.epochs is None else f"{settings.epochs} epochs"
+        notes.insert(0, f"{loud}: {other}; gaps marked * say nothing about the paper.")
     return TableResult(
         name=spec.name if settings.epochs is None else f"{spec.name}-{settings.epochs}-epochs",
         title=spec.title,
@@ -137,13 +134,17 @@ def _status(
     if planned.spec.best is None:
         return CellStatus.QUOTED
     if ours is not None:
-        # without the published hyper-parameters, planned first, the best of the others may be much worse
-        has_published = any(run.key in results for run in planned.configurations[0])
-        published = has_published and chosen[0].epochs == planned.spec.best.epochs
+        shares = planned.spec.reading == "step-ms" and bool(_step_note(here))
+        published = chosen[0].epochs == planned.spec.best.epochs and _has_published(planned, results) and not shares
         return CellStatus.MEASURED if published else CellStatus.OTHER_PROTOCOL
     if any(result.status == "diverged" for result in here):
         return CellStatus.DIVERGED
     return CellStatus.NO_DATA if any(run.dataset in missing for run in chosen) else CellStatus.NOT_RUN
+
+
+def _has_published(planned: PlannedCell, results: Mapping[str, RunResult]) -> bool:
+    """Whether the published hyper-parameters have a result; without, the best of the others may be much worse."""
+    return any(run.key in results for run in planned.configurations[0])
 
 
 def _notes(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[str, RunResult]) -> list[str]:
@@ -179,8 +180,9 @@ def _chosen_note(planned: PlannedCell, chosen: Sequence[Run], results: Mapping[s
         return ""
     there = sum(all(run.key in results for run in runs) for runs in planned.configurations)
     tried = f"{count}" if there == count else f"{there} finished of {count}"
+    without = "" if _has_published(planned, results) else ", not the published one"
     values = ", ".join(f"{name} {_plain(getattr(chosen[0], name))}" for name in planned.spec.grid)
-    return f"{values}: best of {tried} configurations by mean {READINGS[planned.spec.reading].chosen_by}"
+    return f"{values}: best of {tried} configurations by mean {READINGS[planned.spec.reading].chosen_by}{without}"
 
 
 def _plain(value: float | str | None) -> str:

@@ -17,15 +17,16 @@ from the ledgers there; a test compares the two. *Ours* is the mean and the devi
 published hyper-parameters unless the note says others; *time* is that of all its runs together. The verdict says in
 which deviation the gap between the two means lies, each widened by half a unit of the last published digit: *inside
 both*, *inside the published* or *inside ours* alone, or *outside both*; of 100 cells whose two sides are runs of one
-and the same distribution, 21 would lie outside both with three runs a side, 2 with ten. *Not run* comes with the hours
-that the runs of the cell would take, by the pace of stored runs on an H200 for each node, layer and epoch; networks
-with feed-forward blocks or random walks, while none is stored, by the pace of GCN+ with four runs at once: 0.35 ms for
-a step of 32 molecules, 12 layers of 64 channels; GIN+ and GatedGCN+ take 1.5 and 2 times as long.
+and the same distribution, 21 would lie outside both with three runs a side, 2 with ten. *Other protocol*: the number is
+of other hyper-parameters or of a share of a step, as the note says, and the gap says nothing. *Not run* comes with the
+hours that the runs of the cell would take, by the pace of stored runs on an H200 for each node, layer and epoch;
+networks with feed-forward blocks or random walks, while none is stored, by the pace of GCN+ with four runs at once:
+0.35 ms for a step of 32 molecules, 12 layers of 64 channels; GIN+ and GatedGCN+ take 1.5 and 2 times as long.
 """
 
 
 def deviations_verdict(cell: Cell, digits: int) -> str:
-    """Text that says within which of the two deviations the gap lies; empty without a gap.
+    """Text that says within which of the two deviations the gap lies, if it says anything; empty without a gap.
 
     >>> from graphprism.results import Score
     >>> deviations_verdict(Cell("GCN", "Test", Score(0.40, 0.01, 3), Score(0.41, 0.002, 3)), 3)
@@ -33,6 +34,8 @@ def deviations_verdict(cell: Cell, digits: int) -> str:
     """
     if cell.gap is None or cell.ours is None or cell.paper is None:
         return ""
+    if cell.status is CellStatus.OTHER_PROTOCOL:
+        return "other protocol"
     half = 0.5 * 10**-digits * (1 + 1e-9)
     sides = {"ours": cell.ours.deviation, "the published": cell.paper.deviation}
     known = {side: abs(cell.gap) <= deviation + half for side, deviation in sides.items() if deviation is not None}
@@ -53,7 +56,7 @@ def paper_page(tables: Sequence[TableResult], command: str, absent: Sequence[str
         command: Command that writes the page.
         absent: Names of tables and figures without stored results.
     """
-    header = ("table", "cells", "run", "inside both", "inside one", "outside both", "not run")
+    header = ("table", "cells", "run", "inside both", "inside one", "outside both", "other protocol", "not run")
     rest = [f"Nothing is stored of: {', '.join(absent)}.\n"] if absent else []
     parts = [_INTRODUCTION.format(command=command), _rows([header, *map(_counts, tables)]), *rest, *map(_table, tables)]
     return "\n".join(parts)
@@ -66,7 +69,7 @@ def _counts(table: TableResult) -> tuple[str, ...]:
     outside = sum(word.startswith("outside") for word in words)
     missing = (CellStatus.NOT_RUN, CellStatus.NO_DATA)
     not_run = sum(cell.status in missing and not _has_no_value(cell) for cell in table.cells)
-    numbers = (len(table.cells), ran, words.count("inside both"), one, outside, not_run)
+    numbers = (len(table.cells), ran, words.count("inside both"), one, outside, words.count("other protocol"), not_run)
     return (f"[{table.name}](#{table.name})", *map(str, numbers))
 
 
@@ -148,8 +151,6 @@ def _cell(cell: Cell, digits: int) -> tuple[str, ...]:
     runs = counted(count, "run" if cell.runs else "repeat") if count else ""
     time = duration(cell.seconds) if cell.ours is not None and cell.seconds else ""
     verdict = deviations_verdict(cell, digits) if cell.ours is not None else _WITHOUT_OURS[cell.status]
-    if cell.status is CellStatus.OTHER_PROTOCOL:
-        verdict = "other protocol"
     if _has_no_value(cell):
         verdict = "no value"
     return tuple(map(_text, (cell.row, cell.column, ours, runs, time, paper, verdict, cell.note)))
