@@ -62,7 +62,7 @@ def test_text_is_no_weight_unless_it_is_named(tmp_path: Path) -> None:
     folder = shop(tmp_path, third="x{}")
     assert from_files(folder, "group").edge_weight is None
     with pytest.raises(
-        ValueError, match=r"edges.csv: the column 'weight' must hold the weight of every edge, got 'x0.5'"
+        ValueError, match=r"edges.csv: the column 'weight' must hold the weight of every edge, got 'x0.5' in row 1$"
     ):
         from_files(folder, "group", columns={"weight": "weight"})
 

@@ -230,7 +230,7 @@ class Preprocessing:
         must = f"{table.path}: the column {name!r} must hold the weight of every edge"
         if column.dtype == object:
             row, text = stray_text(column)
-            raise ValueError(f"{must}, got {text!r} in row {row + 1}")
+            raise ValueError(f"{must}, got {text!r} in row {row}")
         missing = np.flatnonzero(~np.isfinite(column.astype(np.float64)))
         if missing.size:
             raise ValueError(f"{must}, got none in row {missing[0] + 1} (--drop {name} leaves weights out)")
