@@ -74,6 +74,14 @@ def test_a_missing_weight_is_refused_with_a_way_out(tmp_path: Path) -> None:
         from_files(folder, "group")
 
 
+@pytest.mark.parametrize("text", ["inf", "-1e300"])
+def test_a_weight_that_float32_cannot_hold_is_refused(tmp_path: Path, text: str) -> None:
+    folder = shop(tmp_path, extra=f"p3,p9,{text}\n")
+    must = rf"must hold the weight of every edge, got {text.replace('e', 'e.')} in row 21"
+    with pytest.raises(ValueError, match=must):
+        from_files(folder, "group")
+
+
 def test_a_node_column_may_be_called_weight(tmp_path: Path) -> None:
     folder = shop(tmp_path)
     text = (folder / "nodes.csv").read_text("utf-8").replace("age", "weight")

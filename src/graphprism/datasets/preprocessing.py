@@ -222,7 +222,7 @@ class Preprocessing:
         """Weights of edges, (E,); None without such a column.
 
         Raises:
-            ValueError: A weight is missing, or is no finite number.
+            ValueError: A weight is missing, or is no finite number in float32.
         """
         if not (name := self.names.get("weight", "")):
             return None
@@ -231,9 +231,11 @@ class Preprocessing:
         if column.dtype == object:
             row, text = stray_text(column)
             raise ValueError(f"{must}, got {text!r} in row {row}")
-        missing = np.flatnonzero(~np.isfinite(column.astype(np.float64)))
-        if missing.size:
-            raise ValueError(f"{must}, got none in row {missing[0] + 1} (--drop {name} leaves weights out)")
+        numbers = column.astype(np.float64)
+        refused = np.flatnonzero(~(np.abs(numbers) <= np.finfo(np.float32).max))  # NaN, too
+        if refused.size:
+            came = "none" if np.isnan(number := numbers[refused[0]]) else f"{number:g}"
+            raise ValueError(f"{must}, got {came} in row {refused[0] + 1} (--drop {name} leaves weights out)")
         return column.astype(np.float32)
 
     @property
