@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike, fspath
 from typing import Any
@@ -196,15 +196,15 @@ class Preprocessing:
         parts = [code.encode(column, table.path) for code, column in zip(self.nodes, columns, strict=True)]
         return np.concatenate(parts, 1).astype(np.float32)
 
-    def notices_of(self, nodes: Columns | None, edges: Columns, but: str = "") -> tuple[str, ...]:
+    def notices_of(self, nodes: Columns | None, edges: Columns, but: Collection[str] = ()) -> tuple[str, ...]:
         """Sentences about new tables: what is missing, and categories that training did not have.
 
         Args:
             nodes: The table of nodes, if any.
             edges: The table of edges.
-            but: A column of edges to say nothing about.
+            but: Columns of edges to say nothing about.
         """
-        parts = ((self.nodes, nodes), (tuple(code for code in self.edges if code.name != but), edges))
+        parts = ((self.nodes, nodes), (tuple(code for code in self.edges if code.name not in but), edges))
         found = [(code, table) for codes, table in parts if table is not None for code in codes if code.name in table]
         return tuple(line for code, table in found for line in code.notices(table[code.name], table.path.name))
 
