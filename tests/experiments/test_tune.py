@@ -109,6 +109,41 @@ def test_search_that_was_cut_short_while_it_proposed_takes_that_trial(tmp_path, 
     assert tuner(tmp_path / "parts").run(3) == whole
 
 
+class Pruner(optuna.pruners.BasePruner):
+    """Prunes trial 1 from epoch 3 on, and trial 2 at its last epoch, the fourth, which is complete."""
+
+    def prune(self, study, trial):
+        return (trial.last_step or 0) >= {1: 3, 2: 4}.get(trial.number, 5)
+
+
+@pytest.mark.parametrize("loses_checkpoint", [False, True])
+@pytest.mark.parametrize("last", [3, 7, 11])
+def test_trial_that_was_cut_short_ends_as_it_would_have(tmp_path, last, loses_checkpoint):
+    def search(folder):
+        made = tuner(folder, base=replace(BASE, epochs=4))
+        made.study.pruner = Pruner()
+        return made
+
+    def stop(report):
+        seen.append(report.epoch)
+        if len(seen) == last:
+            raise KeyboardInterrupt
+
+    seen = []
+    whole = search(tmp_path / "whole").run(4)
+    assert [(row["state"], row["epochs"]) for row in whole.trials[:3]] == [
+        ("finished", 4),
+        ("pruned", 3),
+        ("finished", 4),
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "parts").run(4, stop)
+    if loses_checkpoint:  # that of a killed process may be some epochs older than what it reported
+        for path in (tmp_path / "parts").glob("checkpoints/*/*.pt"):
+            path.unlink()
+    assert search(tmp_path / "parts").run(4) == whole
+
+
 def test_repeated_proposal_is_in_the_ledger_once(tmp_path):
     found = tuner(tmp_path, {"dropout": Choice(values=(0.0, 0.5))}).run(6)
     assert [row["state"] for row in found.trials].count("finished") >= 4

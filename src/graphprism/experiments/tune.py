@@ -23,6 +23,8 @@ from graphprism.ledger import Ledger
 from graphprism.results import RunResult, is_copy
 from graphprism.training import EpochReport, Run, Task, data_identity, train_lockstep
 from graphprism.training.checkpoint import RunFolder
+from graphprism.training.data_form import form_of
+from graphprism.training.session import Progress
 from graphprism.training.train import check_run
 
 # Fields in which runs of a lockstep group may differ: the others are drawn once per group.
@@ -240,23 +242,27 @@ class Tuner:
         return found
 
     def _is_behind(self, trial: Any) -> bool:
-        """Reports epochs that only the checkpoint has: a kill may come between the two; whether they end the trial."""
-        folder = RunFolder(
-            self.out / "checkpoints", Run.from_dict(trial.user_attrs["run"]), data_identity(self.dataset)
-        )
+        """Whether the last epoch before a kill ends a trial; reports epochs that only the checkpoint has."""
+        run = Run.from_dict(trial.user_attrs["run"])
+        folder = RunFolder(self.out / "checkpoints", run, data_identity(self.dataset), form_of(self.dataset, run))
         try:
             checkpoint = folder.load()
         finally:
             folder.close()
-        scores = [] if checkpoint is None else checkpoint.history["val"]
+        progress = Progress(self._task.larger_is_better)
+        if checkpoint is not None:
+            progress.load(checkpoint)
         reported = self.study.trials[trial.number].intermediate_values
-        missing = {epoch: value for epoch, value in enumerate(scores, start=1) if epoch not in reported}
-        for epoch, value in missing.items():
-            if not math.isnan(value):
+        for epoch, value in enumerate(progress.history["val"], start=1):
+            if epoch not in reported and not math.isnan(value):
                 trial.report(value, epoch)
-        if not missing or not trial.should_prune():
+        # with an older checkpoint, epochs that were reported come again, and the last of them decides
+        is_older = progress.epoch < max(reported, default=0)
+        if is_older or progress.epochs_left(run) <= 0 or not trial.should_prune():
             return False
-        trial.set_user_attr("epochs", len(scores))
+        best = progress.best_epoch
+        trial.set_user_attr("test", None if best is None else progress.history["test"][best - 1])
+        trial.set_user_attr("epochs", progress.epoch)
         return True
 
     def _lock(self, number: int) -> Path:
@@ -322,10 +328,12 @@ class Tuner:
 
         def watch(report: EpochReport) -> bool:
             trial, behind = by_key[report.run.key], False
+            before = reported[trial.number]
             if not math.isnan(report.val):
-                if report.epoch not in reported[trial.number]:  # a resumed trial may have reported this epoch before
+                if report.epoch not in before:  # a resumed trial may have reported this epoch before
                     trial.report(report.val, report.epoch)
-                behind = bool(trial.should_prune())
+                # decided by the last epoch that was reported
+                behind = report.epoch >= max(before, default=0) and bool(trial.should_prune())
             on_epoch(report)
             return behind
 
