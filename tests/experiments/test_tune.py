@@ -144,6 +144,29 @@ def test_trial_that_was_cut_short_ends_as_it_would_have(tmp_path, last, loses_ch
     assert search(tmp_path / "parts").run(4) == whole
 
 
+def test_trial_of_a_group_that_ended_before_it_was_told_is_in_the_ledger_once(tmp_path, monkeypatch):
+    space, base, data = (
+        {"lr": Choice(low=1e-4, high=1e-1)},
+        Run(width=4, epochs=2, batch_size=16, warmup=0),
+        molecules(40),
+    )
+    calls, tell = [0], Tuner._tell
+
+    def interrupted(*arguments):
+        calls[0] += 1
+        if calls[0] == 2:
+            raise KeyboardInterrupt
+        tell(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tuner, "_tell", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tuner(tmp_path, space, base, data, group=3).run(3)
+    tuner(tmp_path, space, base, data, group=3).run(3)
+    results = Ledger(tmp_path / "ledger.jsonl").read()
+    assert len(results) == len({each.key for each in results}) == 3
+
+
 def test_repeated_proposal_is_in_the_ledger_once(tmp_path):
     found = tuner(tmp_path, {"dropout": Choice(values=(0.0, 0.5))}).run(6)
     assert [row["state"] for row in found.trials].count("finished") >= 4
