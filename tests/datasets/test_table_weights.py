@@ -69,7 +69,7 @@ def test_text_is_no_weight_unless_it_is_named(tmp_path: Path) -> None:
 
 def test_a_missing_weight_is_refused_with_a_way_out(tmp_path: Path) -> None:
     folder = shop(tmp_path, extra="p3,p9,\n")
-    must = r"edges.csv: the column 'weight' must hold the weight of every edge, got none in row 21 \(--drop weight"
+    must = r"edges.csv: the column 'weight' must hold the weight of every edge, got none in row 21; correct the table"
     with pytest.raises(ValueError, match=must):
         from_files(folder, "group")
 

@@ -235,7 +235,8 @@ class Preprocessing:
         refused = np.flatnonzero(~(np.abs(numbers) <= np.finfo(np.float32).max))  # NaN, too
         if refused.size:
             came = "none" if np.isnan(number := numbers[refused[0]]) else f"{number:g}"
-            raise ValueError(f"{must}, got {came} in row {refused[0] + 1} (--drop {name} leaves weights out)")
+            ways = f"correct the table, or import the data with --drop {name}, without weights"
+            raise ValueError(f"{must}, got {came} in row {refused[0] + 1}; {ways}")
         return column.astype(np.float32)
 
     @property
