@@ -1,4 +1,6 @@
+from contextlib import ExitStack
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 
@@ -142,6 +144,28 @@ def test_trial_that_was_cut_short_ends_as_it_would_have(tmp_path, last, loses_ch
         for path in (tmp_path / "parts").glob("checkpoints/*/*.pt"):
             path.unlink()
     assert search(tmp_path / "parts").run(4) == whole
+
+
+@pytest.mark.parametrize("when", ["set_user_attr", "report"])
+def test_trial_that_is_proposed_or_trained_is_not_taken_over(tmp_path, monkeypatch, when):
+    function, other, taken, threads = getattr(optuna.trial.Trial, when), tuner(tmp_path), [], []
+
+    def take_over():
+        with ExitStack() as claims:
+            taken.append(len(other._cut_short(claims)))
+
+    def written(*arguments):
+        function(*arguments)
+        if not threads:  # another search looks for trials of killed ones, now or as soon as it may
+            threads.append(Thread(target=take_over))
+            threads[0].start()
+            threads[0].join(0.5)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.trial.Trial, when, written)
+        tuner(tmp_path).run(1)
+    threads[0].join(30)
+    assert taken == [0]
 
 
 def test_trial_of_a_group_that_ended_before_it_was_told_is_in_the_ledger_once(tmp_path, monkeypatch):
