@@ -263,7 +263,7 @@ class Slow:
         self.now, self.step, self.later, self.with_threads, self.trained = 0.0, step, later, with_threads, []
 
     def __call__(self, runs, dataset, accelerator, on_epoch=None):
-        (run,) = runs
+        run = runs[0]
         batches = -(-dataset.subset("train").numel() // run.batch_size)
         slow = self.later if run.epochs > 2 else 1.0
         slow *= self.with_threads if torch.get_num_threads() > 1 else 1.0
@@ -274,8 +274,8 @@ class Slow:
                 status = "stopped"
                 break
         self.trained.append((run.model, run.split, run.seed, torch.get_num_threads(), status))
-        score = 0.5 + 0.01 * ((3 * run.seed + len(run.split)) % 5)
-        return [SimpleNamespace(status=status, best_epoch=1, history={"val": [score]}, step_ms=1.0)]
+        scores = [0.5 + 0.01 * ((3 * run.seed + len(run.split)) % 5) for run in runs]
+        return [SimpleNamespace(status=status, best_epoch=1, history={"val": [each]}, step_ms=1.0) for each in scores]
 
 
 @pytest.fixture
@@ -301,6 +301,17 @@ def test_trial_keeps_to_its_time_where_trainings_are_slower_than_the_probe(monke
     assert not any(len(scores) < 2 for scores in found.scores.values())
     if later >= 3:
         assert found.skipped == "60 s were over before two seeds were trained"
+
+
+def test_trial_in_lockstep_tries_all_splits_that_its_plan_has_time_for(monkeypatch):
+    slow = Slow(0.005)
+    monkeypatch.setattr(trial, "_trained", slow)
+    monkeypatch.setattr(trial, "_seeds_at_once", lambda *_: 8)
+    run = replace(default_run(GRAPHS), epochs=400)
+    tried = candidates(run, GRAPHS, SPLITS)
+    found = race(run, GRAPHS, tried, 40, "cpu", lambda: slow.now)
+    assert set(found.scores) == {None, *(each.label for each in tried)}
+    assert slow.now <= 40
 
 
 @pytest.mark.parametrize(("with_threads", "threads"), [(100.0, 1), (1.0, 1), (0.4, 2)])

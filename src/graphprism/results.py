@@ -201,9 +201,19 @@ def latest(results: Iterable[RunResult]) -> dict[str, RunResult]:
     return found
 
 
+def training_of(result: RunResult) -> str:
+    """A text that copies of the result of one training have in common: its times are those of no other.
+
+    A trial that is resumed reads the result of a training that was over: it is written at another time, by an engine
+    with another number of runs, perhaps by another version.
+    """
+    own = replace(result, finished_at="", engine="", hardware={}, versions={}, commit=None)
+    return own.to_json()  # NaN is null in it, as in a ledger
+
+
 def is_copy(first: RunResult | None, second: RunResult) -> bool:
-    """Whether two results are of one training: all but the time of writing is the same, down to the times of steps."""
-    return first is not None and replace(first, finished_at=second.finished_at).to_json() == second.to_json()
+    """Whether two results are of one training."""
+    return first is not None and training_of(first) == training_of(second)
 
 
 class CellStatus(str, Enum):

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from torch_geometric import EdgeIndex
 from torch_geometric.nn import GATv2Conv, MessagePassing, TransformerConv, conv
 from torch_geometric.utils import softmax
 
@@ -121,6 +122,16 @@ class Attention(MessagePassing):
         return softmax(self.att(x_j), index)
 
 
+@pytest.mark.parametrize("loops", [False, True])
+def test_attention_on_edges_of_another_class(loops):
+    torch.manual_seed(0)
+    model = part(to_mrs(GATv2Conv(X.size(1), 4, add_self_loops=loops).double().eval(), "degree"))
+    expected = model(X, EDGES, edge_type=TYPES)
+    torch.testing.assert_close(model(X, EdgeIndex(EDGES, sparse_size=(N, N)), edge_type=TYPES), expected)
+    each = torch.vmap(lambda x: model(x, EDGES, edge_type=TYPES))(torch.stack([X, X]))
+    torch.testing.assert_close(each, torch.stack([expected, expected]))
+
+
 def test_layer_of_ones_own():
     torch.manual_seed(0)
     plain = Attention().double().eval()
@@ -130,6 +141,36 @@ def test_layer_of_ones_own():
     # channels of an edge sum to one, so that the output of a node sums to its attention
     total = model(X, EDGES, edge_type=TYPES).sum(dim=1)
     torch.testing.assert_close(total, torch.isin(torch.arange(N), EDGES[1]).double())
+
+
+class Weighted(MessagePassing):
+    """Attention over all nodes, and messages from them."""
+
+    def __init__(self) -> None:
+        super().__init__(aggr="add")
+        self.lin, self.att = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+
+    def forward(self, x, edge_index):
+        everyone = torch.zeros(x.size(0), dtype=torch.long)
+        return self.propagate(edge_index, x=self.lin(x) * softmax(self.att(x), everyone))
+
+    def message(self, x_j):
+        return x_j
+
+
+def test_softmax_of_as_many_nodes_as_edges_stays_that_of_each_copy():
+    torch.manual_seed(0)
+    x, ring, types = torch.randn(4, 2).double(), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]), torch.tensor([0, 1, 2, 1])
+    model = part(to_mrs(Weighted().double().eval(), "degree", example=(x, ring)))
+    per_copy = []
+    for r in range(3):
+        copies = {
+            name: model.model.together(dict(model.model.conv.named_parameters())[name], deviation)[r]
+            for name, deviation in zip(model.model.names, model.model.deviations, strict=True)
+        }
+        per_copy.append(torch.func.functional_call(model.model.conv, copies, (x, ring)))
+    expected = torch.stack([per_copy[r][i] for i, r in zip(ring[1].tolist(), types.tolist(), strict=True)])
+    torch.testing.assert_close(model(x, ring, edge_type=types)[ring[1]], expected)
 
 
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])

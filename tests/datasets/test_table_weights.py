@@ -62,14 +62,22 @@ def test_text_is_no_weight_unless_it_is_named(tmp_path: Path) -> None:
     folder = shop(tmp_path, third="x{}")
     assert from_files(folder, "group").edge_weight is None
     with pytest.raises(
-        ValueError, match=r"edges.csv: the column 'weight' must hold the weight of every edge, got 'x0.5'"
+        ValueError, match=r"edges.csv: the column 'weight' must hold the weight of every edge, got 'x0.5' in row 1$"
     ):
         from_files(folder, "group", columns={"weight": "weight"})
 
 
 def test_a_missing_weight_is_refused_with_a_way_out(tmp_path: Path) -> None:
     folder = shop(tmp_path, extra="p3,p9,\n")
-    must = r"edges.csv: the column 'weight' must hold the weight of every edge, got none in row 21 \(--drop weight"
+    must = r"edges.csv: the column 'weight' must hold the weight of every edge, got none in row 21; correct the table"
+    with pytest.raises(ValueError, match=must):
+        from_files(folder, "group")
+
+
+@pytest.mark.parametrize("text", ["inf", "-1e300"])
+def test_a_weight_that_float32_cannot_hold_is_refused(tmp_path: Path, text: str) -> None:
+    folder = shop(tmp_path, extra=f"p3,p9,{text}\n")
+    must = rf"must hold the weight of every edge, got {text.replace('e', 'e.')} in row 21"
     with pytest.raises(ValueError, match=must):
         from_files(folder, "group")
 

@@ -1,4 +1,6 @@
+from contextlib import ExitStack
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 
@@ -107,6 +109,86 @@ def test_search_that_was_cut_short_while_it_proposed_takes_that_trial(tmp_path, 
         with pytest.raises(KeyboardInterrupt):
             tuner(tmp_path / "parts").run(3)
     assert tuner(tmp_path / "parts").run(3) == whole
+
+
+class Pruner(optuna.pruners.BasePruner):
+    """Prunes trial 1 from epoch 3 on, and trial 2 at its last epoch, the fourth, which is complete."""
+
+    def prune(self, study, trial):
+        return (trial.last_step or 0) >= {1: 3, 2: 4}.get(trial.number, 5)
+
+
+@pytest.mark.parametrize("loses_checkpoint", [False, True])
+@pytest.mark.parametrize("last", [3, 7, 11])
+def test_trial_that_was_cut_short_ends_as_it_would_have(tmp_path, last, loses_checkpoint):
+    def search(folder):
+        made = tuner(folder, base=replace(BASE, epochs=4))
+        made.study.pruner = Pruner()
+        return made
+
+    def stop(report):
+        seen.append(report.epoch)
+        if len(seen) == last:
+            raise KeyboardInterrupt
+
+    seen = []
+    whole = search(tmp_path / "whole").run(4)
+    assert [(row["state"], row["epochs"]) for row in whole.trials[:3]] == [
+        ("finished", 4),
+        ("pruned", 3),
+        ("finished", 4),
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path / "parts").run(4, stop)
+    if loses_checkpoint:  # that of a killed process may be some epochs older than what it reported
+        for path in (tmp_path / "parts").glob("checkpoints/*/*.pt"):
+            path.unlink()
+    assert search(tmp_path / "parts").run(4) == whole
+
+
+@pytest.mark.parametrize("when", ["set_user_attr", "report"])
+def test_trial_that_is_proposed_or_trained_is_not_taken_over(tmp_path, monkeypatch, when):
+    function, other, taken, threads = getattr(optuna.trial.Trial, when), tuner(tmp_path), [], []
+
+    def take_over():
+        with ExitStack() as claims:
+            taken.append(len(other._cut_short(claims)))
+
+    def written(*arguments):
+        function(*arguments)
+        if not threads:  # another search looks for trials of killed ones, now or as soon as it may
+            threads.append(Thread(target=take_over))
+            threads[0].start()
+            threads[0].join(0.5)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.trial.Trial, when, written)
+        tuner(tmp_path).run(1)
+    threads[0].join(30)
+    assert taken == [0]
+
+
+def test_trial_of_a_group_that_ended_before_it_was_told_is_in_the_ledger_once(tmp_path, monkeypatch):
+    space, base, data = (
+        {"lr": Choice(low=1e-4, high=1e-1)},
+        Run(width=4, epochs=2, batch_size=16, warmup=0),
+        molecules(40),
+    )
+    calls, tell = [0], Tuner._tell
+
+    def interrupted(*arguments):
+        calls[0] += 1
+        if calls[0] == 2:
+            raise KeyboardInterrupt
+        tell(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tuner, "_tell", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tuner(tmp_path, space, base, data, group=3).run(3)
+    tuner(tmp_path, space, base, data, group=3).run(3)
+    results = Ledger(tmp_path / "ledger.jsonl").read()
+    assert len(results) == len({each.key for each in results}) == 3
 
 
 def test_repeated_proposal_is_in_the_ledger_once(tmp_path):

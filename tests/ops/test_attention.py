@@ -6,7 +6,7 @@ import torch
 import graphprism.ops.csr as csr_module
 from graphprism.nn import MRSGATConv
 from graphprism.ops import RelationalAdj
-from graphprism.ops.attention import attention_fits, relational_attention
+from graphprism.ops.attention import _Entries, attention_fits, relational_attention
 from graphprism.ops.linear_csr import backward_name
 from tests.ops.cases import GRAPHS, make_adj
 
@@ -280,3 +280,13 @@ def test_graphs_that_do_not_fit():
     with torch.autocast("cpu", torch.bfloat16):
         assert not attention_fits(x, adj, 1)
     assert not torch.func.vmap(lambda rows: rows.new_tensor(attention_fits(rows, adj, 1)))(x[None]).any()
+
+
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_entries_have_the_dtype_of_the_rows_that_sum_them(one_pass):
+    adj = make_adj("random")
+    adj.one_pass = one_pass
+    entries, rowptr = _Entries.of(adj), adj.incoming.node_rowptr
+    assert rowptr.dtype == (torch.int64 if one_pass else torch.int32)
+    for each in (entries.place, entries.sender_score, entries.receiver_score, entries.by_score):
+        assert each.dtype == rowptr.dtype == entries.by_score_rowptr.dtype

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from graphprism.ops import edge_norm
@@ -31,6 +32,17 @@ def test_gradient_is_finite_where_a_degree_is_zero(kind):
     weight = torch.tensor([0.0, 0.0, 0.0, 1.0], requires_grad=True)  # all edges to node 3 weigh nothing
     edge_norm(STAR, (4, 4), kind, weight).sum().backward()
     assert weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["sym", "dir", "mean"])
+def test_forward_mode_is_finite_where_a_degree_is_zero(kind):
+    weight = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
+    backward = torch.autograd.functional.jacobian(lambda weight: edge_norm(STAR, (4, 4), kind, weight), weight)
+    forward = torch.func.jacfwd(lambda weight: edge_norm(STAR, (4, 4), kind, weight))(weight)
+    torch.testing.assert_close(forward, backward)
+    with dual_level():
+        out = edge_norm(STAR, (4, 4), kind, make_dual(weight, torch.ones_like(weight)))
+        torch.testing.assert_close(unpack_dual(out).tangent, backward.sum(1))
 
 
 def test_bad_input():

@@ -294,7 +294,7 @@ def test_batches_of_all_neighbours_equal_the_whole_graph(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["gcn", "mrs-sage", "mrs-dir-sage", "gin"])
 def test_sampled_neighbours_carry_weights(model: str) -> None:
-    """Two neighbours of each node, of which each edge is there w times or has weight w."""
+    """Of two neighbours of each node: weights change the loss, and weights of one are none."""
     dataset, run = weighted_nodes(), node_run(model, neighbors=2, batch_size=16)
     found, plain = losses(run, dataset), losses(run, replace(dataset, edge_weight=None))
     assert found[0] != pytest.approx(plain[0], rel=1e-4)

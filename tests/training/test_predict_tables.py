@@ -8,8 +8,10 @@ from torch_geometric.data import Data
 import graphprism as gp
 from graphprism.datasets import PackedDataset, from_data, from_files, molecules, save
 from graphprism.ledger import Ledger
+from graphprism.splitting import Graph, parse_split
 from graphprism.training import Run, train
 from graphprism.training.run_splits import run_splits
+from graphprism.training.unseen_relations import find_unseen
 from tests.datasets.own_files import write, write_molecules
 
 NODES = {"layers": 2, "width": 8, "batch_size": None, "warmup": 0, "epochs": 2, "lr": 0.03, "self_loops": True}
@@ -247,6 +249,52 @@ def test_graph_with_an_unseen_combination_is_left_empty(tmp_path):
         "1 graph has no prediction (m): every edge must be of a relation of the split degree * attr(bond) that "
         "training had, got 2 edges of others, such as tie and bond 'double': the network has no weights"
     )
+
+
+def rings(folder, kinds, **special):
+    """Rings of four nodes with a kind and a colour of each edge; those of the first edge of some graphs are given."""
+    nodes, edges, graphs = ["graph,id,size"], ["graph,source,target,kind,colour"], ["graph,y"]
+    for number in range(24):
+        for node in range(4):
+            first, colour = kinds[(number + node) % len(kinds)], "rb"[(number + node) // 2 % 2]
+            own = special.get(f"g{number}", (first, colour)) if node == 0 else (first, colour)
+            nodes.append(f"g{number},{node},{node * number % 5 / 4}")
+            edges.append(f"g{number},{node},{(node + 1) % 4},{','.join(own)}")
+        graphs.append(f"g{number},{number / 8}")
+    return write(folder, nodes="\n".join(nodes), edges="\n".join(edges), graphs="\n".join(graphs))
+
+
+@pytest.mark.parametrize("split", ["attr(kind); attr(colour)", "attr(kind, 3) * attr(colour)"])
+def test_graphs_with_unseen_categories_of_several_columns_are_left_empty(tmp_path, split):
+    dataset = from_files(rings(tmp_path / "old", "st"), "y")
+    train(Run(**GRAPHS, split=split), dataset, folder=tmp_path / "runs", accelerator="cpu")
+    new = rings(tmp_path / "new", "st", g1=("z", "r"), g2=("s", "q"))
+    found = gp.load(tmp_path / "runs").predict(new)
+    assert found.scores.isnan().any(1).nonzero().view(-1).tolist() == [1, 2]
+    must = f"must hold values that training had, as the split {split} needs them"
+    way = "the network has no weights for it; correct the table, or train on graphs with such edges."
+    one = "1 graph has no prediction"
+    assert found.notices == (
+        f"{one} (g1): {new / 'edges.csv'}: the column 'kind' {must} ('s', 't'), got 'z' in row 5: {way}",
+        f"{one} (g2): {new / 'edges.csv'}: the column 'colour' {must} ('b', 'r'), got 'q' in row 9: {way}",
+    )
+
+
+def test_a_missing_category_that_training_had_is_not_the_cause(tmp_path):
+    """Of the kinds "s" and none; one of the colours is new."""
+    dataset = from_files(rings(tmp_path / "old", ("s", "")), "y", categories=("kind",))
+    train(Run(**GRAPHS, split="attr(kind, 2) * attr(colour)"), dataset, folder=tmp_path / "runs", accelerator="cpu")
+    found = gp.load(tmp_path / "runs").predict(rings(tmp_path / "new", ("s", ""), g3=("", "q")))
+    assert found.scores.isnan().any(1).nonzero().view(-1).tolist() == [3]
+    assert "the column 'colour' must hold values that training had" in found.notices[-1]
+
+
+@pytest.mark.parametrize("text", ["only(attr(edge_attr), 3|5)", "only(degree * attr(edge_attr), 11|17)"])
+def test_split_whose_last_factor_has_no_number_of_relations(text):
+    graph = Graph(torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3, edge_attr=torch.tensor([3, 4, 5]))
+    (found,) = find_unseen([parse_split(text)], graph, text, (), ())
+    assert found.mask.tolist() == [False, True, False]
+    assert found.why.startswith(f"`edge_attr` must be one of [3, 5], as in training, for the split {text}, got 4: ")
 
 
 def test_graph_of_nodes_with_an_unseen_edge_category_is_refused(tmp_path):

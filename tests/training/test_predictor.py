@@ -255,6 +255,17 @@ def test_large_graph_is_predicted_layer_by_layer(tmp_path, monkeypatch, task, op
     torch.testing.assert_close(predictor(dataset, pairs), whole)
 
 
+@pytest.mark.parametrize("model", ["gine", "mrs-gcn"])
+def test_graph_without_edges_may_be_alone(tmp_path, model):
+    dataset = molecules(30)
+    run = Run(model=model, split="attr(edge_attr)", layers=2, width=8, batch_size=16, warmup=0, epochs=1)
+    train(run, dataset, folder=tmp_path, accelerator="cpu")
+    graph = dataset.graph(0)
+    lonely = Data(x=graph.x, edge_index=graph.edge_index[:, :0], edge_attr=graph.edge_attr[:0], y=graph.y)
+    predictor = gp.load(tmp_path)
+    torch.testing.assert_close(predictor.predict([lonely]).scores, predictor.predict([graph, lonely]).scores[1:])
+
+
 def test_large_graph_of_a_model_without_edges_is_one_part(tmp_path, monkeypatch):
     dataset, run = ring("multiclass"), Run(**{**WHOLE, "epochs": 2}, model="mlp")
     train(run, dataset, folder=tmp_path, accelerator="cpu")

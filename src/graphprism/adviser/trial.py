@@ -139,7 +139,7 @@ def _race(
             if enough and left < took.get(split, took[None]):
                 return _ended(trial, data, "no time for another seed", clock() - begin)
             if not enough and took:
-                alive = _that_fit(alive, split, first, took, left)
+                alive = _that_fit(alive, split, max(0, _FIRST_ROUNDS - seeds.stop), took, left)
                 trial.scores = {each: scores for each, scores in trial.scores.items() if each in alive}
                 if split not in alive:
                     continue
@@ -165,17 +165,23 @@ def _too_few(seconds: float, level: str, enough: float) -> str:
 
 
 def _that_fit(
-    alive: list[str | None], split: str | None, first: int, took: dict[str | None, float], left: float
+    alive: list[str | None], split: str | None, rounds_after: int, took: dict[str | None, float], left: float
 ) -> list[str | None]:
     """The models whose first two seeds still fit into the time, at least the plain one and one split.
 
     A split that was not timed yet may take as long as the slowest one so far.
+
+    Args:
+        alive: The models of this round.
+        split: The next one.
+        rounds_after: Rounds until all have two seeds, after this one.
+        took: Seconds of the last round of each model.
+        left: Seconds that are left.
     """
     slowest = max(took.values())
     fit = list(alive)
     while len(fit) > 2:
         place = fit.index(split) if split in fit else len(fit)
-        rounds_after = _FIRST_ROUNDS - 1 - first
         work = sum(took.get(each, slowest) for each in fit[place:] + fit * rounds_after)
         if work <= left:
             break

@@ -16,7 +16,7 @@ from graphprism._text import counted
 from graphprism.cli.arguments import exit_on_user_error
 from graphprism.ledger import Ledger
 from graphprism.report import page, paper_page
-from graphprism.results import Cell, RunResult, TableResult
+from graphprism.results import Cell, RunResult, TableResult, training_of
 
 
 def read_tables(folder: Path) -> list[TableResult]:
@@ -146,5 +146,5 @@ def _read_runs(ledger: Path) -> list[RunResult]:
     # searches of earlier versions appended the result of a trial again when they were resumed
     by_training: dict[str, RunResult] = {}
     for run in runs:
-        by_training.setdefault(replace(run, finished_at="").to_json(), run)
+        by_training.setdefault(training_of(run), run)
     return list(by_training.values())

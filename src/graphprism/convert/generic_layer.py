@@ -18,6 +18,7 @@ from graphprism.convert.mrs_model import argument_names, is_edge_index, is_spars
 from graphprism.convert.own_layers import check_edges
 from graphprism.convert.softmax_switch import SoftmaxSwitch
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
+from graphprism.ops.backends import is_batched
 
 # before, compiled code could not undo that methods are replaced during a call
 _UNTRACED = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
@@ -38,8 +39,9 @@ class GenericLayer(torch.nn.Module):
     update, applied once, with :math:`\theta`, and :math:`\mathbf{D}_k = 0` initially. With soft types a message is
     :math:`\sum_r s_{er} \psi_{\theta_r}(e)`. If a layer passes messages several times, they are selected by relation
     each time. So are the logits of an attention: PyG's ``softmax`` in a method of the layer gets, for each edge, the
-    logit of the copy of its relation, so that the attention of a node sums to one, as in `MRSGATConv`. A softmax over
-    some of the edges, in a decorated method (attention of ``HypergraphConv``), or computed in another way stays that of
+    logit of the copy of its relation, so that the attention of a node sums to one, as in `MRSGATConv`. Its ``index``
+    must be a row of ``edge_index``, as in ``message``. A softmax over some of the edges, in a decorated method
+    (attention of ``HypergraphConv``) or one that is called by ``super()``, or computed in another way stays that of
     each copy.
 
     Time grows with R: every copy computes all messages, and with an attention all logits before. Submodules with
@@ -304,8 +306,8 @@ class _Tap:
 
     def softmax(self, src: Tensor, index: Tensor | None, ptr: Tensor | None, num_nodes: int | None, dim: int) -> Tensor:
         logits = _Logits(src, index, ptr, num_nodes, dim)
-        if self.edges is None or src.size(dim) != self.edges.size(1):  # not of all edges
-            return logits.softmax()
+        if self.edges is None or src.size(dim) != self.edges.size(1) or not _may_be_ends(index, self.edges):
+            return logits.softmax()  # not of all edges
         number, self.count = self.count, self.count + 1
         if number < len(self.done):
             alpha = self.done[number]
@@ -324,6 +326,19 @@ class _Tap:
         self.made.append((step, edges))
         if self.stops:
             raise Stop
+
+
+def _may_be_ends(index: Tensor | None, edges: Tensor) -> bool:
+    """Whether groups are those of the ends of ``edges``, not of as many nodes or anything else.
+
+    Where tensors have no memory of their own (compiled code, `torch.vmap`, PyG's ``EdgeIndex``), the number of rows has
+    to do.
+    """
+    if index is None or torch.compiler.is_compiling():
+        return True
+    if any(type(each) is not Tensor or is_batched(each) for each in (index, edges)):
+        return True
+    return index.untyped_storage().data_ptr() == edges.untyped_storage().data_ptr()
 
 
 class Replaced(Protocol):

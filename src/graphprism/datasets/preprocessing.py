@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike, fspath
 from typing import Any
@@ -196,15 +196,15 @@ class Preprocessing:
         parts = [code.encode(column, table.path) for code, column in zip(self.nodes, columns, strict=True)]
         return np.concatenate(parts, 1).astype(np.float32)
 
-    def notices_of(self, nodes: Columns | None, edges: Columns, but: str = "") -> tuple[str, ...]:
+    def notices_of(self, nodes: Columns | None, edges: Columns, but: Collection[str] = ()) -> tuple[str, ...]:
         """Sentences about new tables: what is missing, and categories that training did not have.
 
         Args:
             nodes: The table of nodes, if any.
             edges: The table of edges.
-            but: A column of edges to say nothing about.
+            but: Columns of edges to say nothing about.
         """
-        parts = ((self.nodes, nodes), (tuple(code for code in self.edges if code.name != but), edges))
+        parts = ((self.nodes, nodes), (tuple(code for code in self.edges if code.name not in but), edges))
         found = [(code, table) for codes, table in parts if table is not None for code in codes if code.name in table]
         return tuple(line for code, table in found for line in code.notices(table[code.name], table.path.name))
 
@@ -222,7 +222,7 @@ class Preprocessing:
         """Weights of edges, (E,); None without such a column.
 
         Raises:
-            ValueError: A weight is missing, or is no finite number.
+            ValueError: A weight is missing, or is no finite number in float32.
         """
         if not (name := self.names.get("weight", "")):
             return None
@@ -230,10 +230,13 @@ class Preprocessing:
         must = f"{table.path}: the column {name!r} must hold the weight of every edge"
         if column.dtype == object:
             row, text = stray_text(column)
-            raise ValueError(f"{must}, got {text!r} in row {row + 1}")
-        missing = np.flatnonzero(~np.isfinite(column.astype(np.float64)))
-        if missing.size:
-            raise ValueError(f"{must}, got none in row {missing[0] + 1} (--drop {name} leaves weights out)")
+            raise ValueError(f"{must}, got {text!r} in row {row}")
+        numbers = column.astype(np.float64)
+        refused = np.flatnonzero(~(np.abs(numbers) <= np.finfo(np.float32).max))  # NaN, too
+        if refused.size:
+            came = "none" if np.isnan(number := numbers[refused[0]]) else f"{number:g}"
+            ways = f"correct the table, or import the data with --drop {name}, without weights"
+            raise ValueError(f"{must}, got {came} in row {refused[0] + 1}; {ways}")
         return column.astype(np.float32)
 
     @property

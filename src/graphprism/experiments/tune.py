@@ -6,8 +6,8 @@ import ast
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +23,8 @@ from graphprism.ledger import Ledger
 from graphprism.results import RunResult, is_copy
 from graphprism.training import EpochReport, Run, Task, data_identity, train_lockstep
 from graphprism.training.checkpoint import RunFolder
+from graphprism.training.data_form import form_of
+from graphprism.training.session import Progress
 from graphprism.training.train import check_run
 
 # Fields in which runs of a lockstep group may differ: the others are drawn once per group.
@@ -205,16 +207,18 @@ class Tuner:
         """
         check_positive("trials", trials)
         groups: dict[int, list[Any]] = {}
-        for trial in self._cut_short():
-            if self._is_behind(trial):
-                self.study.tell(trial.number, state=self._optuna.trial.TrialState.PRUNED)
-                on_trial(self._row(self.study.trials[trial.number]))
-            else:
-                groups.setdefault(trial.user_attrs.get("group", trial.number), []).append(trial)
-        for group in groups.values():
-            self._train(group, on_epoch, on_trial)
+        with ExitStack() as claims:
+            for trial in self._cut_short(claims):
+                if self._is_behind(trial):
+                    self.study.tell(trial.number, state=self._optuna.trial.TrialState.PRUNED)
+                    on_trial(self._row(self.study.trials[trial.number]))
+                else:
+                    groups.setdefault(trial.user_attrs.get("group", trial.number), []).append(trial)
+            for group in groups.values():
+                self._train(group, on_epoch, on_trial)
         while (left := trials - len(self._ended())) > 0:
-            self._train(self._ask(min(self.group, left)), on_epoch, on_trial)
+            with ExitStack() as claims:
+                self._train(self._ask(min(self.group, left), claims), on_epoch, on_trial)
         return self.found()
 
     def found(self) -> Tuned:
@@ -228,45 +232,57 @@ class Tuner:
     def _ended(self) -> list[Any]:
         return [each for each in self.study.trials if each.state.is_finished()]
 
-    def _cut_short(self) -> list[Any]:
-        """Trials of killed processes: their claims are released."""
-        trial_type = self._optuna.trial.Trial
-        running = [each for each in self.study.trials if each.state.name == "RUNNING" and "run" in each.user_attrs]
+    def _cut_short(self, claims: ExitStack) -> list[Any]:
+        """Trials of killed processes, whose claims are released; claims them."""
         found = []
-        for each in running:
-            with claim(self._lock(each.number)) as mine:
-                if mine:
-                    found.append(trial_type(self.study, each._trial_id))
+        with self._proposing():  # a new trial of another process has its claim as well
+            for each in self.study.trials:
+                if each.state.name != "RUNNING" or "run" not in each.user_attrs:
+                    continue
+                mine = claims.enter_context(claim(self._lock(each.number)))
+                # it may have ended meanwhile, before its claim was released
+                if mine and self.study.trials[each.number].state.name == "RUNNING":
+                    found.append(self._optuna.trial.Trial(self.study, each._trial_id))
         return found
 
+    @contextmanager
+    def _proposing(self) -> Iterator[None]:
+        """While no other process proposes or takes over trials."""
+        with (self.out / "locks" / "propose.lock").open("ab") as file:
+            lock(file)
+            yield
+
     def _is_behind(self, trial: Any) -> bool:
-        """Reports epochs that only the checkpoint has: a kill may come between the two; whether they end the trial."""
-        folder = RunFolder(
-            self.out / "checkpoints", Run.from_dict(trial.user_attrs["run"]), data_identity(self.dataset)
-        )
+        """Whether the last epoch before a kill ends a trial; reports epochs that only the checkpoint has."""
+        run = Run.from_dict(trial.user_attrs["run"])
+        folder = RunFolder(self.out / "checkpoints", run, data_identity(self.dataset), form_of(self.dataset, run))
         try:
             checkpoint = folder.load()
         finally:
             folder.close()
-        scores = [] if checkpoint is None else checkpoint.history["val"]
+        progress = Progress(self._task.larger_is_better)
+        if checkpoint is not None:
+            progress.load(checkpoint)
         reported = self.study.trials[trial.number].intermediate_values
-        missing = {epoch: value for epoch, value in enumerate(scores, start=1) if epoch not in reported}
-        for epoch, value in missing.items():
-            if not math.isnan(value):
+        for epoch, value in enumerate(progress.history["val"], start=1):
+            if epoch not in reported and not math.isnan(value):
                 trial.report(value, epoch)
-        if not missing or not trial.should_prune():
+        # with an older checkpoint, epochs that were reported come again, and the last of them decides
+        is_older = progress.epoch < max(reported, default=0)
+        if is_older or progress.epochs_left(run) <= 0 or not trial.should_prune():
             return False
-        trial.set_user_attr("epochs", len(scores))
+        best = progress.best_epoch
+        trial.set_user_attr("test", None if best is None else progress.history["test"][best - 1])
+        trial.set_user_attr("epochs", progress.epoch)
         return True
 
     def _lock(self, number: int) -> Path:
         name = hashlib.sha256(self.study.study_name.encode()).hexdigest()[:12]
         return self.out / "locks" / f"trial-{name}-{number}.lock"
 
-    def _ask(self, count: int) -> list[Any]:
-        """New trials; all but the first copy from it the fields that a lockstep group must share."""
-        with (self.out / "locks" / "propose.lock").open("ab") as file:
-            lock(file)
+    def _ask(self, count: int, claims: ExitStack) -> list[Any]:
+        """New trials, claimed; all but the first copy from it the fields that a lockstep group must share."""
+        with self._proposing():
             first, values = self._proposed()
             shared = {name: value for name, value in values.items() if name not in _FREE}
             trials = [first]
@@ -276,6 +292,7 @@ class Tuner:
                 trials.append(self._proposed()[0])
             for trial in trials:
                 trial.set_user_attr("group", first.number)
+                claims.enter_context(claim(self._lock(trial.number)))
         return trials
 
     def _proposed(self) -> tuple[Any, dict[str, Any]]:
@@ -322,30 +339,29 @@ class Tuner:
 
         def watch(report: EpochReport) -> bool:
             trial, behind = by_key[report.run.key], False
+            before = reported[trial.number]
             if not math.isnan(report.val):
-                if report.epoch not in reported[trial.number]:  # a resumed trial may have reported this epoch before
+                if report.epoch not in before:  # a resumed trial may have reported this epoch before
                     trial.report(report.val, report.epoch)
-                behind = bool(trial.should_prune())
+                # decided by the last epoch that was reported
+                behind = report.epoch >= max(before, default=0) and bool(trial.should_prune())
             on_epoch(report)
             return behind
 
         ledger = Ledger(self.out / "ledger.jsonl")
-        with ExitStack() as claims:
-            for trial in trials:
-                claims.enter_context(claim(self._lock(trial.number)))
-            results = train_lockstep(
-                list(runs.values()),
-                self.dataset,
-                folder=self.out / "checkpoints",
-                accelerator=self.accelerator,
-                on_epoch=watch,
-            )
-            for trial, result in zip(trials, results, strict=True):
-                # a trial with the values of an earlier one, or killed after this line, reads its result from its folder
-                if result.status != "stopped" and not is_copy(ledger.find(result.key), result):
-                    ledger.append(result)
-                self._tell(trial, result)
-                on_trial(self._row(self.study.trials[trial.number]))
+        results = train_lockstep(
+            list(runs.values()),
+            self.dataset,
+            folder=self.out / "checkpoints",
+            accelerator=self.accelerator,
+            on_epoch=watch,
+        )
+        for trial, result in zip(trials, results, strict=True):
+            # a trial with the values of an earlier one, or killed after this line, reads its result from its folder
+            if result.status != "stopped" and not is_copy(ledger.find(result.key), result):
+                ledger.append(result)
+            self._tell(trial, result)
+            on_trial(self._row(self.study.trials[trial.number]))
 
     def _tell(self, trial: Any, result: RunResult) -> None:
         states = self._optuna.trial.TrialState

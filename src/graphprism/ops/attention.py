@@ -159,7 +159,8 @@ class _Entries(NamedTuple):
     def _build(adj: RelationalAdj) -> _Entries:
         incoming, outgoing, (num_nodes, _), relations = adj.incoming, adj.outgoing, adj.size, adj.num_relations
         number = incoming.col.numel()
-        is_short = max(number, num_nodes * relations) < 2**30
+        # as the rows that they are summed by: of two dtypes `embedding_bag` converts one in every call
+        is_short = incoming.rowptr.dtype == torch.int32 and max(number, num_nodes * relations) < 2**30
         dtype = torch.int32 if is_short else torch.int64
         place = torch.arange(number, device=adj.device)
         receiver, sender = adj.dst.long()[incoming.order.long()], incoming.col.long()

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 from graphprism._checks import (
     check_floating,
@@ -111,8 +112,8 @@ def _degree(node: Tensor, size: int, weight: Tensor) -> Tensor:
 
 
 def _root(degree: Tensor) -> Tensor:
-    if degree.requires_grad:
-        return _power(degree, -0.5, degree > 0)
+    if degree.requires_grad or is_transformed() or unpack_dual(degree).tangent is not None:
+        return _power(degree, -0.5, degree > 0)  # a tangent of infinity would be NaN
     # the same numbers in two kernels instead of four: infinity is of no edges, NaN of negative sums
     return degree.pow(-0.5).nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 

@@ -99,13 +99,16 @@ def in_form(graphs: PackedDataset, form: Mapping[str, Any]) -> PackedDataset:
         raise ValueError("edges must have weights as in training (`edge_weight`), got none")
     if empty.node_types and graphs.x.is_floating_point():
         raise ValueError(f"nodes must have types as in training, which are whole numbers, got {graphs.x.dtype}")
+    edge_attr = graphs.edge_attr
+    if empty.edge_types and edge_attr is not None and not edge_attr.numel():
+        edge_attr = edge_attr.long()  # numbers of no edge are not known to be types
     rows = len(graphs) if empty.level == "graph" else graphs.x.size(0)
     mask = torch.ones(rows, 1, dtype=torch.bool) if empty.level == "node" else None
     return replace(
         empty,
         x=graphs.x if empty.node_types or empty.level != "graph" else graphs.x.float(),
         edge_index=graphs.edge_index,
-        edge_attr=graphs.edge_attr,
+        edge_attr=edge_attr,
         edge_weight=None if empty.edge_weight is None else graphs.edge_weight,
         node_ptr=graphs.node_ptr,
         edge_ptr=graphs.edge_ptr,

@@ -53,8 +53,8 @@ def warn_of_unused_weights(run: Run, dataset: PackedDataset) -> None:
 def run_weights(run: Run, dataset: PackedDataset, dtype: torch.dtype) -> Tensor | None:
     """Weights of the edges of a run, (E,); None where it uses none.
 
-    At node level these are the edges of `run_edges`: an edge that the run adds as the reverse of others has the mean of
-    their weights, and an added loop has weight 1. Weights of 1 are then the same as none.
+    At node level these are the edges of `run_edges`: of an undirected run an edge and its reverse have the mean of the
+    weights of all edges between their ends, and an added loop has weight 1. Weights of 1 are then the same as none.
     """
     if not uses_weights(run, dataset) or dataset.edge_weight is None:
         return None

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -78,8 +78,8 @@ class _Inputs:
     preprocessing: Preprocessing | None
     ignores_weights: bool
 
-    def notices(self, but: str = "") -> tuple[str, ...]:
-        """Sentences about the new tables, ``but`` one column of edges, and about weights."""
+    def notices(self, but: Collection[str] = ()) -> tuple[str, ...]:
+        """Sentences about the new tables, ``but`` some columns of edges, and about weights."""
         ignored = "The `edge_weight` of the edges is ignored: the run was trained without."
         weights = (ignored,) if self.ignores_weights else ()
         if self.tables is None or self.preprocessing is None:
@@ -193,8 +193,8 @@ class Predictor:
         """
         found = self._inputs(graphs)
         run, dataset = self._prepared(found.dataset)
-        if (unseen := self._unseen(run, dataset, found.edges)) is not None:
-            raise ValueError(unseen.why)
+        if unseen := self._unseen(run, dataset, found.edges):
+            raise ValueError(unseen[0].why)
         return self._outputs(run, dataset, pairs)
 
     def predict(
@@ -228,8 +228,8 @@ class Predictor:
         found = self._pairs(pairs, ids) if level == "link" else None
         run, dataset = self._prepared(inputs.dataset)
         unseen = self._unseen(run, dataset, inputs.edges)
-        if unseen is not None and level != "graph":
-            raise ValueError(unseen.why)
+        if unseen and level != "graph":
+            raise ValueError(unseen[0].why)
         if level == "graph":
             return self._of_graphs(run, dataset, inputs, unseen)
         output = self._outputs(run, dataset, found).double()
@@ -240,21 +240,21 @@ class Predictor:
             made = self._predictions([(each,) for each in ids[inputs.first :]], id_names, output[inputs.first :])
         return replace(made, notices=inputs.notices())
 
-    def _of_graphs(self, run: Run, dataset: PackedDataset, inputs: _Inputs, unseen: UnseenEdges | None) -> Predictions:
+    def _of_graphs(self, run: Run, dataset: PackedDataset, inputs: _Inputs, unseen: list[UnseenEdges]) -> Predictions:
         """Predictions of graphs with nodes and a relation for each edge; the others have an empty one, and a notice."""
-        notices = inputs.notices("" if unseen is None else unseen.column)
+        notices = inputs.notices({each.column for each in unseen})
         has_none = dataset.node_ptr.diff() == 0
         if bool(has_none.any()):
             why = "no row of the table of nodes belongs to it" if inputs.tables is not None else "it has no nodes"
             notices = (*notices, self._without(inputs, has_none, why))
-        if unseen is not None:
-            owner = torch.arange(len(dataset)).repeat_interleave(dataset.edge_ptr.diff())
+        owner = torch.arange(len(dataset)).repeat_interleave(dataset.edge_ptr.diff())
+        for each in unseen:
             is_unseen = torch.zeros_like(has_none)
-            is_unseen[owner[unseen.mask]] = True
-            notices = (*notices, self._without(inputs, is_unseen, unseen.why))
+            is_unseen[owner[each.mask]] = True
+            notices = (*notices, self._without(inputs, is_unseen, each.why))
             has_none = has_none | is_unseen
         if bool(has_none.all()):
-            raise ValueError(unseen.why if unseen is not None else "graphs must have nodes, got none in any of them")
+            raise ValueError(unseen[0].why if unseen else "graphs must have nodes, got none in any of them")
         known = (~has_none).nonzero().view(-1)
         output = self._outputs(run, dataset.select(known) if bool(has_none.any()) else dataset, None).double()
         made = self._predictions([(inputs.ids[number],) for number in known.tolist()], (inputs.id_name,), output)
@@ -266,14 +266,14 @@ class Predictor:
         shown = ", ".join(without[:_MOST_LISTED]) + (", ..." if len(without) > _MOST_LISTED else "")
         return f"{counted(without, 'graph')} {'has' if len(without) == 1 else 'have'} no prediction ({shown}): {why}."
 
-    def _unseen(self, run: Run, dataset: PackedDataset, edges: Sequence[Columns]) -> UnseenEdges | None:
-        """Edges without a relation of the network; None if it has no relations, or one for every edge."""
+    def _unseen(self, run: Run, dataset: PackedDataset, edges: Sequence[Columns]) -> list[UnseenEdges]:
+        """Edges without a relation of the network; empty if it has no relations, or one for every edge."""
         if not MODELS[run.model].relational:
-            return None
+            return []
         codes = () if self.preprocessing is None else self.preprocessing.edges
         splits = run_splits(run, dataset)
         if all(isinstance(each, ByOrder) for each in splits):
-            return None
+            return []
         return find_unseen(splits, split_input(run, dataset), self.run.split, codes, edges)
 
     def _inputs(

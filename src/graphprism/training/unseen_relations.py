@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graphprism._text import counted
 from graphprism.datasets.preprocessing import ColumnCode
-from graphprism.io.columns import Columns, as_text
+from graphprism.io.columns import Array, Columns, as_text
 from graphprism.splitting import GraphLike, Split, by_attribute
 from graphprism.splitting.ranks import factors_of
 from graphprism.splitting.split import Only, Product
@@ -61,8 +62,8 @@ def relations_or_none(split: Split, graph: GraphLike) -> tuple[Tensor, Tensor]:
 
 def find_unseen(
     splits: Sequence[Split], graph: GraphLike, text: str, codes: Sequence[ColumnCode], tables: Sequence[Columns]
-) -> UnseenEdges | None:
-    """The edges of a graph that one of the fitted splits has no relation for; None if every edge has one.
+) -> list[UnseenEdges]:
+    """The edges of a graph that one of the fitted splits has no relation for, each once, by cause; empty without any.
 
     Args:
         splits: The fitted splits.
@@ -71,53 +72,82 @@ def find_unseen(
         codes: Encodings of the columns of edges; none where tensors were given.
         tables: Tables of edges to look for the value in, if any.
     """
+    found: list[UnseenEdges] = []
     for split in splits:
         if isinstance(split, ByOrder):
             continue
-        mask = relations_or_none(split, graph)[1]
-        if not bool(mask.any()):
-            continue
+        rest = relations_or_none(split, graph)[1]
+        for each in found:
+            rest = rest & ~each.mask
         inner = split.split if isinstance(split, Only) else split
-        for factor in factors_of(inner):
-            if isinstance(factor, ByAttribute):
-                code = codes[factor.column or 0] if codes else None
-                values = by_attribute(factor.attribute, column=factor.column)(graph)[mask]
-                # the last code of a category is that of all other values
-                known = factor.num_relations if code is None or code.kind != "category" else len(code.values)
-                if known is not None and bool((values >= known).any()):
-                    why = _about_value(factor, int(values[values >= known][0]), text, code, tables)
-                    return UnseenEdges(mask, why, "" if code is None else code.name)
-        relations = relations_or_none(inner, graph)[0][mask]
-        such = f", such as {_name(inner, int(relations[0]), codes)}" if relations.dim() == 1 else ""
-        must = f"every edge must be of a relation of the split {text} that training had"
-        return UnseenEdges(mask, f"{must}, got {counted(int(mask.sum()), 'edge')} of others{such}: {_NO_WEIGHTS}")
-    return None
+        for factor, trained in zip(factors_of(inner), _trained_values(split), strict=True):
+            if not isinstance(factor, ByAttribute):
+                continue
+            code = codes[factor.column or 0] if codes else None
+            values = by_attribute(factor.attribute, column=factor.column)(graph)
+            below = factor.num_relations
+            known = torch.tensor(trained if code or below is None else range(below), device=values.device)
+            mask = rest & ~torch.isin(values, known)
+            if bool(mask.any()):
+                why = _about_value(factor, int(values[mask][0]), trained, text, code, tables)
+                found.append(UnseenEdges(mask, why, "" if code is None else code.name))
+                rest = rest & ~mask
+        if bool(rest.any()):
+            relations = relations_or_none(inner, graph)[0][rest]
+            such = f", such as {_name(inner, int(relations[0]), codes)}" if relations.dim() == 1 else ""
+            must = f"every edge must be of a relation of the split {text} that training had"
+            why = f"{must}, got {counted(int(rest.sum()), 'edge')} of others{such}: {_NO_WEIGHTS}"
+            found.append(UnseenEdges(rest, why))
+    return found
 
 
-def _about_value(factor: ByAttribute, came: int, text: str, code: ColumnCode | None, tables: Sequence[Columns]) -> str:
-    """A sentence about the first value of a column without a relation."""
+def _trained_values(split: Split) -> list[list[int]]:
+    """Values of each factor of a fitted split that occur in one of its relations.
+
+    >>> from graphprism.splitting import only
+    >>> _trained_values(only(by_attribute("a", 2) * by_attribute("b", 4), [1, 5]))  # (1, 0) and (1, 2)
+    [[1], [0, 2]]
+    >>> _trained_values(only(by_attribute("a"), [3, 5]))
+    [[3, 5]]
+    """
+    factors = factors_of(split.split if isinstance(split, Only) else split)
+    relations = split.kept if isinstance(split, Only) else range(split.num_relations or 0)
+    found, stride = [], 1
+    for factor in factors:
+        count = factor.num_relations or max(relations, default=0) + 1  # not known of the last one alone
+        found.append(sorted({relation // stride % count for relation in relations}))
+        stride *= count
+    return found
+
+
+def _about_value(
+    factor: ByAttribute, came: int, trained: list[int], text: str, code: ColumnCode | None, tables: Sequence[Columns]
+) -> str:
+    """A sentence about the first value of a column without a relation; ``trained`` are those with one."""
     for table in tables:
         if code is None:
             break
-        column = as_text(table[code.name])
-        known = _values(code, factor.num_relations or 0)
-        rows = [row for row, value in enumerate(column.tolist()) if value not in known]
-        if rows:
-            value = column[rows[0]]
+        column = table[code.name]
+        rows = np.flatnonzero(~np.isin(_numbers(code, column), trained))
+        if rows.size:
+            value = as_text(column)[rows[0]]
             got = "none" if value is None else repr(value)
-            more = f", and {counted(len(rows), 'such edge')} in all" if len(rows) > 1 else ""
+            more = f", and {counted(int(rows.size), 'such edge')} in all" if rows.size > 1 else ""
+            known = [code.values[number] for number in trained if number < len(code.values)]
+            known = known if code.kind == "category" else list(map(str, trained))
             shown = ", ".join(map(repr, known[:_MOST_VALUES])) + (", ..." if len(known) > _MOST_VALUES else "")
             must = (
                 f"the column {code.name!r} must hold values that training had, as the split {text} needs them ({shown})"
             )
             return f"{table.path}: {must}, got {got} in row {rows[0] + 1}{more}: {_NO_WEIGHTS}"
-    must = f"`{factor.attribute}` must be below {factor.num_relations}, as in training, for the split {text}"
+    values = f"below {factor.num_relations}" if factor.num_relations else f"one of {trained}"
+    must = f"`{factor.attribute}` must be {values}, as in training, for the split {text}"
     return f"{must}, got {came}: {_NO_WEIGHTS}"
 
 
-def _values(code: ColumnCode, relations: int) -> list[str]:
-    """Values of a column that have a relation; all of them where *other* is one."""
-    return list(code.values) if code.kind == "category" else list(map(str, range(relations)))
+def _numbers(code: ColumnCode, column: Array) -> Array:
+    """The value of every row in ``edge_attr``: of a column of categories or flags, which alone a split reads."""
+    return code.codes(column) if code.kind == "category" else code.encode(column)[:, 0]
 
 
 def _name(split: Split, relation: int, codes: Sequence[ColumnCode]) -> str:
