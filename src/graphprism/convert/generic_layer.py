@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,8 +13,9 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import softmax
 
-from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex, types_at
-from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
+from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
+from graphprism.convert.layer_call import Call, Stop, check_sizes, edges_of_call, found_types, run
+from graphprism.convert.mrs_model import argument_names, is_sparse_adj, named_arguments
 from graphprism.convert.own_layers import check_edges
 from graphprism.convert.softmax_switch import SoftmaxSwitch
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
@@ -191,29 +192,6 @@ class GenericLayer(torch.nn.Module):
         return (), kwargs, [SplitEdgeIndex(edges, entry.edge_type)]
 
 
-def edges_of_call(named: Mapping[str, Any]) -> list[Tensor]:
-    """The edges that a convolution is called with: a tensor, or several in a dictionary, in its order."""
-    tensors = {name: value for name, value in named.items() if is_edge_index(value)}
-    if "edge_index" in tensors:
-        return [tensors["edge_index"]]
-    chosen = [value for name, value in tensors.items() if name.endswith("edge_index")] or list(tensors.values())
-    for value in named.values():
-        if isinstance(value, Mapping):
-            chosen += [edges for edges in value.values() if is_edge_index(edges)]
-    return chosen
-
-
-def found_types(seen: Tensor, entries: list[SplitEdgeIndex], num_relations: int) -> Tensor | None:
-    """Relations of the edges that messages are passed along; None if these are not the edges that the layer got."""
-    for entry in entries:
-        if seen is entry.edge_index:
-            return entry.edge_type
-    if len(entries) > 1:  # hetero layers renumber all nodes consecutively and concatenate the edges
-        types = torch.cat([entry.edge_type for entry in entries])
-        return types if types.size(0) == seen.size(1) else None
-    return types_at(seen, entries[0], num_relations)
-
-
 class _Sent(NamedTuple):
     """A message, the attention that the layer stores with it, and the output of ``edge_updater``, if any."""
 
@@ -234,20 +212,6 @@ class _Logits(NamedTuple):
     def softmax(self) -> Tensor:
         out: Tensor = softmax(self.src, self.target, self.ptr, self.num_nodes, self.dim)
         return out
-
-
-class Call(NamedTuple):
-    """A call of a layer, with the edges that it gets, if they are one tensor."""
-
-    conv: MessagePassing
-    switch: SoftmaxSwitch | None
-    edges: Tensor | None
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
-class Stop(Exception):
-    """Aborts a call of a layer once its message, or the logits of its attention, are computed."""
 
 
 class _Tap:
@@ -341,36 +305,6 @@ def _may_be_ends(index: Tensor | None, edges: Tensor) -> bool:
     return index.untyped_storage().data_ptr() == edges.untyped_storage().data_ptr()
 
 
-class Replaced(Protocol):
-    """Replaces methods of a layer during a call."""
-
-    def replaced(self) -> dict[str, Any]:
-        """Attributes of the layer during the call."""
-
-
-def run(call: Call, tap: Replaced, parameters: dict[str, Tensor]) -> Any:
-    """Calls a layer with other parameters, and with methods replaced."""
-    conv, replaced = call.conv, tap.replaced()
-    before, own = dict(vars(conv)), vars(conv)  # not `setattr`, which compiled code cannot undo
-    own.update(replaced)
-    if call.switch is not None and isinstance(tap, _Tap):
-        call.switch.replacement = tap.softmax
-    try:
-        if parameters:
-            return torch.func.functional_call(conv, parameters, call.args, call.kwargs)
-        return conv(*call.args, **call.kwargs)
-    finally:
-        if call.switch is not None:
-            call.switch.replacement = None
-        for name in replaced:
-            if name in before:
-                own[name] = before[name]
-            else:
-                del own[name]
-        if "_alpha" in before:  # an aborted call would leave it set, with its autograd graph
-            conv._alpha = before["_alpha"]
-
-
 def next_step(
     call: Call, parameters: dict[str, Tensor], done: Sequence[_Sent | Tensor]
 ) -> tuple[_Sent | _Logits, Tensor]:
@@ -424,14 +358,6 @@ def _select(each: list[Tensor], types: Tensor, node_dim: int) -> Tensor:
     for r in range(1, len(each)):
         out = torch.where((types == r).view(shape), each[r], out)
     return out
-
-
-def check_sizes(messages: int, edges: int) -> None:
-    """Raises unless there is one message per edge; compiled code, which may not know either number, assumes it."""
-    if torch.compiler.is_compiling():
-        torch._check(messages == edges)
-    elif messages != edges:
-        raise ValueError(f"a converted layer must have one message per edge, {edges}, got {messages}")
 
 
 def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int, bool]:

@@ -13,16 +13,8 @@ from torch_geometric.nn import Linear, MeanAggregation, MessagePassing, SumAggre
 from torch_geometric.utils import degree, scatter
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
-from graphprism.convert.generic_layer import (
-    Call,
-    GenericLayer,
-    NotConvertible,
-    Stop,
-    check_sizes,
-    edges_of_call,
-    found_types,
-    run,
-)
+from graphprism.convert.generic_layer import GenericLayer, NotConvertible
+from graphprism.convert.layer_call import Call, Stop, check_sizes, edges_of_call, found_types, run
 from graphprism.convert.mrs_model import argument_names, named_arguments
 from graphprism.convert.own_layers import check_edges
 
