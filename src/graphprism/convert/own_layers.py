@@ -247,6 +247,8 @@ def _gin(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
     layer.to(first.device, first.dtype)
     with torch.no_grad():
         layer.eps.copy_(conv.eps.expand_as(layer.eps))
+    if train_eps:
+        layer.eps.requires_grad_(conv.eps.requires_grad)
     return layer
 
 

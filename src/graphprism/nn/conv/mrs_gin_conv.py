@@ -103,7 +103,7 @@ class MRSGINConv(RelationalConv):
             self.deviation: torch.nn.Parameter | None = None
             if num_relations > 1:
                 size = deviation_size(tuple(first.weight.t().shape), num_relations, deviation)
-                self.deviation = torch.nn.Parameter(first.weight.new_zeros(size))
+                self.deviation = torch.nn.Parameter(first.weight.new_zeros(size), first.weight.requires_grad)
                 self.together = Together(num_relations, decay)
             self._register_load_state_dict_pre_hook(self._rename)
         else:
