@@ -8,7 +8,7 @@ from io import BytesIO
 
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GAT, GCN, GIN, EdgeCNN, GCNConv, GraphSAGE, MessagePassing, RGATConv
 from torch_geometric.transforms import ToUndirected
 
@@ -153,11 +153,36 @@ def test_data_object_brings_its_types():
     part(model)
     data = Data(x=X, edge_index=EDGES)
     out = model(data)
-    data.edge_type = (gp.SplitEdges("degree")(data.clone()).edge_type + 1) % 3
+    types = (gp.SplitEdges("degree")(data.clone()).edge_type + 1) % 3
+    data = gp.SplitEdges(gp.splitting.by_function(lambda graph: types, num_relations=3))(data)
+    assert torch.equal(data.edge_type, types)
     assert relative_error(model(data), out) > 1e-3
     sampled = Data(x=X, edge_index=EDGES, n_id=torch.arange(N))
     with pytest.raises(ValueError, match="must be given for a sampled batch"):
         model(sampled)
+
+
+def test_data_object_with_types_of_another_source_is_refused():
+    model, data = gp.to_mrs(TakesData()), Data(x=X, edge_index=EDGES)
+    part(model)
+    data.edge_type = torch.arange(EDGES.size(1)) % 3  # such as bonds, or those of `HeteroData.to_homogeneous`
+    with pytest.raises(ValueError, match=r"`data.edge_type` must be of `SplitEdges`, got one of another source: rena"):
+        model(data)
+    given = model(data, edge_type=data.edge_type)
+    assert torch.equal(given, model(Data(x=X, edge_index=EDGES), edge_type=data.edge_type))
+    batch = gp.loader.with_edge_type(Data(x=X, edge_index=EDGES, e_id=torch.arange(EDGES.size(1))), data.edge_type)
+    assert torch.equal(model(batch), given)
+    with pytest.raises(ValueError, match=r"must be of `SplitEdges`, got one of another source"):
+        model(HeteroData({"a": {"x": X}, ("a", "to", "a"): {"edge_index": EDGES, "edge_type": data.edge_type}}))
+
+
+def test_data_object_of_another_split_is_refused():
+    model = gp.to_mrs(TakesData(), "degree * direction")
+    with pytest.raises(ValueError, match=r"must be of the model's split, .* with 6 relations, got one of a split with 3"):
+        model(gp.SplitEdges("degree")(Data(x=X, edge_index=EDGES)))
+    assert model(gp.SplitEdges("degree * direction")(Data(x=X, edge_index=EDGES))).shape == (N, OUT)
+    more = gp.to_mrs(TakesData(), "degree", num_relations=4)
+    assert more(gp.SplitEdges("degree")(Data(x=X, edge_index=EDGES))).shape == (N, OUT)
 
 
 def test_edge_type_of_the_model_itself_is_its_own():

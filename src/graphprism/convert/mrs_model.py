@@ -14,7 +14,7 @@ from torch_geometric.data import Data, HeteroData
 from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, NodesOfType, SplitEdgeIndex
 from graphprism.ops.relational_adj import STALE
-from graphprism.splitting.check_split import check_split
+from graphprism.splitting.check_split import check_split, split_relations
 
 
 class MRSModel(torch.nn.Module):
@@ -23,9 +23,9 @@ class MRSModel(torch.nn.Module):
     A call finds the edges among its arguments: tensors whose names end in ``edge_index``, dictionaries of them by edge
     type, sparse torch tensors whose names end so or in ``adj_t``, `Data` or `HeteroData`. They are split once, and the
     result is cached while calls pass the same tensor. Relations may be given: ``model(x, edge_index,
-    edge_type=types)``, a dictionary for a dictionary, or ``data.edge_type``. They must be given for a part of a graph,
-    such as a sampled batch, as orderings need the whole graph. If the model itself has an argument ``edge_type``, the
-    argument goes to the model, and the edges are always split here.
+    edge_type=types)``, a dictionary for a dictionary, or ``data.edge_type`` of `SplitEdges`; that of another source is
+    refused. They must be given for a part of a graph, such as a sampled batch, as orderings need the whole graph. If
+    the model itself has an argument ``edge_type``, the argument goes to the model, and the edges are always split here.
 
     Methods of the model (``model.encode(x, edge_index)``) split as a call does. Nodes of several types are split as
     `SplitEdges` does it: values of a node come from all edges between nodes of its type, and nodes of different types,
@@ -125,6 +125,8 @@ class MRSModel(torch.nn.Module):
             raise ValueError(f"`edge_type` must be a dictionary for {len(found)} sets of edges, got one tensor")
         for key, edge_index, graph, arguments, types in found:
             wanted = given.get(key) if isinstance(given, Mapping) else given
+            if wanted is None and types is not None:
+                self._check_written(arguments)
             types = types if wanted is None else wanted
             if types is None:
                 if any(arguments.get(key) is not None for key in _SAMPLED):
@@ -136,6 +138,22 @@ class MRSModel(torch.nn.Module):
             else:
                 self._check_types(types, edge_index.size(1) if is_edge_index(edge_index) else edge_index._nnz())
                 yield SplitEdgeIndex(edge_index, types)
+
+    def _check_written(self, arguments: Mapping[str, Any]) -> None:
+        """Raises unless ``edge_type`` of a ``Data`` is of `SplitEdges`, by a split with as many relations."""
+        rule, own = arguments.get("split_rule"), self.current.split.num_relations
+        # batches of a loader get theirs by `with_edge_type` or `merge_relations`, without a rule
+        if rule is None and not any(arguments.get(key) is not None for key in _SAMPLED):
+            raise ValueError(
+                "`data.edge_type` must be of `SplitEdges`, got one of another source: rename it, so that the model "
+                "splits the edges, or say that these are the relations, `model(data, edge_type=data.edge_type)`"
+            )
+        count = split_relations(Data(split_rule=rule))
+        if own is not None and count is not None and count != own:
+            raise ValueError(
+                f"`data.edge_type` must be of the model's split, {self.current.split!r} with {own} relations, got one "
+                f"of a split with {count}"
+            )
 
     def _check_types(self, types: Tensor, num_edges: int) -> None:
         count = self.current.num_relations
