@@ -178,7 +178,9 @@ def test_data_object_with_types_of_another_source_is_refused():
 
 def test_data_object_of_another_split_is_refused():
     model = gp.to_mrs(TakesData(), "degree * direction")
-    with pytest.raises(ValueError, match=r"must be of the model's split, .* with 6 relations, got one of a split with 3"):
+    with pytest.raises(
+        ValueError, match=r"must be of the model's split, .* with 6 relations, got one of a split with 3"
+    ):
         model(gp.SplitEdges("degree")(Data(x=X, edge_index=EDGES)))
     assert model(gp.SplitEdges("degree * direction")(Data(x=X, edge_index=EDGES))).shape == (N, OUT)
     more = gp.to_mrs(TakesData(), "degree", num_relations=4)
