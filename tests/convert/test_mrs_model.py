@@ -9,7 +9,19 @@ from io import BytesIO
 import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.nn import GAT, GCN, GIN, EdgeCNN, GCNConv, GraphSAGE, MessagePassing, RGATConv
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    GIN,
+    DeepGCNLayer,
+    EdgeCNN,
+    GATConv,
+    GATv2Conv,
+    GCNConv,
+    GraphSAGE,
+    MessagePassing,
+    RGATConv,
+)
 from torch_geometric.transforms import ToUndirected
 
 import graphprism as gp
@@ -316,6 +328,47 @@ def test_activation_checkpoints_find_the_split_of_the_call(given):
     types = gp.splitting.resolve_split("degree")(gp.splitting.Graph(EDGES, N))
     model(X, EDGES, **({"edge_type": types} if given else {})).sum().backward()
     assert model.model.conv.conv.lin.common.grad is not None
+
+
+@pytest.mark.parametrize("conv", [GATConv, GATv2Conv])
+def test_checkpoints_of_pyg_find_the_split_of_every_call(conv):
+    class Deep(torch.nn.Module):
+        def __init__(self, has_checkpoints: bool) -> None:
+            super().__init__()
+            norm = torch.nn.LayerNorm(F)
+            self.layer = DeepGCNLayer(conv(F, F), norm, torch.nn.ReLU(), block="res+", ckpt_grad=has_checkpoints)
+
+        def forward(self, x, edge_index):
+            return self.layer(x, edge_index)
+
+    torch.manual_seed(0)
+    models = [gp.to_mrs(Deep(has_checkpoints)) for has_checkpoints in (True, False)]
+    models[1].load_state_dict(models[0].state_dict())
+    few, gradients = EDGES[:, :20].clone(), []
+    for model in models:
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(1))
+        x = X.clone().requires_grad_()
+        (model(x, EDGES).square().mean() + model(x, few).square().mean()).backward()
+        gradients.append(torch.cat([x.grad.flatten(), *(each.grad.flatten() for each in model.parameters())]))
+    assert relative_error(*gradients) < 1e-5
+
+
+def test_copies_of_the_edges_have_their_relations():
+    class Copies(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(F, OUT)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index.long().clone())
+
+    model = gp.to_mrs(Copies())
+    part(model)
+    types = gp.splitting.resolve_split("degree")(gp.splitting.Graph(EDGES, N))
+    expected = model.model.conv(X, EDGES, edge_type=types)
+    for edges in (EDGES, EDGES.int()):
+        assert relative_error(model(X, edges), expected) < 1e-5
 
 
 DDP = """
