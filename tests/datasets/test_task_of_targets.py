@@ -35,6 +35,15 @@ def test_encode_target_takes_two_fractions_as_classes_if_the_task_says_so():
     assert (found.task, found.y.ravel().tolist()) == ("binary", [0, 1, 1])
 
 
+def test_from_files_refuses_texts_that_hardly_repeat_as_classes(tmp_path: Path):
+    prices = [f'"{row},{row % 10}5"' for row in range(60)]  # numbers with a decimal comma, between quotes
+    folder = write_people(tmp_path / "people", income=prices)
+    must = r"the target 'income' must hold numbers, .* got 60 different texts in 60 rows, such as '0,05' in row 1"
+    with pytest.raises(ValueError, match=must):
+        from_files(folder, target="income")
+    assert from_files(folder, target="income", task="multiclass").num_classes == 60
+
+
 def test_from_files_names_the_constant_column_among_several(tmp_path: Path):
     folder = write_people(tmp_path / "people", likes_b=[3] * 60)
     with pytest.raises(ValueError, match=r"csv: the target 'likes_b' must have at least two values, got '3' in all 60"):
