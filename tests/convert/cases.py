@@ -173,6 +173,13 @@ def _short(names: list[str]) -> list[str]:
     return short if len(short) <= 6 else [*short[:6], "..."]
 
 
+# What other options of a convolution make of it.
+NOTES = {
+    "GINEConv": "; without `edge_dim` our layer, with the first matrix of its network",
+    "GENConv": "; refused where it has none of them, as both sizes are equal and no `edge_dim` is given",
+}
+
+
 def table() -> str:
     """CONVERSION.md."""
     found = {name: outcome(name) for name in conv.__all__ if name != "MessagePassing"}
@@ -184,7 +191,7 @@ def table() -> str:
         "refused": "refused: {}",
     }
     work = sum(kind != "refused" for kind, _ in found.values())
-    rows = [f"| `{name}` | {words[kind].format(text)} |" for name, (kind, text) in found.items()]
+    rows = [f"| `{name}` | {words[kind].format(text)}{NOTES.get(name, '')} |" for name, (kind, text) in found.items()]
     lines = [
         "# What `to_mrs` makes of each convolution of PyG",
         "",

@@ -139,14 +139,24 @@ def test_shared_convolution_stays_shared():
     assert isinstance(converted.model.first.conv, MRSGCNConv)
 
 
-def test_frozen_and_training_flags_are_kept():
-    plain = GCN(F, 8, 2, OUT)
+@pytest.mark.parametrize("make", [GCN, GAT, GIN, GraphSAGE, PNA])
+@pytest.mark.parametrize("start", ["shared", "independent"])
+def test_frozen_and_training_flags_are_kept(make, start):
+    plain = make(F, 8, 2, OUT, **SCALED if make is PNA else {})
     plain.convs[0].requires_grad_(False)
     plain.eval()
-    converted = gp.to_mrs(plain)
+    converted = gp.to_mrs(plain, start=start)
     assert not any(parameter.requires_grad for parameter in converted.model.convs[0].parameters())
     assert all(parameter.requires_grad for parameter in converted.model.convs[1].parameters())
     assert not any(module.training for module in converted.model.modules())
+
+
+def test_frozen_epsilon_of_gin_stays_frozen():
+    plain = pyg.GINConv(torch.nn.Linear(F, OUT), train_eps=True)
+    plain.eps.requires_grad_(False)
+    assert [name for name, parameter in gp.to_mrs(plain).named_parameters() if not parameter.requires_grad] == [
+        "model.conv.eps"
+    ]
 
 
 def test_lazy_model_is_converted_with_an_example():

@@ -8,8 +8,20 @@ from io import BytesIO
 
 import pytest
 import torch
-from torch_geometric.data import Data
-from torch_geometric.nn import GAT, GCN, GIN, EdgeCNN, GCNConv, GraphSAGE, MessagePassing, RGATConv
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    GIN,
+    DeepGCNLayer,
+    EdgeCNN,
+    GATConv,
+    GATv2Conv,
+    GCNConv,
+    GraphSAGE,
+    MessagePassing,
+    RGATConv,
+)
 from torch_geometric.transforms import ToUndirected
 
 import graphprism as gp
@@ -153,11 +165,38 @@ def test_data_object_brings_its_types():
     part(model)
     data = Data(x=X, edge_index=EDGES)
     out = model(data)
-    data.edge_type = (gp.SplitEdges("degree")(data.clone()).edge_type + 1) % 3
+    types = (gp.SplitEdges("degree")(data.clone()).edge_type + 1) % 3
+    data = gp.SplitEdges(gp.splitting.by_function(lambda graph: types, num_relations=3))(data)
+    assert torch.equal(data.edge_type, types)
     assert relative_error(model(data), out) > 1e-3
     sampled = Data(x=X, edge_index=EDGES, n_id=torch.arange(N))
     with pytest.raises(ValueError, match="must be given for a sampled batch"):
         model(sampled)
+
+
+def test_data_object_with_types_of_another_source_is_refused():
+    model, data = gp.to_mrs(TakesData()), Data(x=X, edge_index=EDGES)
+    part(model)
+    data.edge_type = torch.arange(EDGES.size(1)) % 3  # such as bonds, or those of `HeteroData.to_homogeneous`
+    with pytest.raises(ValueError, match=r"`data.edge_type` must be of `SplitEdges`, got one of another source: rena"):
+        model(data)
+    given = model(data, edge_type=data.edge_type)
+    assert torch.equal(given, model(Data(x=X, edge_index=EDGES), edge_type=data.edge_type))
+    batch = gp.loader.with_edge_type(Data(x=X, edge_index=EDGES, e_id=torch.arange(EDGES.size(1))), data.edge_type)
+    assert torch.equal(model(batch), given)
+    with pytest.raises(ValueError, match=r"must be of `SplitEdges`, got one of another source"):
+        model(HeteroData({"a": {"x": X}, ("a", "to", "a"): {"edge_index": EDGES, "edge_type": data.edge_type}}))
+
+
+def test_data_object_of_another_split_is_refused():
+    model = gp.to_mrs(TakesData(), "degree * direction")
+    with pytest.raises(
+        ValueError, match=r"must be of the model's split, .* with 6 relations, got one of a split with 3"
+    ):
+        model(gp.SplitEdges("degree")(Data(x=X, edge_index=EDGES)))
+    assert model(gp.SplitEdges("degree * direction")(Data(x=X, edge_index=EDGES))).shape == (N, OUT)
+    more = gp.to_mrs(TakesData(), "degree", num_relations=4)
+    assert more(gp.SplitEdges("degree")(Data(x=X, edge_index=EDGES))).shape == (N, OUT)
 
 
 def test_edge_type_of_the_model_itself_is_its_own():
@@ -256,6 +295,13 @@ def test_converted_model_exports_where_types_are_given(name):
     assert relative_error(program.module()(X, EDGES, edge_type=types), model(X, EDGES)) < 1e-5
 
 
+@pytest.mark.skipif(not hasattr(torch.compiler, "is_exporting"), reason="needs torch 2.7, got an older one")
+@pytest.mark.parametrize("strict", [False, True])
+def test_export_without_types_asks_for_them(strict):
+    with pytest.raises(Exception, match="`edge_type` must be given to"):
+        torch.export.export(converted(), (X, EDGES), strict=strict)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_converted_model_trains_under_autocast(name):
     model = converted(name).train()
@@ -289,6 +335,47 @@ def test_activation_checkpoints_find_the_split_of_the_call(given):
     types = gp.splitting.resolve_split("degree")(gp.splitting.Graph(EDGES, N))
     model(X, EDGES, **({"edge_type": types} if given else {})).sum().backward()
     assert model.model.conv.conv.lin.common.grad is not None
+
+
+@pytest.mark.parametrize("conv", [GATConv, GATv2Conv])
+def test_checkpoints_of_pyg_find_the_split_of_every_call(conv):
+    class Deep(torch.nn.Module):
+        def __init__(self, has_checkpoints: bool) -> None:
+            super().__init__()
+            norm = torch.nn.LayerNorm(F)
+            self.layer = DeepGCNLayer(conv(F, F), norm, torch.nn.ReLU(), block="res+", ckpt_grad=has_checkpoints)
+
+        def forward(self, x, edge_index):
+            return self.layer(x, edge_index)
+
+    torch.manual_seed(0)
+    models = [gp.to_mrs(Deep(has_checkpoints)) for has_checkpoints in (True, False)]
+    models[1].load_state_dict(models[0].state_dict())
+    few, gradients = EDGES[:, :20].clone(), []
+    for model in models:
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(1))
+        x = X.clone().requires_grad_()
+        (model(x, EDGES).square().mean() + model(x, few).square().mean()).backward()
+        gradients.append(torch.cat([x.grad.flatten(), *(each.grad.flatten() for each in model.parameters())]))
+    assert relative_error(*gradients) < 1e-5
+
+
+def test_copies_of_the_edges_have_their_relations():
+    class Copies(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GCNConv(F, OUT)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index.long().clone())
+
+    model = gp.to_mrs(Copies())
+    part(model)
+    types = gp.splitting.resolve_split("degree")(gp.splitting.Graph(EDGES, N))
+    expected = model.model.conv(X, EDGES, edge_type=types)
+    for edges in (EDGES, EDGES.int()):
+        assert relative_error(model(X, edges), expected) < 1e-5
 
 
 DDP = """

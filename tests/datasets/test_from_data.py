@@ -30,6 +30,23 @@ def test_one_graph_with_targets_of_nodes(tmp_path, y, task, shape):
     assert read(tmp_path / "set.npz").task == task
 
 
+def test_masks_that_are_left_out_are_named():
+    mask = torch.arange(40) % 3 == 0
+    some = graph(torch.arange(40) // 3 % 2, train_mask=mask, test_mask=~mask)
+    with pytest.warns(UserWarning, match="`train_mask` and `test_mask` left out, .* as there is no `val_mask`"):
+        dataset = from_data(some)
+    assert int((dataset.train_mask & ~mask[:, None]).sum())  # why: test nodes are trained on
+    with pytest.warns(UserWarning, match="`train_mask` left out, .* as there is no `val_mask` and `test"):
+        from_pyg_class("pyg:KarateClub", None)
+
+
+def test_nodes_in_two_masks_are_counted():
+    mask = torch.arange(40) % 3
+    twice = {"train_mask": mask == 0, "val_mask": mask <= 1, "test_mask": mask == 2}
+    with pytest.warns(UserWarning, match="14 nodes in two of `train_mask`, `val_mask` and `test_mask`: scores leak"):
+        from_data(graph(torch.arange(40) // 3 % 2, **twice))
+
+
 def test_masks_of_the_graph_are_its_folds():
     mask = torch.arange(9) % 3
     masks = {"train_mask": mask == 0, "val_mask": mask == 1, "test_mask": mask == 2}

@@ -216,7 +216,8 @@ def test_rows_are_ids_where_edges_number_them_although_a_column_has_most_of_the_
 
 
 def test_set_of_pyg_without_files_needs_no_root(tmp_path):
-    dataset = from_files("pyg:KarateClub()", root=tmp_path, shares=(0.6, 0.2, 0.2))
+    with pytest.warns(UserWarning, match="`train_mask` left out"):
+        dataset = from_files("pyg:KarateClub()", root=tmp_path, shares=(0.6, 0.2, 0.2))
     assert (dataset.name, dataset.x.shape, dataset.task) == ("karateclub", (34, 34), "multiclass")
     assert not list(tmp_path.iterdir())
 

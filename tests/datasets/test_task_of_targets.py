@@ -35,6 +35,36 @@ def test_encode_target_takes_two_fractions_as_classes_if_the_task_says_so():
     assert (found.task, found.y.ravel().tolist()) == ("binary", [0, 1, 1])
 
 
+def test_from_files_refuses_texts_that_hardly_repeat_as_classes(tmp_path: Path):
+    prices = [f'"{row},{row % 10}5"' for row in range(60)]  # numbers with a decimal comma, between quotes
+    folder = write_people(tmp_path / "people", income=prices)
+    must = r"the target 'income' must hold numbers, .* got 60 different texts in 60 rows, such as '0,05' in row 1"
+    with pytest.raises(ValueError, match=must):
+        from_files(folder, target="income")
+    assert from_files(folder, target="income", task="multiclass").num_classes == 60
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "warned"),
+    [
+        (
+            torch.eye(3).repeat(10, 1).long(),
+            "multilabel",
+            r"read as 3 labels although each row has a single 1: `y\.argmax",
+        ),
+        (torch.arange(30) % 4 - 1, "multiclass", "-1 in `y` is read as one of 4 classes: a missing target is NaN"),
+    ],
+)
+def test_from_data_says_how_it_reads_one_hot_rows_and_minus_one(y: torch.Tensor, task: str, warned: str):
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graph = Data(x=torch.rand(30, 2), edge_index=edges, y=y)
+    graphs = [Data(x=torch.rand(2, 2), edge_index=edges, y=row[None]) for row in y]
+    for data in (graph, graphs):
+        with pytest.warns(UserWarning, match=warned):
+            assert from_data(data).task == task
+        assert from_data(data, task).task == task  # without a warning
+
+
 def test_from_files_names_the_constant_column_among_several(tmp_path: Path):
     folder = write_people(tmp_path / "people", likes_b=[3] * 60)
     with pytest.raises(ValueError, match=r"csv: the target 'likes_b' must have at least two values, got '3' in all 60"):

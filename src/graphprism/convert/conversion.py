@@ -40,10 +40,10 @@ def to_mrs(
 ) -> MRSModel:
     """Converts each convolution of PyG in a model to one weight per relation; initially the same function.
 
-    ``GCNConv``, ``SAGEConv``, ``GraphConv`` (mean and sum), ``GATConv`` and ``GINConv`` become the layers of this
-    package, with their weights and options. Any other `MessagePassing` gets a copy per relation of the parameters that
-    its messages depend on, see `GenericLayer`, or else of those that act on sums of messages, see `SummedLayer`.
-    CONVERSION.md lists the convolutions of PyG.
+    ``GCNConv``, ``SAGEConv``, ``GraphConv`` (mean and sum), ``GATConv``, ``GINConv`` and ``GINEConv`` without
+    ``edge_dim`` become layers of this package, with their weights and options. Any other `MessagePassing` gets a copy
+    per relation of the parameters that its messages depend on, see `GenericLayer`, or else of those that act on sums of
+    messages, see `SummedLayer`. CONVERSION.md lists the convolutions of PyG.
 
     Args:
         model: any module, which is copied; with ``budget`` a function from a width to a module.

@@ -21,6 +21,9 @@ NOT_OF_THE_GRAPH = (
     "have one relation, got others"
 )
 
+# Sets of edges of earlier calls that are known to the backward pass.
+_RECENT = 32
+
 
 @dataclass(frozen=True, eq=False)
 class SplitEdgeIndex:
@@ -93,11 +96,15 @@ class CurrentSplit:
     def leave(self, outer: list[SplitEdgeIndex]) -> None:
         """Ends a call: drops its edges, except for activation checkpoints, which run in the backward pass."""
         if not torch.compiler.is_compiling():
-            self._last = [(_identity(entry.edge_index), entry.edge_type) for entry in self.entries]
+            # newest first: several calls may come before one backward pass
+            new = [(_identity(entry.edge_index), entry.edge_type) for entry in self.entries]
+            given = [None, *(entry.edge_index for entry in self.entries)]
+            alive = [each for each in self._last if not any(each[0][0]() is edges for edges in given)]
+            self._last = (new + alive)[: max(len(new), _RECENT)]
         self.entries = outer
 
     def lookup(self, edge_index: object) -> SplitEdgeIndex:
-        """Edges with their relations; raises unless they are edges that the model was called with."""
+        """Edges with their relations; raises unless they are edges that the model was called with, or a copy."""
         for entry in self.entries:
             if entry.edge_index is edge_index:
                 return entry
@@ -105,11 +112,26 @@ class CurrentSplit:
             if _is_same(seen, edge_index):
                 assert isinstance(edge_index, Tensor)
                 return SplitEdgeIndex(edge_index, types)
+        if isinstance(edge_index, Tensor) and not (torch.compiler.is_compiling() or is_traced()):
+            found = self._lookup_by_value(edge_index)
+            if found is not None:
+                return found
         raise ValueError(
             "a converted convolution must get the `edge_index` that the model was called with, or `edge_type=` with "
             "another one, got another one without: relations come from a split of the whole graph, not of the edges "
             "that remain after dropout, pooling or sampling"
         )
+
+    def _lookup_by_value(self, edge_index: Tensor) -> SplitEdgeIndex | None:
+        """The relations of edges of the call in another tensor: a copy, or, in a checkpoint, a detached one."""
+        known = [(entry.edge_index, entry.edge_type) for entry in self.entries]
+        for (watched, version), types in [] if known else self._last:
+            edges = watched()
+            if edges is not None and edges._version == version:
+                known.append((edges, types))
+        found = [types for edges, types in known if _has_same_edges(edges, edge_index)]
+        is_unique = bool(found) and all(torch.equal(each, found[0]) for each in found)
+        return SplitEdgeIndex(edge_index, found[0]) if is_unique else None
 
 
 class CalledGraph:
@@ -242,6 +264,12 @@ def _is_same(seen: Any, value: Any) -> bool:
     if isinstance(value, list):
         return isinstance(seen, list) and len(seen) == len(value) and all(map(_is_same, seen, value))
     return seen is value
+
+
+def _has_same_edges(one: Tensor, other: Tensor) -> bool:
+    if one.shape != other.shape or one.device != other.device or {one.layout, other.layout} != {torch.strided}:
+        return False
+    return bool((one == other).all())
 
 
 def _check_below(types: Tensor, num_relations: int) -> None:

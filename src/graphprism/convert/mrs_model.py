@@ -14,18 +14,20 @@ from torch_geometric.data import Data, HeteroData
 from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, NodesOfType, SplitEdgeIndex
 from graphprism.ops.relational_adj import STALE
-from graphprism.splitting.check_split import check_split
+from graphprism.splitting.check_split import check_split, split_relations
 
 
 class MRSModel(torch.nn.Module):
     """A model whose convolutions have one weight per relation, with the same arguments as before; made by `to_mrs`.
 
     A call finds the edges among its arguments: tensors whose names end in ``edge_index``, dictionaries of them by edge
-    type, sparse torch tensors whose names end so or in ``adj_t``, `Data` or `HeteroData`. They are split once, and the
-    result is cached while calls pass the same tensor. Relations may be given: ``model(x, edge_index,
-    edge_type=types)``, a dictionary for a dictionary, or ``data.edge_type``. They must be given for a part of a graph,
-    such as a sampled batch, as orderings need the whole graph. If the model itself has an argument ``edge_type``, the
-    argument goes to the model, and the edges are always split here.
+    type, sparse torch tensors whose names end so or in ``adj_t``, `Data` or `HeteroData`; where there are none, in
+    lists, tuples and dictionaries, such as snapshots of a graph in time, each of which is split by itself. They are
+    split once, and the result is cached while calls pass the same tensor. Relations may be given: ``model(x,
+    edge_index, edge_type=types)``, a dictionary for a dictionary or several sets of edges, or ``data.edge_type`` of
+    `SplitEdges`; that of another source is refused. They must be given for a part of a graph, such as a sampled batch,
+    as orderings need the whole graph. If the model itself has an argument ``edge_type``, the argument goes to the
+    model, and the edges are always split here.
 
     Methods of the model (``model.encode(x, edge_index)``) split as a call does. Nodes of several types are split as
     `SplitEdges` does it: values of a node come from all edges between nodes of its type, and nodes of different types,
@@ -125,6 +127,8 @@ class MRSModel(torch.nn.Module):
             raise ValueError(f"`edge_type` must be a dictionary for {len(found)} sets of edges, got one tensor")
         for key, edge_index, graph, arguments, types in found:
             wanted = given.get(key) if isinstance(given, Mapping) else given
+            if wanted is None and types is not None:
+                self._check_written(arguments)
             types = types if wanted is None else wanted
             if types is None:
                 if any(arguments.get(key) is not None for key in _SAMPLED):
@@ -132,10 +136,31 @@ class MRSModel(torch.nn.Module):
                         "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
                         "sampling, with `SplitEdges`"
                     )
+                if getattr(torch.compiler, "is_exporting", bool)():  # since torch 2.7
+                    raise ValueError(
+                        "`edge_type` must be given to `torch.export`, got None: a split looks at the values of the "
+                        "edges, which a trace has not; the exported program gets it in every call"
+                    )
                 yield self.current.entry_of(key, graph())
             else:
                 self._check_types(types, edge_index.size(1) if is_edge_index(edge_index) else edge_index._nnz())
                 yield SplitEdgeIndex(edge_index, types)
+
+    def _check_written(self, arguments: Mapping[str, Any]) -> None:
+        """Raises unless ``edge_type`` of a ``Data`` is of `SplitEdges`, by a split with as many relations."""
+        rule, own = arguments.get("split_rule"), self.current.split.num_relations
+        # batches of a loader get theirs by `with_edge_type` or `merge_relations`, without a rule
+        if rule is None and not any(arguments.get(key) is not None for key in _SAMPLED):
+            raise ValueError(
+                "`data.edge_type` must be of `SplitEdges`, got one of another source: rename it, so that the model "
+                "splits the edges, or say that these are the relations, `model(data, edge_type=data.edge_type)`"
+            )
+        count = split_relations(Data(split_rule=rule))
+        if own is not None and count is not None and count != own:
+            raise ValueError(
+                f"`data.edge_type` must be of the model's split, {self.current.split!r} with {own} relations, got one "
+                f"of a split with {count}"
+            )
 
     def _check_types(self, types: Tensor, num_edges: int) -> None:
         count = self.current.num_relations
@@ -173,8 +198,35 @@ _Found = tuple[Any, Tensor, Callable[[], CalledGraph], Mapping[str, Any], Tensor
 def _edges(named: Mapping[str, Any]) -> Iterator[_Found]:
     """Every set of edges in a call: key, edges, graph for the split, arguments of the edges, relations if given.
 
-    The number of nodes may depend on values, so that the graph is made only for a split.
+    Where no argument has edges, lists, tuples and dictionaries are searched. The number of nodes may depend on values,
+    so that the graph is made only for a split.
     """
+    own = list(_own_edges(named))
+    yield from own
+    for name, parts in _containers(named) if not own else ():
+        yield from ((f"{name}.{found[0]}", *found[1:]) for found in _edges(parts))
+
+
+def _containers(named: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Arguments that hold others, with their parts by name; of a list of edges each with its part of other lists."""
+    for name, value in named.items():
+        if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+            yield name, value
+        elif isinstance(value, (tuple, list)) and value and all(map(is_edge_index, value)):
+            sequences = {key: each for key, each in named.items() if isinstance(each, (tuple, list))}
+            lists = {key: each for key, each in sequences.items() if key != name and len(each) == len(value)}
+            alone = {key: each for key, each in named.items() if key not in sequences}
+            for number, edges in enumerate(value):
+                own = {key: each[number] for key, each in lists.items() if not is_edge_index(each[number])}
+                yield f"{name}.{number}", {**alone, **own, "edge_index": edges}
+        elif isinstance(value, (tuple, list)) and any(isinstance(each, (Data, HeteroData)) for each in value):
+            yield from ((f"{name}.{number}", {"data": each}) for number, each in enumerate(value))
+        elif isinstance(value, (tuple, list)):
+            yield name, {str(number): each for number, each in enumerate(value)}
+
+
+def _own_edges(named: Mapping[str, Any]) -> Iterator[_Found]:
+    """The edges among the arguments of a call themselves."""
     tensors = {name: value for name, value in named.items() if is_edge_index(value)}
     by_name = {name: value for name, value in tensors.items() if name.endswith("edge_index")} or tensors
     for name, value in by_name.items():

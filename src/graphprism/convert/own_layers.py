@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.utils.parametrize import is_parametrized
-from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, MessagePassing, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv, GraphConv, MessagePassing, SAGEConv
 from torch_geometric.utils import degree, to_torch_coo_tensor
 
 from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex
+from graphprism.convert.gine_conv import GINENetworkConv
 from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
 from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalParameter
@@ -222,19 +223,26 @@ def _gat(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
     return _filled(layer, weight, values)
 
 
-def _gin(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
+def _gine(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
+    # with a map of edge features messages have parameters of their own, which get a copy for each relation
+    return _gin(conv, options, GINENetworkConv) if conv.lin is None else None
+
+
+def _gin(conv: Any, options: dict[str, Any], make: type[MRSGINConv] = MRSGINConv) -> torch.nn.Module | None:
     if conv.aggr not in ("add", "sum"):
         return None
     train_eps = isinstance(conv.eps, torch.nn.Parameter)
     shared = options["start"] == "shared"
     try:
-        layer = MRSGINConv(conv.nn if shared else _fresh(conv.nn), conv.initial_eps, train_eps, **options)
+        layer = make(conv.nn if shared else _fresh(conv.nn), conv.initial_eps, train_eps, **options)
     except ValueError:  # its network does not begin with a linear map
         return None
     first = next(conv.nn.parameters())
     layer.to(first.device, first.dtype)
     with torch.no_grad():
         layer.eps.copy_(conv.eps.expand_as(layer.eps))
+    if train_eps:
+        layer.eps.requires_grad_(conv.eps.requires_grad)
     return layer
 
 
@@ -254,6 +262,7 @@ _MAKERS: dict[type, Callable[[Any, dict[str, Any]], torch.nn.Module | None]] = {
     GraphConv: _graph,
     GATConv: _gat,
     GINConv: _gin,
+    GINEConv: _gine,
 }
 
 

@@ -53,11 +53,12 @@ def from_data(
 ) -> PackedDataset:
     """Makes a data set from PyG graphs: one graph with node targets, graphs with one target each, or links of a graph.
 
-    Folds are those of ``train_mask``, ``val_mask`` and ``test_mask`` where the graph has them, else drawn with a seed
-    and stratified. At graph level, integers in ``x`` and ``edge_attr`` are types. A target that is NaN is missing: a
-    node without a target is in no fold, a graph without one is left out, with a warning. Of several targets those that
-    are missing count neither in the loss nor in scores. Of attributes of edges ``edge_attr`` and ``edge_weight`` are
-    read. Weights come as they are measured, not normalised: the models of a run do that on top of them.
+    Folds are those of ``train_mask``, ``val_mask`` and ``test_mask`` where the graph has all three, else drawn with a
+    seed and stratified; a warning says which masks are left out, and of nodes that are in two of them. At graph level,
+    integers in ``x`` and ``edge_attr`` are types. A target that is NaN is missing: a node without a target is in no
+    fold, a graph without one is left out, with a warning. Of several targets those that are missing count neither in
+    the loss nor in scores. Of attributes of edges ``edge_attr`` and ``edge_weight`` are read. Weights come as they are
+    measured, not normalised: the models of a run do that on top of them.
 
     Args:
         data: One graph whose ``y`` has a row for every node; or several with one row each, also a data set of PyG.
@@ -100,6 +101,8 @@ def from_data(
         return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed, scale_target)
     columns = _target_columns([graph.y for graph in graphs], graphs)
     target = encode_target(columns, task, "`y`")
+    if task is None:
+        _warn_of_reading(columns, target, stacklevel=3)
     if not target.known.all():
         lost = f"{int((~target.known).sum()):,} of {counted(graphs, 'graph')} are left out"
         warnings.warn(f"{lost}: `y` is missing there", stacklevel=2)
@@ -184,17 +187,48 @@ def _with_node_targets(
     seed: int,
     scale_target: bool,
 ) -> PackedDataset:
-    target = encode_target(_target_columns([graph.y], [graph]), task, "`y`")
-    if all(graph.get(key) is not None for key in MASKS):
+    columns = _target_columns([graph.y], [graph])
+    target = encode_target(columns, task, "`y`")
+    if task is None:
+        _warn_of_reading(columns, target, stacklevel=4)
+    given = [key for key in MASKS if graph.get(key) is not None]
+    if len(given) == len(MASKS):
         masks = {key: graph[key].view(graph.num_nodes, -1).bool() for key in MASKS}
         masks = {key: mask & torch.from_numpy(target.known)[:, None] for key, mask in masks.items()}
+        _warn_of_overlap(masks)
     else:
         masks = node_masks(drawn_folds(target, shares, folds, seed))
+        if given:
+            lost, lacks = (
+                " and ".join(f"`{key}`" for key in MASKS if (key in given) is there) for there in (True, False)
+            )
+            warnings.warn(f"{lost} left out, and folds are drawn, as there is no {lacks}", stacklevel=3)
     if scale_target:
         # with several folds every row is a training row in one of them
         train = masks["train_mask"] if masks["train_mask"].size(1) == 1 else torch.stack([*masks.values()]).any(0)
         whole, target = _with_scale(whole, target, train.all(1).numpy())
     return with_target(whole, target, metric, **masks)
+
+
+def _warn_of_reading(columns: Sequence[np.ndarray[Any, Any]], target: EncodedTarget, stacklevel: int) -> None:
+    """Warns of targets that are often meant otherwise: classes in one-hot rows, and -1 for no class."""
+    if target.task == "multilabel" and len(columns) > 1 and bool((np.sum(columns, axis=0) == 1).all()):
+        way = '`y.argmax(dim=1)` has classes, `task="multilabel"` says that they are labels'
+        warnings.warn(
+            f"`y` is read as {len(columns)} labels although each row has a single 1: {way}", stacklevel=stacklevel
+        )
+    if target.task == "multiclass" and "-1" in target.classes:
+        way = 'a missing target is NaN, `task="multiclass"` says that it is a class'
+        warnings.warn(f"-1 in `y` is read as one of {len(target.classes)} classes: {way}", stacklevel=stacklevel)
+
+
+def _warn_of_overlap(masks: dict[str, Tensor]) -> None:
+    if len({mask.size(1) for mask in masks.values()}) > 1:
+        return
+    twice = (sum(mask.long() for mask in masks.values()) > 1).any(1)  # type: ignore[union-attr]
+    if bool(twice.any()):
+        number = counted(int(twice.sum()), "node")
+        warnings.warn(f"{number} in two of `train_mask`, `val_mask` and `test_mask`: scores leak", stacklevel=4)
 
 
 def _is_per_node(graph: Data) -> bool:

@@ -19,6 +19,8 @@ Array = npt.NDArray[Any]
 METRIC_OF = {"regression": "mae", "binary": "auroc", "multiclass": "accuracy", "multilabel": "ap"}
 # Integers with more distinct values than this are a regression target, with fewer classes.
 _MOST_CLASSES = 50
+# In tables of up to so many rows every text may be a class.
+_FEW_ROWS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ def encode_target(
     """Infers the task of one or several columns, (R,) each, and encodes them as numbers.
 
     Two distinct values: binary. More: multi-class. Fractions, however few, or very many values: regression. Several
-    columns of 0 and 1: multi-label.
+    columns of 0 and 1: multi-label. Texts of which most occur once are refused: they are no classes.
 
     Args:
         columns: Of equal length.
@@ -69,6 +71,8 @@ def encode_target(
     if names is None:
         names = [what] if len(columns) == 1 else [f"column {number} of {what}" for number in range(len(columns))]
     present = [column[here] for column, here in zip(columns, given, strict=True)]
+    if task is None and len(columns) == 1:
+        _check_texts_repeat(names[0], columns[0], present[0])
     task = task or _find_task([column for column in present if column.size], len(columns) > 1)
     for name, column in zip(names, present, strict=True):
         found = np.unique(as_text(column).astype(str))
@@ -93,6 +97,19 @@ def _is_given(column: Array) -> Array:
         return np.array([cell is not None for cell in column], dtype=bool)
     found: Array = np.isfinite(column) if column.dtype.kind == "f" else np.ones(column.size, dtype=bool)
     return found
+
+
+def _check_texts_repeat(name: str, column: Array, present: Array) -> None:
+    """Raises for texts that hardly ever occur twice: numbers in another notation, names or dates, not classes."""
+    if column.dtype != object or present.size <= _FEW_ROWS:
+        return
+    distinct = len(set(present.tolist()))
+    if distinct > present.size // 2:
+        row, text = stray_text(column)
+        raise ValueError(
+            f"{name} must hold numbers, such as 1234.5, or words that occur again, got {distinct:,} different texts in "
+            f"{present.size:,} rows, such as {text!r} in row {row} (the task multiclass takes each for a class)"
+        )
 
 
 def _find_task(columns: Sequence[Array], several: bool) -> str:

@@ -103,7 +103,7 @@ class MRSGINConv(RelationalConv):
             self.deviation: torch.nn.Parameter | None = None
             if num_relations > 1:
                 size = deviation_size(tuple(first.weight.t().shape), num_relations, deviation)
-                self.deviation = torch.nn.Parameter(first.weight.new_zeros(size))
+                self.deviation = torch.nn.Parameter(first.weight.new_zeros(size), first.weight.requires_grad)
                 self.together = Together(num_relations, decay)
             self._register_load_state_dict_pre_hook(self._rename)
         else:
@@ -141,9 +141,12 @@ class MRSGINConv(RelationalConv):
         is_plain = self.num_relations == 1 and x_src is x_dst and not self.is_by_edge
         if is_plain and isinstance(adj, PaddedAdj):
             return network_rows(self.nns.each[0], sum_with_root(x_src, adj, self.eps[0]))
+        return self._sum_of_networks(self._neighbours(x_src, x_dst, adj), x_dst)
+
+    def _sum_of_networks(self, neighbours: Tensor, x_dst: Tensor) -> Tensor:
+        """The sum of the networks of an independent start, of sums of neighbours (..., N, R, F)."""
         # taken apart at once: the gradient of each `[..., r, :]` would be a tensor of all R relations
-        neighbours = self._neighbours(x_src, x_dst, adj).unbind(dim=-2)  # R times (..., N, F)
-        parts = zip(1 + self.eps, self.nns.functions(), neighbours, strict=True)
+        parts = zip(1 + self.eps, self.nns.functions(), neighbours.unbind(dim=-2), strict=True)  # type: ignore[union-attr]
         rows = [network_rows(network, torch.addcmul(got, x_dst, own.to(got.dtype))) for own, network, got in parts]
         return reduce(torch.add, rows)
 
@@ -202,6 +205,10 @@ class MRSGINConv(RelationalConv):
         if maps is not None:
             first = batched_linear(root, maps[0].weight, maps[0].bias) + messages
             return map_rows(maps[1:], first.relu()) if len(maps) > 1 else first
+        return self._network_of(root, messages)
+
+    def _network_of(self, root: Tensor, messages: Tensor) -> Tensor:
+        """The network of a shared start on ``root``, with ``messages`` added to the output of its first map."""
         self._messages = root, messages
         try:
             out: Tensor = self.nn(root)  # type: ignore[misc]
@@ -221,8 +228,11 @@ class MRSGINConv(RelationalConv):
         return self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
 
     def _rename(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
-        """Loads states of 0.1, which had a list of networks, one per relation; that of one relation becomes ``nn``."""
+        """Loads states of PyG's ``GINConv``, and lists of networks of 0.1: that of one relation becomes ``nn``."""
         if self.deviation is not None:
+            own = [key.removeprefix(prefix) for key in state if key.startswith(prefix)]
+            if "together.decay" not in own and any(key.startswith("nn.") for key in own):
+                state.setdefault(f"{prefix}deviation", torch.zeros_like(self.deviation))
             self.together.adopt(state, f"{prefix}together.", [f"{prefix}deviation"])
         old = [key for key in state if key.startswith(f"{prefix}nns.")]
         if old and self.num_relations > 1:

@@ -108,29 +108,11 @@ class MRSGINEConv(RelationalConv):
         x_src, x_dst = split_nodes(x)
         check_features(x, self.lin, self.lin)
         edges = edge_rows(edge_attr, self.edge_dim, self.lin_edge, adj)
-        received = self._by_edge(x_src, x_dst, adj, edges) if self.is_by_edge else None
-        if received is None:
-            received = relu_sum(x_src, adj, edges, by_relation=True)  # (N, R, F_in)
+        received = received_rows(self, x_src, x_dst, adj, edges)  # (N, R, F_in)
         # mean(W_r) x = sum_r W_r (x / R): the node itself as one more term of every relation
         received = received + (((1 + self.eps) / self.num_relations).to(x_dst.dtype) * x_dst)[:, None]
         hidden = batched_linear(received.flatten(1), self.lin().flatten(0, 1).T, self.bias, relu=True)
         return linear(self.lin_out, hidden)
-
-    def _by_edge(self, x_src: Tensor, x_dst: Tensor, adj: Prepared, edges: Tensor | None) -> Tensor:
-        """The sums of messages by relation, (N, R, F_in), by PyG's ``propagate``."""
-        graph = graph_by_edge(x_src, adj)
-        rows = x_src.index_select(0, graph.edge_index[0].long())
-        rows = (rows if edges is None else rows + edges).relu()
-        types = graph.edge_type
-        if types is None:
-            share = rows.new_ones(rows.size(0), 1)
-        elif graph.is_soft:
-            share = types.to(rows.dtype)
-        else:
-            share = torch.nn.functional.one_hot(types.long(), self.num_relations).to(rows.dtype)
-        placed = (share[:, :, None] * rows[:, None]).flatten(1)  # (E, R F_in)
-        out = self.sum_by_edge((x_src, x_dst), graph, placed, weight=graph.edge_weight)
-        return out.view(-1, self.num_relations, x_src.size(1))
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         """Why `graphprism.certify` proves nothing: messages are not linear in the rows of senders."""
@@ -140,3 +122,22 @@ class MRSGINEConv(RelationalConv):
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
         return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}, edge_dim={self.edge_dim}"
+
+
+def received_rows(conv: RelationalConv, x_src: Tensor, x_dst: Tensor, adj: Prepared, edges: Tensor | None) -> Tensor:
+    """The sums of messages after ReLU by relation, (N, R, F_in); by PyG's ``propagate`` where edges are watched."""
+    if not conv.is_by_edge:
+        return relu_sum(x_src, adj, edges, by_relation=True)
+    graph, count = graph_by_edge(x_src, adj), int(conv.num_relations)
+    rows = x_src.index_select(0, graph.edge_index[0].long())
+    rows = (rows if edges is None else rows + edges).relu()
+    types = graph.edge_type
+    if types is None:
+        share = rows.new_ones(rows.size(0), 1)
+    elif graph.is_soft:
+        share = types.to(rows.dtype)
+    else:
+        share = torch.nn.functional.one_hot(types.long(), count).to(rows.dtype)
+    placed = (share[:, :, None] * rows[:, None]).flatten(1)  # (E, R F_in)
+    out = conv.sum_by_edge((x_src, x_dst), graph, placed, weight=graph.edge_weight)
+    return out.view(-1, count, x_src.size(1))
