@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 import torch
-from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv
 
 from graphprism import RelationalAdj
 from graphprism.nn import DirConv, MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
@@ -32,6 +32,38 @@ def test_arguments_of_pyg_come_first_and_ours_are_keywords(plain, ours):
         return [each.name for each in kinds if each.kind is each.POSITIONAL_OR_KEYWORD]
 
     assert positional(ours) == positional(plain)
+
+
+def mlp() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(IN, OUT), torch.nn.Tanh(), torch.nn.Linear(OUT, OUT))
+
+
+STATES = {
+    "sage": (lambda: SAGEConv(IN, OUT), lambda start: MRSSAGEConv(IN, OUT, start=start)),
+    "sage, bare": (
+        lambda: SAGEConv(IN, OUT, root_weight=False, bias=False),
+        lambda start: MRSSAGEConv(IN, OUT, root_weight=False, bias=False, start=start),
+    ),
+    "sage, projected": (
+        lambda: SAGEConv((IN, IN), OUT, "sum", normalize=True, project=True),
+        lambda start: MRSSAGEConv((IN, IN), OUT, "sum", normalize=True, project=True, start=start),
+    ),
+    "sage, lazy": (lambda: SAGEConv(IN, OUT), lambda start: MRSSAGEConv(-1, OUT, start=start)),
+    "graph": (lambda: GraphConv(IN, OUT), lambda start: MRSSAGEConv(IN, OUT, "sum", start=start)),
+    "gin": (lambda: GINConv(mlp(), train_eps=True), lambda start: MRSGINConv(mlp(), train_eps=True)),
+}
+
+
+@pytest.mark.parametrize("start", ["shared", "independent"])
+@pytest.mark.parametrize("name", STATES)
+def test_state_of_the_plain_layer_loads(name, start):
+    plain, ours = STATES[name][0]().double(), STATES[name][1](start).double()
+    x, _, _ = graph()
+    for parameter in plain.parameters():
+        torch.nn.init.normal_(parameter)
+    # in a network, so that names have a prefix
+    torch.nn.ModuleList([ours]).load_state_dict(torch.nn.ModuleList([plain]).state_dict())
+    torch.testing.assert_close(ours(x, EDGES, types()), plain(x, EDGES), rtol=1e-12, atol=1e-12)
 
 
 def same_weights(ours: torch.nn.Module, plain: torch.nn.Module) -> None:

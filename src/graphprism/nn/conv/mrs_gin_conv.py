@@ -228,8 +228,11 @@ class MRSGINConv(RelationalConv):
         return self.sum_by_edge((x_src, x_dst), adj, rows, weight=adj.edge_weight)
 
     def _rename(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
-        """Loads states of 0.1, which had a list of networks, one per relation; that of one relation becomes ``nn``."""
+        """Loads states of PyG's ``GINConv``, and lists of networks of 0.1: that of one relation becomes ``nn``."""
         if self.deviation is not None:
+            own = [key.removeprefix(prefix) for key in state if key.startswith(prefix)]
+            if "together.decay" not in own and any(key.startswith("nn.") for key in own):
+                state.setdefault(f"{prefix}deviation", torch.zeros_like(self.deviation))
             self.together.adopt(state, f"{prefix}together.", [f"{prefix}deviation"])
         old = [key for key in state if key.startswith(f"{prefix}nns.")]
         if old and self.num_relations > 1:

@@ -100,6 +100,7 @@ class MRSSAGEConv(RelationalConv):
         self.lin = RelationalWeight(src, out_channels, num_relations, init, start, decay, deviation)
         self.lin_root = Linear(dst, out_channels, bias=False, weight_initializer=init) if root_weight else None
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
+        self._register_load_state_dict_pre_hook(_rename_pyg)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -192,3 +193,19 @@ class _SquareLinear(Linear):  # type: ignore[misc]
         elif saved is not None:
             self._materialize_bias(saved.numel())
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def _rename_pyg(state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Loads states of PyG's ``SAGEConv``, ``lin`` of which projects, and of its ``GraphConv``."""
+    sage = {
+        "lin.weight": "project.weight",
+        "lin.bias": "project.bias",
+        "lin_l.weight": "lin.weight",
+        "lin_l.bias": "bias",
+        "lin_r.weight": "lin_root.weight",
+    }
+    graph = {"lin_rel.weight": "lin.weight", "lin_rel.bias": "bias"}
+    for first, names in (("lin_l.weight", sage), ("lin_rel.weight", graph)):
+        if f"{prefix}{first}" in state:
+            found = {new: state.pop(f"{prefix}{old}", None) for old, new in names.items()}
+            state.update({f"{prefix}{new}": value for new, value in found.items() if value is not None})
