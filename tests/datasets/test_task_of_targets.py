@@ -44,6 +44,27 @@ def test_from_files_refuses_texts_that_hardly_repeat_as_classes(tmp_path: Path):
     assert from_files(folder, target="income", task="multiclass").num_classes == 60
 
 
+@pytest.mark.parametrize(
+    ("y", "task", "warned"),
+    [
+        (
+            torch.eye(3).repeat(10, 1).long(),
+            "multilabel",
+            r"read as 3 labels although each row has a single 1: `y\.argmax",
+        ),
+        (torch.arange(30) % 4 - 1, "multiclass", "-1 in `y` is read as one of 4 classes: a missing target is NaN"),
+    ],
+)
+def test_from_data_says_how_it_reads_one_hot_rows_and_minus_one(y: torch.Tensor, task: str, warned: str):
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graph = Data(x=torch.rand(30, 2), edge_index=edges, y=y)
+    graphs = [Data(x=torch.rand(2, 2), edge_index=edges, y=row[None]) for row in y]
+    for data in (graph, graphs):
+        with pytest.warns(UserWarning, match=warned):
+            assert from_data(data).task == task
+        assert from_data(data, task).task == task  # without a warning
+
+
 def test_from_files_names_the_constant_column_among_several(tmp_path: Path):
     folder = write_people(tmp_path / "people", likes_b=[3] * 60)
     with pytest.raises(ValueError, match=r"csv: the target 'likes_b' must have at least two values, got '3' in all 60"):

@@ -101,6 +101,8 @@ def from_data(
         return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed, scale_target)
     columns = _target_columns([graph.y for graph in graphs], graphs)
     target = encode_target(columns, task, "`y`")
+    if task is None:
+        _warn_of_reading(columns, target, stacklevel=3)
     if not target.known.all():
         lost = f"{int((~target.known).sum()):,} of {counted(graphs, 'graph')} are left out"
         warnings.warn(f"{lost}: `y` is missing there", stacklevel=2)
@@ -185,7 +187,10 @@ def _with_node_targets(
     seed: int,
     scale_target: bool,
 ) -> PackedDataset:
-    target = encode_target(_target_columns([graph.y], [graph]), task, "`y`")
+    columns = _target_columns([graph.y], [graph])
+    target = encode_target(columns, task, "`y`")
+    if task is None:
+        _warn_of_reading(columns, target, stacklevel=4)
     given = [key for key in MASKS if graph.get(key) is not None]
     if len(given) == len(MASKS):
         masks = {key: graph[key].view(graph.num_nodes, -1).bool() for key in MASKS}
@@ -203,6 +208,18 @@ def _with_node_targets(
         train = masks["train_mask"] if masks["train_mask"].size(1) == 1 else torch.stack([*masks.values()]).any(0)
         whole, target = _with_scale(whole, target, train.all(1).numpy())
     return with_target(whole, target, metric, **masks)
+
+
+def _warn_of_reading(columns: Sequence[np.ndarray[Any, Any]], target: EncodedTarget, stacklevel: int) -> None:
+    """Warns of targets that are often meant otherwise: classes in one-hot rows, and -1 for no class."""
+    if target.task == "multilabel" and len(columns) > 1 and bool((np.sum(columns, axis=0) == 1).all()):
+        way = '`y.argmax(dim=1)` has classes, `task="multilabel"` says that they are labels'
+        warnings.warn(
+            f"`y` is read as {len(columns)} labels although each row has a single 1: {way}", stacklevel=stacklevel
+        )
+    if target.task == "multiclass" and "-1" in target.classes:
+        way = 'a missing target is NaN, `task="multiclass"` says that it is a class'
+        warnings.warn(f"-1 in `y` is read as one of {len(target.classes)} classes: {way}", stacklevel=stacklevel)
 
 
 def _warn_of_overlap(masks: dict[str, Tensor]) -> None:
