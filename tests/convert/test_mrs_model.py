@@ -295,6 +295,13 @@ def test_converted_model_exports_where_types_are_given(name):
     assert relative_error(program.module()(X, EDGES, edge_type=types), model(X, EDGES)) < 1e-5
 
 
+@pytest.mark.skipif(not hasattr(torch.compiler, "is_exporting"), reason="needs torch 2.7, got an older one")
+@pytest.mark.parametrize("strict", [False, True])
+def test_export_without_types_asks_for_them(strict):
+    with pytest.raises(Exception, match="`edge_type` must be given to"):
+        torch.export.export(converted(), (X, EDGES), strict=strict)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_converted_model_trains_under_autocast(name):
     model = converted(name).train()

@@ -136,6 +136,11 @@ class MRSModel(torch.nn.Module):
                         "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
                         "sampling, with `SplitEdges`"
                     )
+                if getattr(torch.compiler, "is_exporting", bool)():  # since torch 2.7
+                    raise ValueError(
+                        "`edge_type` must be given to `torch.export`, got None: a split looks at the values of the "
+                        "edges, which a trace has not; the exported program gets it in every call"
+                    )
                 yield self.current.entry_of(key, graph())
             else:
                 self._check_types(types, edge_index.size(1) if is_edge_index(edge_index) else edge_index._nnz())
