@@ -43,6 +43,34 @@ def test_split_file_splits_each_graph_by_itself(split: str, tmp_path: Path):
     assert batch[number].tolist() == [np.searchsorted([0, 5, 9], columns["graph_id"]).tolist()] * 2
 
 
+def test_split_file_takes_any_column_of_graphs_that_is_named(tmp_path: Path):
+    columns = three_graphs()
+    expected = split_file(write(tmp_path / "a.parquet", columns), tmp_path / "a.out.parquet").read()["edge_type"]
+    columns["Mol ID"] = columns.pop("graph_id")
+    path, out = write(tmp_path / "b.parquet", columns), tmp_path / "b.out.parquet"
+    with pytest.warns(UserWarning, match=r"the column 'Mol ID' is not read, equal ids are one node: graph='Mol ID'"):
+        merged = split_file(path, out)
+    assert (merged.graph, merged.num_nodes) == (None, 12)
+    named = split_file(path, out, graph="Mol ID")
+    assert (named.graph, named.num_nodes) == ("Mol ID", 36)
+    assert torch.equal(named.read()["edge_type"], expected)
+    with pytest.raises(EdgeFileError, match="has no column 'molecule'; there are source, target, Mol ID"):
+        split_file(path, out, graph="molecule")
+    with pytest.raises(EdgeFileError, match="the graph must be another column than source and target, got 'source'"):
+        split_file(path, out, graph="source")
+
+
+@pytest.mark.filterwarnings("default")  # the command prints it
+def test_split_names_a_column_of_graphs_that_it_does_not_read(tmp_path: Path):
+    columns = three_graphs()
+    columns["mol_id"] = columns.pop("graph_id")
+    words = ["split", str(write(tmp_path / "in.parquet", columns)), "-o", str(tmp_path / "out.parquet")]
+    found = CliRunner().invoke(app, words)
+    assert "warning: " in found.stderr
+    assert "--graph mol_id" in found.stderr
+    assert "36 nodes" in CliRunner().invoke(app, [*words, "--graph", "mol_id"]).stdout
+
+
 @pytest.mark.parametrize(
     ("graphs", "words"),
     [

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from graphprism._text import counted, percent
-from graphprism.cli.arguments import Undirected, exit_on_user_error
+from graphprism.cli.arguments import Undirected, exit_on_user_error, plain_warnings
 
 if TYPE_CHECKING:
     from graphprism.streaming import TypedEdges
@@ -29,6 +29,7 @@ def split(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The Parquet file to write.")] = None,
     source: Annotated[str | None, typer.Option(help="Column of source nodes. Default: guessed.")] = None,
     target: Annotated[str | None, typer.Option(help="Column of destination nodes. Default: guessed.")] = None,
+    graph: Annotated[str | None, typer.Option(help="Column of the graph of each edge. Default: graph_id.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes, if larger than the largest id + 1.")] = None,
     undirected: Undirected = False,
     sparse_ids: Annotated[
@@ -41,11 +42,11 @@ def split(
     """Split the edges of a file into relations, also if they do not fit into memory.
 
     The edges are read twice (ppr: 17 times, direction: three times); memory holds one value per node. After a kill the
-    same command resumes. With a column graph_id, each graph is split by itself.
+    same command resumes. With a column graph_id, or --graph COLUMN, each graph is split by itself.
     """
-    with exit_on_user_error():
+    with exit_on_user_error(), plain_warnings():
         if sql is not None:
-            typer.echo(_sql(edges, by, out, source, target, undirected, sql))
+            typer.echo(_sql(edges, by, out, source, target, graph, undirected, sql))
             return
         if out is None:
             raise ValueError("-o must name the Parquet file to write, got none")
@@ -58,6 +59,7 @@ def split(
                 by,
                 source=source,
                 target=target,
+                graph=graph,
                 num_nodes=nodes,
                 undirected=undirected,
                 sparse_ids=sparse_ids,
@@ -67,13 +69,20 @@ def split(
 
 
 def _sql(
-    edges: Path, by: str, out: Path | None, source: str | None, target: str | None, undirected: bool, dialect: str
+    edges: Path,
+    by: str,
+    out: Path | None,
+    source: str | None,
+    target: str | None,
+    graph: str | None,
+    undirected: bool,
+    dialect: str,
 ) -> str:
     if undirected:
         raise ValueError("--undirected must not come with --sql: add the reverse edges to the table")
     from graphprism.streaming import open_edges, split_sql
 
-    found = open_edges(edges, source=source, target=target)
+    found = open_edges(edges, source=source, target=target, graph=graph)
     if found.graph is not None:
         way = "give every node an id of its own, and leave the column out"
         raise ValueError(f"--sql must not come with a column {found.graph}, as it would merge nodes of graphs: {way}")

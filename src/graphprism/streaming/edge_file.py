@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ CHUNK = 1 << 21
 _NAMES = (("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("head", "tail"), ("row", "col"))
 # Column that tells the graph of an edge, in a file of several graphs.
 GRAPH = "graph_id"
+# Other names that such a column often has, without case and punctuation; not read unless named.
+_LIKE_GRAPH = ("graph", "graphid", "molecule", "moleculeid", "mol", "molid", "sample", "sampleid")
 _FINGERPRINT_BYTES = 1 << 16
 
 
@@ -104,17 +108,24 @@ class EdgeFile:
 
 
 def open_edges(
-    path: str | os.PathLike[str], *, source: str | None = None, target: str | None = None, undirected: bool = False
+    path: str | os.PathLike[str],
+    *,
+    source: str | None = None,
+    target: str | None = None,
+    graph: str | None = None,
+    undirected: bool = False,
 ) -> EdgeFile:
     """Opens an edge file, or a folder of Parquet files; reads only column names and sizes.
 
-    A column ``graph_id`` makes it a file of several graphs, whose nodes may have the same ids.
+    A column ``graph_id``, or the one that ``graph`` names, makes it a file of several graphs, whose nodes may have the
+    same ids. A warning says of a column such as ``mol_id`` that it is not read.
 
     Args:
         path: Parquet, CSV (comma, tab, semicolon or space; with or without a header; gz), ``.npy`` of shape (2, E) or
             (E, 2), or packed ``.npz`` of one graph. The format is detected from the first bytes.
         source: Column of source nodes; by default one of the usual names, else the first column.
         target: Column of target nodes; by default the partner of ``source``, else the second column.
+        graph: Column of the graph of every edge; by default ``graph_id``, if there is one.
         undirected: Add the reverse of every edge (loops are not duplicated), for files that list an edge once.
 
     Raises:
@@ -134,12 +145,20 @@ def open_edges(
         raise EdgeFileError(path, f"must have at least two columns, got {', '.join(columns) or 'none'}")
     usual = next((pair for pair in _NAMES if set(pair) <= set(columns)), columns[:2])
     source, target = source or usual[0], target or usual[1]
-    for name in (source, target):
+    for name in (source, target, *([] if graph is None else [graph])):
         if name not in columns:
             raise EdgeFileError(path, f"has no column {name!r}; there are {', '.join(columns)}")
     if source == target:
         raise EdgeFileError(path, f"source and target must be two columns, got {source!r} for both")
-    graph = GRAPH if GRAPH in columns and GRAPH not in (source, target) else None
+    others = [name for name in columns if name not in (source, target)]
+    if graph is not None and graph not in others:
+        raise EdgeFileError(path, f"the graph must be another column than source and target, got {graph!r}")
+    if graph is None and GRAPH in others:
+        graph = GRAPH
+    like = next((name for name in others if re.sub(r"[\W_]", "", name.lower()) in _LIKE_GRAPH), None)
+    if graph is None and like is not None:
+        way = f"graph={like!r} (--graph {like}) splits each graph by itself"
+        warnings.warn(f"{path}: the column {like!r} is not read, equal ids are one node: {way}", stacklevel=2)
     return EdgeFile(path, files, columns, source, target, rows, undirected, graph)
 
 

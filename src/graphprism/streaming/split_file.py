@@ -58,6 +58,7 @@ def split_file(
     *,
     source: str | None = None,
     target: str | None = None,
+    graph: str | None = None,
     num_nodes: int | None = None,
     undirected: bool = False,
     sparse_ids: bool = False,
@@ -70,8 +71,9 @@ def split_file(
     chunk. A process that was killed leaves a folder ``.NAME.work`` beside the output; the same call goes on from there.
     ``output`` appears whole.
 
-    If there is a column ``graph_id``, each of the graphs that it numbers is split by itself: nodes of two graphs are
-    two nodes, also with the same id. They are numbered as with ``sparse_ids``; ids of graphs and nodes are below 2^31.
+    If there is a column ``graph_id``, or ``graph`` names another one, each of the graphs that it numbers is split by
+    itself: nodes of two graphs are two nodes, also with the same id. They are numbered as with ``sparse_ids``; ids of
+    graphs and nodes are below 2^31.
 
     Args:
         edges: Parquet, CSV, ``.npy``, ``.npz`` or a folder of Parquet files; see `open_edges`.
@@ -80,6 +82,7 @@ def split_file(
             ``direction``, ``attr(NAME)`` with the name of a column, and products with ``*``.
         source: Column of source nodes; guessed by default.
         target: Column of target nodes; guessed by default.
+        graph: Column of the graph of every edge; by default ``graph_id``, if there is one.
         num_nodes: Number of nodes, if it exceeds the largest id plus one. It affects only the tolerance of ``ppr``.
         undirected: Add the reverse of every edge, after all edges, for files that list an edge once.
         sparse_ids: Allow any 64-bit integers as ids, not only numbers from 0. An extra pass collects them; memory holds
@@ -101,7 +104,7 @@ def split_file(
     check_streamed(split)
     if num_nodes is not None:
         check_whole("num_nodes", num_nodes)
-    found = open_edges(edges, source=source, target=target, undirected=undirected)
+    found = open_edges(edges, source=source, target=target, graph=graph, undirected=undirected)
     if found.graph is not None and num_nodes is not None:
         must = f"`num_nodes` must be None for several graphs (column {found.graph})"
         raise EdgeFileError(found.path, f"{must}, got {num_nodes}")
@@ -186,7 +189,8 @@ class _Job:
     def _keep_own_files(self) -> None:
         """Removes files in the folder that belong to another split or other edges."""
         edges, key_path = self._edges, self._folder / "key"
-        key = json.dumps([self._fingerprint, split_text(self._split), edges.source, edges.target, edges.undirected])
+        ends = [edges.source, edges.target, edges.graph]
+        key = json.dumps([self._fingerprint, split_text(self._split), *ends, edges.undirected])
         key += repr(self._options)
         if not (key_path.is_file() and key_path.read_text("utf-8") == key):
             _clear(self._folder)
