@@ -176,7 +176,7 @@ def _short(names: list[str]) -> list[str]:
 # What other options of a convolution make of it.
 NOTES = {
     "GINEConv": "; without `edge_dim` our layer, with the first matrix of its network",
-    "GENConv": "; refused where it has none of them, as both sizes are equal and no `edge_dim` is given",
+    "GENConv": "; with equal sizes and no `edge_dim` the first matrix of its network, on sums",
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch_geometric.nn import MLP, MessagePassing, conv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import softmax
 
 from graphprism.convert import to_mrs
 from graphprism.convert.summed_layer import SummedLayer
@@ -82,6 +83,44 @@ def test_mean_takes_the_number_of_all_neighbours():
     parts = split((1 / count)[EDGES[1]])
     out = sum(part @ X @ weight.T for part, weight in zip(parts, weights(model)["lin.weight"], strict=True))
     assert torch.allclose(model(X, EDGES, edge_type=TYPES), out + model.model.conv.lin.bias, rtol=1e-12, atol=1e-12)
+
+
+def test_softmax_aggregation_takes_the_weights_of_all_neighbours():
+    """GENConv of DeeperGCN: its network gets a first map per relation."""
+    attr = torch.rand(EDGES.size(1), F, dtype=torch.float64)
+    model = converted(conv.GENConv(F, F, aggr="softmax", t=0.5, learn_t=True, norm=None), X, EDGES, attr)
+    own, (weight,) = model.model.conv, weights(model).values()
+    message = (X[EDGES[0]] + attr).relu() + own.eps
+    alpha = softmax(message * own.aggr_module.t, EDGES[1], num_nodes=N) * message
+    first, *others = own.mlp.children()
+    hidden = first(X)
+    for r in range(3):
+        hidden = hidden + torch.zeros_like(X).index_add(0, EDGES[1], alpha * (r == TYPES)[:, None]) @ weight[r].T
+    assert torch.allclose(
+        model(X, EDGES, attr, edge_type=TYPES), torch.nn.Sequential(*others)(hidden), rtol=1e-12, atol=1e-12
+    )
+
+
+class Updated(MessagePassing):
+    """Adds the node itself in ``update``."""
+
+    def __init__(self) -> None:
+        super().__init__(aggr="add")
+        self.lin, self.in_channels = torch.nn.Linear(F, OUT), F
+
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x))
+
+    def update(self, inputs, x):
+        return 2 * inputs + x
+
+
+def test_update_is_a_part_of_the_sum_without_messages():
+    model = converted(Updated(), X, EDGES)
+    out = X @ model.model.conv.lin.weight.T + model.model.conv.lin.bias
+    for part, weight in zip(split(torch.ones_like(WEIGHT)), weights(model)["lin.weight"], strict=True):
+        out = out + 2 * part @ X @ weight.T
+    assert torch.allclose(model(X, EDGES, edge_type=TYPES), out, rtol=1e-12, atol=1e-12)
 
 
 class Network(MessagePassing):
@@ -251,7 +290,11 @@ class Extreme(MessagePassing):
     ("layer", "reason"),
     [
         (lambda: conv.SGConv(F, OUT, cached=True), "it caches its sums"),
-        (Extreme, "its messages depend on no parameters, and are not added"),
+        (Extreme, "and are not added"),
+        (
+            lambda: conv.GENConv(F, F, aggr="power", learn_p=True),
+            "its messages depend on no parameters, and are not added",
+        ),
         (Beside, "no weights act on their sum alone"),
         (Noisy, "no weights act on their sum alone"),
         (Twice, "no weights act on their sum alone"),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
-from torch_geometric.nn import Linear, MeanAggregation, MessagePassing, SumAggregation
+from torch_geometric.nn import Linear, MessagePassing
 from torch_geometric.utils import degree, scatter
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
@@ -28,16 +28,16 @@ class SummedLayer(GenericLayer):
 
     where :math:`f_\theta` is the layer as a function of its sums, which must be affine, :math:`\psi(e)` are its
     messages, which have no parameters, and :math:`\mathbf{D}_k = 0` initially. With equal parameters this is
-    :math:`f_\theta(\sum_r \mathbf{s}_r)`, the layer. A mean is a sum with coefficients of the whole graph. If a layer
-    passes messages several times, each time has sums by relation, and the next one gets the whole sum. With soft types
-    a message of relation :math:`r` is :math:`s_{er} \psi(e)`.
+    :math:`f_\theta(\sum_r \mathbf{s}_r)`, the layer. A mean and a softmax aggregation are sums with coefficients of the
+    whole graph. If a layer passes messages several times, each time has sums by relation, and the next one gets the
+    whole sum. With soft types a message of relation :math:`r` is :math:`s_{er} \psi(e)`.
 
     Where the layer is not affine, as with a network behind the sum, :math:`f` is its first linear map whose output is:
     that output is computed as above, and all else with the whole sums, as in `MRSGINConv`.
 
-    Time: R + 1 passes over what follows the sums. The sums of all relations take as long as one, if messages are added
-    or averaged and types are not soft, else R + 1 times that. `torch.compile` and `torch.export` trace the layer as
-    they do a `GenericLayer`, also if it makes edges.
+    Time: R + 1 passes over what follows the sums. The sums of all relations take as long as one, unless types are soft
+    or the layer has an ``update`` of its own. `torch.compile` and `torch.export` trace the layer as they do a
+    `GenericLayer`, also if it makes edges.
 
     Args:
         conv: the layer; owned by this module from now on.
@@ -79,6 +79,7 @@ class _Sum(NamedTuple):
 
     @property
     def whole(self) -> Tensor:
+        """What the pass gives."""
         return self.zero + torch.stack(self.parts).sum(dim=0)
 
 
@@ -88,17 +89,16 @@ class _Splitter:
     def __init__(self, call: Call, calls: int, entry: list[SplitEdgeIndex], num_relations: int) -> None:
         conv = self.conv = call.conv
         self.calls, self.entry, self.num_relations = calls, entry, num_relations
-        self._propagate, self._message, self._aggregate = conv.propagate, conv.message, conv.aggregate
-        own = (getattr(type(conv), name) is getattr(MessagePassing, name) for name in ("aggregate", "update"))
-        self.only_adds = type(conv.aggr_module) in (SumAggregation, MeanAggregation) and all(own)
-        self.types: Tensor | None = None
+        self._propagate, self._message, self._reduce = conv.propagate, conv.message, conv.aggr_module.reduce
+        self.types = torch.empty(0)
         self.sent: Tensor | None = None
         self.share: Tensor | None = None
+        self.reduced: list[_Sum] = []
         self.sums: list[_Sum] = []
 
     def replaced(self) -> dict[str, Any]:
         """Attributes of the layer during the call."""
-        return {"propagate": self.propagate, "message": self.message, "aggregate": self.aggregate}
+        return {"propagate": self.propagate, "message": self.message}
 
     def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Tensor:
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
@@ -106,60 +106,83 @@ class _Splitter:
         types = found_types(edge_index, self.entry, self.num_relations)
         if types is None:
             raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
-        if self.only_adds and types.dim() == 1:  # all relations in one pass
-            self.types = types
-            self._propagate(edge_index, *args, **kwargs)
-        else:
-            self._in_turn(types, edge_index, *args, **kwargs)
+        self.types = types
+        found = self._at_once(edge_index, *args, **kwargs) or self._in_turn(edge_index, *args, **kwargs)
+        self.sums.append(found)
         if len(self.sums) == self.calls and not torch.compiler.is_compiling():
             raise Stop
-        return self.sums[-1].whole
+        return found.whole
 
-    def _in_turn(self, types: Tensor, *args: Any, **kwargs: Any) -> None:
+    def _at_once(self, *args: Any, **kwargs: Any) -> _Sum | None:
+        """One pass for all relations; None unless it gives a sum or a mean, of rows as the aggregation weighs them."""
+        self.share, self.reduced = None, []
+        own = vars(self.conv.aggr_module)
+        own["reduce"] = self.reduce
+        try:
+            out = self._propagate(*args, **kwargs)
+        finally:
+            del own["reduce"]
+        return self.reduced[0] if len(self.reduced) == 1 and out is self.reduced[0].zero else None
+
+    def _in_turn(self, *args: Any, **kwargs: Any) -> _Sum:
         """One pass for each relation, and one without messages."""
-        shares = [types == r for r in range(self.num_relations)] if types.dim() == 1 else list(types.unbind(dim=1))
-        self.types = self.sent = None
+        self.sent, shares = None, self._shares()
         found = []
-        for self.share in (torch.zeros_like(shares[0]), *shares):
+        for share in (torch.zeros_like(shares[0]), *shares):
+            self.share = share
             found.append(self._propagate(*args, **kwargs))
         zero, *others = found
-        self.sums.append(_Sum(zero, [each - zero for each in others]))
+        return _Sum(zero, [each - zero for each in others])
+
+    def _shares(self) -> list[Tensor]:
+        """The share of each relation in the edges, (E,), a boolean or a score."""
+        if self.types.dim() == 1:
+            return [self.types == r for r in range(self.num_relations)]
+        return list(self.types.unbind(dim=1))
 
     def message(self, *args: Any, **kwargs: Any) -> Tensor:
         """The messages; in turns they are computed once, and multiplied by the share of the relation."""
-        if self.types is not None:
+        dim = self.conv.node_dim
+        if self.share is None:
             out: Tensor = self._message(*args, **kwargs)
-            check_sizes(out.size(self.conv.node_dim), self.types.size(0))
+            check_sizes(out.size(dim), self.types.size(0))
             return out
-        share = self.share
-        assert share is not None
         if self.sent is None:
             self.sent = self._message(*args, **kwargs)
-        sent = self.sent
-        dim = self.conv.node_dim if self.conv.node_dim >= 0 else sent.dim() + self.conv.node_dim
-        check_sizes(sent.size(dim), share.size(0))
-        share = share.view([-1 if axis == dim else 1 for axis in range(sent.dim())])
-        if share.dtype == torch.bool:
-            return torch.where(share, sent, 0)
-        return sent * share.to(sent.dtype)
+            check_sizes(self.sent.size(dim), self.types.size(0))
+        return _times(self.sent, self.share, dim)
 
-    def aggregate(
-        self, inputs: Tensor, index: Tensor, ptr: Tensor | None = None, dim_size: int | None = None
+    def reduce(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        reduce: str = "sum",
     ) -> Tensor:
-        """The sum or the mean of messages; of all relations at once, by the number of node and relation."""
-        if self.types is None:
-            out: Tensor = self._aggregate(inputs, index, ptr=ptr, dim_size=dim_size)
+        """Records the sum or the mean of the rows of each relation, and returns zeros."""
+        if reduce not in ("sum", "add", "mean") or index is None or x.size(dim) != self.types.size(0):
+            out: Tensor = self._reduce(x, index, ptr, dim_size, dim, reduce)
             return out
-        count, dim = self.num_relations, self.conv.node_dim % inputs.dim()
+        count, axis = self.num_relations, dim % x.dim()
         size = int(index.max()) + 1 if dim_size is None else dim_size
-        each = scatter(inputs, index * count + self.types, dim, size * count, reduce="sum").unflatten(
-            dim, (size, count)
-        )
-        if isinstance(self.conv.aggr_module, MeanAggregation):
-            number = degree(index, size, each.dtype).clamp(min=1)
-            each = each / number.view([-1 if axis == dim else 1 for axis in range(each.dim())])
-        self.sums.append(_Sum(torch.zeros_like(each.select(dim + 1, 0)), list(each.unbind(dim + 1))))
-        return self.sums[-1].zero
+        if self.types.dim() == 1:
+            place = index * count + self.types  # all relations in one sum
+            parts = list(scatter(x, place, axis, size * count).unflatten(axis, (size, count)).unbind(axis + 1))
+        else:
+            parts = [scatter(_times(x, share, axis), index, axis, size) for share in self._shares()]
+        if reduce == "mean":
+            number = degree(index, size, x.dtype).clamp(min=1)
+            parts = [_times(part, 1 / number, axis) for part in parts]
+        self.reduced.append(_Sum(torch.zeros_like(parts[0]), parts))
+        return self.reduced[-1].zero
+
+
+def _times(rows: Tensor, share: Tensor, dim: int) -> Tensor:
+    """Rows along ``dim``, each times its share, or zero."""
+    share = share.view([-1 if axis == dim % rows.dim() else 1 for axis in range(rows.dim())])
+    return torch.where(share, rows, 0) if share.dtype == torch.bool else rows * share.to(rows.dtype)
 
 
 def _combined(call: Call, sums: Sequence[_Sum], parameters: Sequence[dict[str, Tensor]], at: str) -> Any:
@@ -260,6 +283,8 @@ def probe_sums(
     edges = edges_of_call({**named_arguments(argument_names(conv.forward), call.args), **call.kwargs})
     entry = [SplitEdgeIndex(each, (each[0] * 7 + each[1]) % 3) for each in edges]
     with torch.no_grad():
+        for parameter in conv.aggr_module.parameters():  # a power mean is a mean until it has learned its power
+            parameter.add_(0.37)
         sums = _sums(call, calls, entry, 3)
         whole = _Whole(conv)
         run(call, whole, {})
