@@ -263,3 +263,40 @@ def test_graphs_without_nodes_are_named(tmp_path):
         file.write("\nm98,1,3.5\nm99,0,2.5\n")
     notices = from_files(folder, "energy", drop=("toxic",)).preprocessing["notices"]
     assert "graphs.csv: 2 graphs without a row in nodes.csv (m98, m99), kept without nodes." in notices
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """Arrays of one graph with weights of edges."""
+    file = tmp_path / "plain.npz"
+    weight = np.array([0.5, 2.0])
+    np.savez(file, edge_index=np.array([[0, 1], [1, 0]]), x=np.ones((20, 3)), y=np.arange(20) % 2, edge_weight=weight)
+    return file
+
+
+def test_arrays_are_left_out_by_name(plain):
+    assert from_files(plain).edge_weight is not None
+    assert from_files(plain, drop=("edge_weight",)).edge_weight is None
+    for name in ("edge_weigth", "edge_index"):
+        with pytest.raises(ValueError, match=rf"`drop` must name arrays of plain.npz .*edge_weight.*, got '{name}'"):
+            from_files(plain, drop=(name,))
+
+
+@pytest.mark.parametrize(
+    "option", [{"columns": {"id": "a"}}, {"numbers": ("a",)}, {"categories": ("a",)}, {"files": {"nodes": "a"}}]
+)
+def test_options_of_tables_are_refused_where_there_are_none(plain, option):
+    (name,) = option
+    with pytest.raises(ValueError, match=f"`{name}` must be left out with plain.npz, which has arrays and no tables"):
+        from_files(plain, **option)
+    with pytest.raises(ValueError, match=f"`{name}` must be left out with a data set of PyG"):
+        from_files("pyg:Planetoid(cora)", **option)
+    assert from_files(plain, **{name: type(option[name])()}).task == "binary"  # as the command line gives them
+
+
+@pytest.mark.parametrize("option", [{"task": "regression"}, {"target": "y"}, {"folds": 3}, {"drop": ("x",)}])
+def test_options_are_refused_for_a_packed_data_set(plain, tmp_path, option):
+    save(from_files(plain), tmp_path / "packed.npz")
+    (name,) = option
+    with pytest.raises(ValueError, match=f"`{name}` must be left out with packed.npz, a packed data set"):
+        from_files(tmp_path / "packed.npz", **option)

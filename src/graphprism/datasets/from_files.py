@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class ImportOptions:
         metric: A name of `graphprism.training.METRICS`.
         files: Files of ``nodes``, ``edges`` and ``graphs`` in the folder.
         columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``weight``, ``graph_id`` and ``fold``.
-        drop: Columns to ignore.
+        drop: Columns to ignore; of an ``.npz`` file arrays, such as ``edge_weight``.
         categories: Numeric columns to treat as categories.
         numbers: Columns to treat as numbers although their names say that they are types of nodes or edges, or weights.
         directed: Whether edges are directed. By default as the file declares; tables of edges are undirected.
@@ -137,12 +137,28 @@ def from_files(
     return from_tables(read_tables(file, chosen.files), title, chosen)
 
 
+# Options that only tables of columns have a use for.
+_OF_TABLES = ("files", "columns", "categories", "numbers")
+
+
+def _refuse(options: ImportOptions, names: Sequence[str], reason: str) -> None:
+    """Raises for options that are given and would be ignored."""
+    for name in names:
+        value, default = getattr(options, name), getattr(ImportOptions(), name)
+        given = (
+            {part: each for part, each in value.items() if each is not None} if isinstance(value, Mapping) else value
+        )
+        if given != default and (given or default):
+            raise ValueError(f"`{name}` must be left out with {reason}, got {given!r}")
+
+
 def _in_memory_options(options: ImportOptions) -> dict[str, Any]:
     names = ("task", "metric", "directed", "shares", "folds", "seed", "scale_target")
     return {each: getattr(options, each) for each in names}
 
 
 def _from_pyg(text: str, name: str | None, folder: Path, options: ImportOptions) -> PackedDataset:
+    _refuse(options, (*_OF_TABLES, "drop", "target"), "a data set of PyG, which has no tables")
     return from_pyg_class(text, folder, **({"name": name} if name else {}), **_in_memory_options(options))
 
 
@@ -156,14 +172,22 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
     except ValueError as error:
         raise DatasetFileError(file, str(error)) from error
     if "about" in arrays or "edge_index" not in arrays:
+        packed = [each.name for each in fields(ImportOptions)]
+        _refuse(options, packed, f"{file.name}, a packed data set, which has its own target, task and folds")
         return replace(read(file), name=name)
+    _refuse(options, _OF_TABLES, f"{file.name}, which has arrays and no tables")
+    for each in options.drop:
+        if each not in arrays or each == "edge_index":
+            there = ", ".join(sorted(arrays.keys() - {"edge_index", *options.target}))
+            raise ValueError(f"`drop` must name arrays of {file.name} that may be absent ({there}), got {each!r}")
+        del arrays[each]
     if options.target and options.target[0] in arrays:
         arrays["y"] = arrays[options.target[0]]
     arrays.pop("num_nodes", None)
-    fields = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
-    if "x" not in fields:
-        fields["num_nodes"] = torch.tensor(int(arrays["edge_index"].max(initial=-1)) + 1)
-    return from_data(Data(**fields), name=name, **_in_memory_options(options))
+    tensors = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
+    if "x" not in tensors:
+        tensors["num_nodes"] = torch.tensor(int(arrays["edge_index"].max(initial=-1)) + 1)
+    return from_data(Data(**tensors), name=name, **_in_memory_options(options))
 
 
 def from_tables(tables: GraphTables, name: str, options: ImportOptions) -> PackedDataset:
