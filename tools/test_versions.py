@@ -31,6 +31,7 @@ SLICE = (
     "tests/cli/test_inspect.py",
     "tests/cli/test_main.py",
     "tests/convert/test_mrs_model.py",
+    "tests/convert/test_summed_layer.py",
     "tests/datasets/test_packed_file.py",
     "tests/nn/conv",
     "tests/nn/models/test_compiled.py",
