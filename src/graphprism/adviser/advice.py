@@ -204,8 +204,8 @@ def advise(
     accuracies is below one standard error of a proportion on the validation fold. Test scores are not used.
 
     Args:
-        data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``
-            with a target ``y`` each.
+        data: A `PackedDataset` or its name or file; one ``Data`` with targets ``y`` of nodes; or a list of ``Data``
+            with targets ``y`` each; read as `graphprism.datasets.from_data` reads them.
         task: ``"node"``, ``"graph"`` or ``"link"`` (for one ``Data``, to predict its edges); by default inferred from
             the data.
         run: The plain run as it would be trained in full; by default that of ``graphprism train``.
