@@ -263,6 +263,38 @@ def test_confidence_is_low_where_the_validation_fold_is_small():
     assert nodes_advice(*reversed(scores), 20).confidence == "low"
 
 
+@pytest.mark.parametrize("metric", ["auroc", "ap"])
+def test_confidence_is_low_where_few_targets_are_judged(metric):
+    nodes, run = replace(NODES, task="binary", metric=metric), default_run(NODES)
+    scores = {None: {0: 0.70, 1: 0.70, 2: 0.75}, KNOWN.label: {0: 0.75, 1: 0.75, 2: 0.799}}
+    few, many = (
+        _advice(run, nodes, [KNOWN], Trial(run, scores=scores, validated=4000, judged=judged), "", 1.0)
+        for judged in (20, 2000)
+    )
+    assert (few.split, few.confidence, many.confidence) == ("degree", "low", "high")
+
+
+def test_trial_counts_the_rarer_value():
+    y = (torch.arange(48) % 6 == 0).long()
+    data = from_data(Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=y))
+    run = replace(default_run(data), layers=2, width=8, epochs=2)
+    found = race(run, data, candidates(run, data, ["degree"])[:1], 20, "cpu", count().__next__)
+    assert found.judged == int(data.y[data.val_mask[:, 0]].sum()) < found.validated
+
+
+@pytest.mark.filterwarnings("ignore:no epoch of")
+def test_trial_without_a_score_is_none_and_says_so():
+    y = torch.arange(48) % 2
+    data = Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=y)
+    data.val_mask, data.test_mask = (y == 1) & (torch.arange(48) < 12), torch.arange(48) > 40
+    data.train_mask = ~data.val_mask & ~data.test_mask
+    run = replace(default_run(from_data(data)), layers=2, width=8, epochs=2)
+    options = {"seconds": 100, "accelerator": "cpu", "clock": count().__next__}
+    advice = gp.advise(data, run=run, splits=["degree"], **options)
+    assert advice.sentence.startswith("No advice: no trial was run (auroc is not defined on the validation fold)")
+    assert "diverged" not in str(advice)
+
+
 def test_gain_below_one_validation_node_separates_nothing():
     advice = nodes_advice([70.0, 72.0, 74.0], [70.06, 72.05, 74.07], 500)  # a node of 500 is 0.2 points
     assert (advice.split, advice.confidence) == ("degree", "low")  # the rule stays as it was measured
