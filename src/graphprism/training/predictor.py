@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphprism._checks import check_path, check_type
+from graphprism._checks import check_integer, check_path, check_range, check_shape, check_type
 from graphprism._files import write_whole
 from graphprism._text import counted
 from graphprism.datasets import PackedDataset, data_folder, read, row_normalise
@@ -366,6 +366,9 @@ class Predictor:
         if dataset.level == "link":
             if pairs is None:
                 raise ValueError("`pairs` must be given for links, got None")
+            check_shape("pairs", pairs, [2, "R"])
+            check_integer("pairs", pairs)
+            check_range("pairs", pairs, dataset.x.size(0))
             count = pairs.size(1)
             dataset = replace(dataset, pairs=pairs, y=torch.zeros(count, 1), split=torch.zeros(count, dtype=torch.long))
         if dataset.level != "graph" and runs_in_parts(run) and self._is_large(dataset):
