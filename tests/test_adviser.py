@@ -177,12 +177,59 @@ def test_advise_takes_a_list_of_graphs():
         (3, "`data` must be a PackedDataset"),
         ([], "at least one"),
         (Data(x=torch.ones(2, 1)), r"must have features `x` .* got x \[2, 1\] of torch.float32 and no y"),
-        (Data(x=torch.ones(2, 1), y=torch.ones(2)), r"got x .* and y \[2\] of torch.float32"),
+        (Data(edge_index=torch.zeros(2, 0).long(), y=torch.ones(2)), r"got no x and y \[2\] of torch.float32"),
+        (Data(x=torch.ones(2, 1), y=torch.ones(2)), "`edge_index` must be a torch.Tensor, got NoneType"),
+        (
+            [Data(x=torch.ones(2, 1), edge_index=torch.zeros(2, 0).long())],
+            "must have features or types `x` and a target",
+        ),
     ],
 )
 def test_advise_refuses_other_data(data, words):
     with pytest.raises((TypeError, ValueError), match=words):
         gp.advise(data)
+
+
+def targets(kind):
+    """Targets of 48 nodes or graphs."""
+    numbers = torch.arange(48)
+    return {
+        "regression": torch.linspace(0, 1, 48),
+        "column": torch.linspace(0, 1, 48)[:, None],
+        "binary": numbers % 2,
+        "multiclass": numbers % 3,
+        "multilabel": torch.stack([numbers % 2, numbers // 2 % 2, numbers // 4 % 2], 1).float(),
+        "missing": torch.where(numbers % 5 == 0, torch.nan, numbers % 2),
+        "unknown": torch.where(numbers % 5 == 0, -1, numbers % 3),
+    }[kind]
+
+
+KINDS = ["regression", "column", "binary", "multiclass", "multilabel", "missing", "unknown"]
+
+
+@pytest.mark.filterwarnings("ignore:-1 in `y` is read as one of 4 classes", "ignore:10 of 48 graphs are left out")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("level", ["node", "graph"])
+def test_advise_reads_targets_as_training_does(level, kind):
+    y = targets(kind)
+    data = Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=y)
+    if level == "graph":
+        edges = torch.tensor([[0, 1, 1], [1, 0, 2]])
+        data = [Data(x=torch.rand(3, 2), edge_index=edges, y=each.reshape(1, -1)) for each in y]
+    expected = from_data(data)
+    run = replace(default_run(expected), layers=1, width=4, epochs=2)
+    options = {"seconds": 100, "accelerator": "cpu", "clock": count().__next__}
+    advice = gp.advise(data, run=run, splits=["degree"], **options)
+    found = packed(data, None)
+    assert (found.task, found.metric, advice.metric) == (expected.task, expected.metric, expected.metric)
+    torch.testing.assert_close(found.y, expected.y, equal_nan=True)
+    assert advice.evidence[0].runs
+
+
+def test_advise_says_of_one_mask_what_it_draws():
+    data = Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=NODES.y.view(-1), train_mask=NODES.train_mask[:, 0])
+    assert "the data lacks train_mask, val_mask or test_mask" in gp.advise(data, seconds=0).folds
+    assert data.train_mask.equal(NODES.train_mask[:, 0])
 
 
 def test_advise_refuses_a_model_without_an_mrs_form():
@@ -214,6 +261,38 @@ def test_confidence_is_low_where_the_validation_fold_is_small():
     assert "points better than the plain model in 3 paired runs on 20 validation nodes" in few.sentence
     assert many.confidence == "high"
     assert nodes_advice(*reversed(scores), 20).confidence == "low"
+
+
+@pytest.mark.parametrize("metric", ["auroc", "ap"])
+def test_confidence_is_low_where_few_targets_are_judged(metric):
+    nodes, run = replace(NODES, task="binary", metric=metric), default_run(NODES)
+    scores = {None: {0: 0.70, 1: 0.70, 2: 0.75}, KNOWN.label: {0: 0.75, 1: 0.75, 2: 0.799}}
+    few, many = (
+        _advice(run, nodes, [KNOWN], Trial(run, scores=scores, validated=4000, judged=judged), "", 1.0)
+        for judged in (20, 2000)
+    )
+    assert (few.split, few.confidence, many.confidence) == ("degree", "low", "high")
+
+
+def test_trial_counts_the_rarer_value():
+    y = (torch.arange(48) % 6 == 0).long()
+    data = from_data(Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=y))
+    run = replace(default_run(data), layers=2, width=8, epochs=2)
+    found = race(run, data, candidates(run, data, ["degree"])[:1], 20, "cpu", count().__next__)
+    assert found.judged == int(data.y[data.val_mask[:, 0]].sum()) < found.validated
+
+
+@pytest.mark.filterwarnings("ignore:no epoch of")
+def test_trial_without_a_score_is_none_and_says_so():
+    y = torch.arange(48) % 2
+    data = Data(x=NODES.x.float(), edge_index=NODES.edge_index, y=y)
+    data.val_mask, data.test_mask = (y == 1) & (torch.arange(48) < 12), torch.arange(48) > 40
+    data.train_mask = ~data.val_mask & ~data.test_mask
+    run = replace(default_run(from_data(data)), layers=2, width=8, epochs=2)
+    options = {"seconds": 100, "accelerator": "cpu", "clock": count().__next__}
+    advice = gp.advise(data, run=run, splits=["degree"], **options)
+    assert advice.sentence.startswith("No advice: no trial was run (auroc is not defined on the validation fold)")
+    assert "diverged" not in str(advice)
 
 
 def test_gain_below_one_validation_node_separates_nothing():

@@ -141,3 +141,12 @@ def test_names_in_the_help_are_those_that_a_run_takes():
 def test_plan_says_that_a_warm_up_does_not_end(warmup, is_said):
     words = _training([Run(epochs=3, warmup=warmup)])
     assert ("which it does not leave (`--warmup 0` for a short trial)" in words) == is_said
+
+
+@pytest.mark.parametrize("said", [{"ffn": True}, {"activation": "gelu"}])
+def test_layers_that_cannot_normalise_leave_out_that_default(said):
+    directed = replace(one_graph(), directed=True)
+    assert not any(run.normalize for run in runs_on(options(**said), directed))
+    assert all(run.normalize for run in runs_on(options(activation="relu"), directed))
+    # asked for by a run file: the network refuses it
+    assert all(run.normalize for run in runs_on(options(**said, normalize=True), directed))

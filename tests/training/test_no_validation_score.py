@@ -1,5 +1,6 @@
 """Runs whose metric is not defined on the validation fold, such as AUROC of a single row."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -52,3 +53,24 @@ def test_command_prints_the_sentence_alone(tmp_path):
     told = [line for line in done.stderr.splitlines() if "warn" in line]
     titles = "gcn", "mrs-gcn by degree"
     assert [line.partition(",")[0] for line in told] == [f"warning: no epoch of {title}" for title in titles]
+
+
+@pytest.mark.parametrize("task", ["multiclass", "binary", "regression"])
+def test_run_without_training_nodes_is_refused(task):
+    dataset = ring(task, 20)
+    empty = replace(dataset, train_mask=torch.zeros_like(dataset.train_mask))
+    with pytest.raises(ValueError, match=r"`train_mask` must have nodes, got none in fold 0 of data"):
+        train(Run(batch_size=None, **SMALL), empty, accelerator="cpu")
+
+
+def test_fold_without_nodes_has_no_accuracy(tmp_path):
+    dataset, run = ring("multiclass", 20), Run(batch_size=None, **SMALL)
+    without = replace(dataset, test_mask=torch.zeros_like(dataset.test_mask))
+    result = train(run, without, accelerator="cpu")
+    assert math.isnan(result.at_best("test"))
+    assert not math.isnan(result.at_best("val"))
+    without = replace(dataset, val_mask=torch.zeros_like(dataset.val_mask))
+    with pytest.warns(UserWarning, match="accuracy is not defined on the validation fold, so that no best"):
+        result = train(run, without, accelerator="cpu", folder=tmp_path)
+    assert (result.best_epoch, math.isnan(result.history["val"][-1])) == (None, True)
+    assert not (tmp_path / run.key / "best.pt").exists()

@@ -76,6 +76,24 @@ def test_links_equal_the_process(tmp_path):
         predictor.predict(dataset)
 
 
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ([[0], [60]], r"`pairs` must hold numbers in \[0, 60\), got 60"),
+        ([[0], [-1]], r"`pairs` must hold numbers in \[0, 60\), got -1"),
+        ([[0, 1], [1, 2], [2, 3]], r"`pairs` must have shape \[2, R\], got \[3, 2\]"),
+        ([[0.0], [1.0]], "`pairs` must"),
+    ],
+)
+def test_predictor_refuses_pairs_of_other_nodes(pairs, words, tmp_path):
+    dataset = ring("link")
+    train(Run(**{**WHOLE, "epochs": 1}), dataset, folder=tmp_path, accelerator="cpu")
+    predictor, given = gp.load(tmp_path), torch.tensor(pairs)
+    for call in (predictor.__call__, predictor.predict):
+        with pytest.raises((TypeError, ValueError), match=words):
+            call(dataset, pairs=given)
+
+
 @pytest.mark.parametrize("target", ["sick", "income"])
 def test_files_of_nodes_to_a_csv(tmp_path, target):
     folder = write_people(tmp_path / "people")

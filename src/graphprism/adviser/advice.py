@@ -201,11 +201,12 @@ def advise(
     and folds, on a part of the data if it is large, with the start of ``run`` and with an independent start. Splits
     that fall behind are dropped, and the remaining time goes to further seeds of the best. A split is advised if its
     mean difference in validation score is at least its standard error. The confidence is low if a difference of
-    accuracies is below one standard error of a proportion on the validation fold. Test scores are not used.
+    accuracies, AUROC or AP is below one standard error of a proportion on the validation fold. Test scores are not
+    used.
 
     Args:
-        data: A `PackedDataset` or its name or file; one ``Data`` with classes ``y`` of nodes; or a list of ``Data``
-            with a target ``y`` each.
+        data: A `PackedDataset` or its name or file; one ``Data`` with targets ``y`` of nodes; or a list of ``Data``
+            with targets ``y`` each; read as `graphprism.datasets.from_data` reads them.
         task: ``"node"``, ``"graph"`` or ``"link"`` (for one ``Data``, to predict its edges); by default inferred from
             the data.
         run: The plain run as it would be trained in full; by default that of ``graphprism train``.
@@ -331,12 +332,18 @@ _ITEMS = {"node": "node", "graph": "graph", "link": "pair"}
 
 
 def _is_within_a_proportion(metric: str, plain: float | None, difference: float | None, trial: Trial | None) -> bool:
-    """Whether a difference of accuracies is below one standard error of a proportion on the validation fold."""
-    if metric != "accuracy" or plain is None or difference is None or trial is None or not trial.validated:
+    """Whether a difference is below one standard error of a proportion on the validation fold.
+
+    An AUROC or AP is about the targets of the rarer value: the variance of an AUROC A is at most A (1 - A) divided by
+    their number. Runs of a trial share the fold, so that their spread says nothing of it.
+    """
+    if plain is None or difference is None or trial is None:
         return False
-    count = trial.validated
-    share = (plain / 100 * count + 1) / (count + 2)  # never 0 or 1, where the error would vanish
-    return abs(difference) < 100 * math.sqrt(share * (1 - share) / count)
+    count, scale = (trial.validated, 100) if metric == "accuracy" else (trial.judged, 1)
+    if not count:
+        return False
+    share = (plain / scale * count + 1) / (count + 2)  # never 0 or 1, where the error would vanish
+    return abs(difference) < scale * math.sqrt(share * (1 - share) / count)
 
 
 def _too_small(best: Evidence, metric: str, count: int | None, item: str) -> str:

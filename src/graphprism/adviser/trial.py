@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from graphprism.adviser.candidates import Candidate
 from graphprism.datasets import PackedDataset
@@ -53,6 +54,8 @@ class Trial:
         skipped: Why there was no trial; None if there was one.
         ended: Why there were no further seeds.
         validated: Number of nodes, graphs or pairs in the validation folds of the trial.
+        judged: Number of their targets that a score is about: those of the rarer value for AUROC, those of value 1
+            for AP, summed over labels. None for other metrics.
     """
 
     run: Run
@@ -63,6 +66,7 @@ class Trial:
     skipped: str | None = None
     ended: str = ""
     validated: int | None = None
+    judged: int | None = None
 
     def differences(self, split: str, larger_is_better: bool) -> list[float]:
         """Improvement of a split over the plain model, per seed; negative if worse."""
@@ -152,6 +156,9 @@ def _race(
                 if len(trial.scores.get(None, {})) < _FIRST_ROUNDS or len(trial.scores) < 2:
                     trial.skipped, trial.scores = f"{seconds:.0f} s were over before two seeds were trained", {}
                 return _ended(trial, data, "the time was over", clock() - begin)
+            if any(each is not None and each.best_epoch is None for each in results):
+                trial.skipped, trial.scores = f"{task.metric} is not defined on the validation fold", {}
+                return _ended(trial, data, "no score to compare", clock() - begin)
             for seed, result in zip(seeds, results, strict=True):
                 _note(trial, split, seed, result, task)
         if seeds.stop >= _FIRST_ROUNDS:
@@ -205,11 +212,25 @@ def _ended(trial: Trial, data: PackedDataset, why: str, seconds: float) -> Trial
     trial.ended, trial.seconds = why, seconds
     masks = data.val_mask
     if masks is None:
-        trial.validated = int(data.subset("val").numel())
+        rows = data.subset("val")
     else:  # a node that several folds validate counts once
         folds = sorted({seed % masks.size(1) for seed in trial.scores.get(None, {})})
-        trial.validated = int(masks[:, folds].any(dim=1).sum())
+        rows = masks[:, folds].any(dim=1).nonzero().view(-1)
+    trial.validated, trial.judged = rows.numel(), _judged(data.y[rows], Task.of(data).metric)
     return trial
+
+
+def _judged(y: Tensor, metric: str) -> int | None:
+    """Number of targets that an AUROC or AP is about; missing ones do not count.
+
+    >>> y = torch.tensor([[1.0, 1.0], [0.0, 1.0], [0.0, torch.nan]])
+    >>> _judged(y, "auroc"), _judged(y, "ap"), _judged(y, "mae")
+    (1, 3, None)
+    """
+    if metric not in ("auroc", "ap"):
+        return None
+    ones, zeros = (y == 1).sum(0), (y == 0).sum(0)
+    return int((torch.minimum(ones, zeros) if metric == "auroc" else ones).sum())
 
 
 def _note(trial: Trial, split: str | None, seed: int, result: RunResult | None, task: Task) -> None:

@@ -140,7 +140,10 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     given = {name: value for name, value in options.items() if name in known and value is not None}
     given |= {name: None for name, value in given.items() if value == NONE and name in _MAY_BE_NONE}
     name = given.get("dataset", "molecules")
-    shared = {**protocol(name, dataset.level, dataset.directed, dataset.has_scaled_features), **given}
+    defaults = dict(protocol(name, dataset.level, dataset.directed, dataset.has_scaled_features))
+    if given.get("ffn") or given.get("activation", "relu") != "relu":
+        defaults.pop("normalize", None)  # of directed graphs; the layers that were asked for cannot have it
+    shared = {**defaults, **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
     models = [_known_model(name) for name in _parts("model", names)]

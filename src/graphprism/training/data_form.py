@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from graphprism.datasets import PackedDataset
-from graphprism.nn import MODELS
+from graphprism.nn import BASELINES, MODELS
 from graphprism.splitting import split_text
 from graphprism.splitting.split import Only, only
 from graphprism.splitting.splits import ByOrder
@@ -42,6 +42,8 @@ def form_of(dataset: PackedDataset, run: Run) -> dict[str, Any]:
         "loop_types": loop_types(dataset) if dataset.level != "graph" else [],
         # smallest entry, which row normalisation subtracts
         "lowest": min(0.0, float(dataset.x.min())) if is_input else 0.0,
+        # some baselines have a weight for each node
+        **({"nodes": dataset.x.size(0)} if run.model in BASELINES else {}),
     }
 
 

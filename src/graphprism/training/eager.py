@@ -19,7 +19,14 @@ from graphprism.training.build_model import build_model, width_of
 from graphprism.training.captured_graphs import CapturedGraphs
 from graphprism.training.engine import RunState, TrainedEpoch
 from graphprism.training.node_data import input_dropout
-from graphprism.training.optim import load_moments, make_optimizer, mixed_seed, moments, set_learning_rate
+from graphprism.training.optim import (
+    load_moments,
+    make_optimizer,
+    mixed_seed,
+    moments,
+    parameter_groups,
+    set_learning_rate,
+)
 from graphprism.training.prepared_data import GraphBatch, GraphReadout, PreparedDataset, readout_is_mean
 from graphprism.training.processes import sync_batch_norms
 from graphprism.training.run import Run
@@ -45,9 +52,9 @@ def _data_source(run: Run, dataset: PackedDataset, device: torch.device) -> Prep
     return (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, device)
 
 
-def install_readout(network: GNN) -> None:
-    """Replaces the readout of a network, if it has one, by a `GraphReadout`."""
-    if network.readout is not None:
+def install_readout(network: torch.nn.Module) -> None:
+    """Replaces the readout of a network, if it has one, by a `GraphReadout`; networks of baselines have none."""
+    if isinstance(network, GNN) and network.readout is not None:
         network.readout = GraphReadout(readout_is_mean(network))
 
 
@@ -100,7 +107,7 @@ class EagerEngine:
         if fabric.world_size > 1:
             sync_batch_norms(self.network)
         on_gpu = fabric.device.type == "cuda"
-        optimizer = make_optimizer(run, self.network.parameters(), capturable=captures and on_gpu)
+        optimizer = make_optimizer(run, parameter_groups(run, self.network), capturable=captures and on_gpu)
         self.model, self.optimizer = fabric.setup(self.network, optimizer)
         self._parameters = list(self.network.parameters())
         self._captured: CapturedGraphs | None = None

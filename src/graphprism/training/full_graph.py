@@ -225,7 +225,8 @@ class FullGraphStep:
     def _choose_best(self, count: Tensor, is_finite: Tensor) -> None:
         """Keeps the weights if the session will call this epoch the best so far; see `Progress.add`."""
         self.is_good.logical_and_(is_finite)
-        better = self.is_good & (count > self.best_count)
+        # without validation nodes no epoch is the best
+        better = self.is_good & (count > self.best_count) & bool(self.totals[1])
         if self.run.patience is not None:  # the session stops earlier; this epoch ran ahead of it
             better = better & (self.since_best < self.run.patience)
         self.best_count.copy_(torch.where(better, count, self.best_count))
@@ -251,7 +252,7 @@ class FullGraphStep:
         """Loss, accuracies in percent and whether outputs are finite, per epoch since the last call; syncs."""
         rows = self.log[: int(self.slot)].tolist()
         self.slot.zero_()
-        scale = [100 / max(1, total) for total in self.totals]
+        scale = [100 / total if total else math.nan for total in self.totals]  # a fold without nodes has no accuracy
         return [(loss, a * scale[0], b * scale[1], c * scale[2], good) for loss, a, b, c, good in rows]
 
     def wait(self) -> None:

@@ -100,6 +100,8 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
         folds = dataset.train_mask.size(1)
         if run.fold >= folds:
             raise ValueError(f"`fold` must be in [0, {folds}), the official folds of {dataset.name}, got {run.fold}")
+        if not dataset.train_mask[:, run.fold].any():
+            raise ValueError(f"`train_mask` must have nodes, got none in fold {run.fold} of {dataset.name}")
     Task.of(dataset, run).check(run)
     if run.input_dropout and run.model in BASELINES and not BASELINES[run.model].drops_features:
         raise ValueError(f"`input_dropout` must be False for {run.model}, which propagates features once, got True")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphprism._checks import check_path, check_type
+from graphprism._checks import check_integer, check_path, check_range, check_shape, check_type
 from graphprism._files import write_whole
 from graphprism._text import counted
 from graphprism.datasets import PackedDataset, data_folder, read, row_normalise
@@ -175,7 +175,9 @@ class Predictor:
         self.preprocessing = None if empty.preprocessing is None else Preprocessing.from_dict(empty.preprocessing)
         # with the relations of the training graphs, in their order
         self._fitted = replace(run, split=str(form["split"]))
-        network = build_model(self._fitted, empty)
+        # a view: only its number of rows is read; checkpoints of other networks have none
+        sized = replace(empty, x=empty.x.new_zeros(1, empty.x.size(1)).expand(int(form.get("nodes", 0)), -1))
+        network = build_model(self._fitted, sized)
         network = network.double() if run.precision == "float64" else network
         network.load_state_dict(weights)
         self.network: GNN = network.eval().to(self.device)
@@ -340,6 +342,10 @@ class Predictor:
     def _prepared(self, dataset: PackedDataset) -> tuple[Run, PackedDataset]:
         """The graphs with the features and loops of training, and the run without what this has done."""
         run = replace(self._fitted, fold=0)
+        own = getattr(self.network, "num_nodes", None)
+        if own not in (None, dataset.x.size(0)):
+            must = f"the graph must have the {own} nodes of training, each of which has weights in {run.model}"
+            raise ValueError(f"{must}, got {dataset.x.size(0)}")
         check_weights(run, dataset)
         if run.neighbors is not None:  # predictions are exact: they take all neighbours
             run = replace(run, neighbors=None, batch_size=None)
@@ -360,6 +366,9 @@ class Predictor:
         if dataset.level == "link":
             if pairs is None:
                 raise ValueError("`pairs` must be given for links, got None")
+            check_shape("pairs", pairs, [2, "R"])
+            check_integer("pairs", pairs)
+            check_range("pairs", pairs, dataset.x.size(0))
             count = pairs.size(1)
             dataset = replace(dataset, pairs=pairs, y=torch.zeros(count, 1), split=torch.zeros(count, dtype=torch.long))
         if dataset.level != "graph" and runs_in_parts(run) and self._is_large(dataset):

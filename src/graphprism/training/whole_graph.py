@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset
+from graphprism.nn import BASELINES
 from graphprism.training.node_data import NodeData
 from graphprism.training.run import Run
 from graphprism.training.target_rows import TargetRows
@@ -51,12 +52,14 @@ class WholeGraph(TargetRows):
 
     def __init__(self, run: Run, dataset: PackedDataset, device: torch.device | str = "cpu") -> None:
         self._data = NodeData.prepare(run, dataset, torch.device(device))
+        # a baseline takes what its `prepare` returned, under the name that all baselines have for it
+        self._graph = "graph" if run.model in BASELINES else "edge_index"
         super().__init__(run, dataset, self._data.x.dtype, torch.device(device))
 
     def batches(self, rows: Tensor, batch_size: int, rank: int = 0, ranks: int = 1) -> Iterator[WholeGraphBatch]:
         """One batch with all of these rows."""
         yield WholeGraphBatch(
-            inputs={"x": self._data.x, "edge_index": self._data.adj},
+            inputs={"x": self._data.x, self._graph: self._data.adj},
             y=self.targets(rows),
             rows=slice(0, rows.numel()),
             total=rows.numel(),

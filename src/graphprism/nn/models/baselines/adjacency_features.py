@@ -48,6 +48,7 @@ class LINKX(torch.nn.Module):
         node_layers: int = 1,
     ) -> None:
         super().__init__()
+        self.num_nodes = num_nodes
         sizes = (num_nodes, in_channels, hidden_channels, out_channels, num_layers)
         self.network = PyGLINKX(*sizes, num_edge_layers=edge_layers, num_node_layers=node_layers)
         norms = self.network.final_mlp.norms
@@ -138,6 +139,7 @@ class GloGNN(torch.nn.Module):
         self.alpha, self.beta, self.gamma, self.delta = alpha, beta, gamma, delta
         # omitted with weight zero: it would get no gradient
         self.features = Linear(in_channels, hidden_channels) if delta else None
+        self.num_nodes = num_nodes if delta < 1 else None  # None: without a weight for each node
         self.neighbours = Linear(num_nodes, hidden_channels) if delta < 1 else None
         self.head = Linear(hidden_channels, out_channels)
         self.orders = torch.nn.Parameter(torch.full((orders,), 1 / orders))
