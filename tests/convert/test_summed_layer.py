@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from torch_geometric import EdgeIndex
 from torch_geometric.nn import MLP, MessagePassing, conv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import scatter, softmax
@@ -361,6 +362,27 @@ def test_noise_before_the_sum_converts_in_either_mode(training):
     expected = plain(X, EDGES)
     torch.manual_seed(1)
     assert torch.allclose(model(X, EDGES), expected, rtol=1e-12, atol=1e-12)
+
+
+class Fused(Beside):
+    SUPPORTS_FUSED_EDGE_INDEX = True
+
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x))
+
+    def message_and_aggregate(self, edge_index, x):
+        return edge_index.matmul(x, transpose=True)
+
+
+def test_sorted_edges_pass_messages_one_by_one():
+    """PyG takes a product for these, without a message to weigh by its relation."""
+    model, x = converted(Fused(), X, EDGES).float(), X.float()
+    order = (EDGES[1] * N + EDGES[0]).argsort()
+    edges, types = EDGES[:, order], TYPES[order]
+    sorted_edges = EdgeIndex(edges, sparse_size=(N, N), sort_order="col")
+    expected = model(x, edges, edge_type=types)
+    assert torch.allclose(model(x, sorted_edges, edge_type=types), expected, atol=1e-5)
+    assert not torch.allclose(model(x, sorted_edges, edge_type=0 * types), expected, atol=1e-2)
 
 
 class Pair(Beside):

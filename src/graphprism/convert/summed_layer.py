@@ -99,7 +99,8 @@ class _Splitter:
 
     def replaced(self) -> dict[str, Any]:
         """Attributes of the layer during the call."""
-        return {"propagate": self.propagate, "message": self.message}
+        # the fused product of a sorted `EdgeIndex` has no messages
+        return {"propagate": self.propagate, "message": self.message, "fuse": False}
 
     def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Tensor:
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
