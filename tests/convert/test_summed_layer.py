@@ -364,6 +364,57 @@ def test_noise_before_the_sum_converts_in_either_mode(training):
     assert torch.allclose(model(X, EDGES), expected, rtol=1e-12, atol=1e-12)
 
 
+class Statistics(Beside):
+    """Buffers that a call updates: in front of the sums, in and behind them, and by their value."""
+
+    def __init__(self, *, acts: bool) -> None:
+        super().__init__()
+        self.before, self.within = (torch.nn.BatchNorm1d(F, affine=False) for _ in range(2))
+        self.behind, self.acts = torch.nn.BatchNorm1d(F), acts
+        self.register_buffer("average", torch.zeros(F))
+
+    def forward(self, x, edge_index):
+        sums = self.propagate(edge_index, x=self.before(x))
+        if self.training:
+            self.average.mul_(0.9).add_(sums.detach().mean(dim=0))
+        return self.behind(self.lin(sums).relu()) if self.acts else self.lin(sums)
+
+    def message(self, x_j):
+        return self.within(x_j)
+
+
+@pytest.mark.parametrize("acts", [False, True])
+@pytest.mark.parametrize("traced", [False, True])
+def test_call_updates_buffers_once(acts, traced):
+    torch.manual_seed(0)
+    plain = Statistics(acts=acts).double()
+    model = to_mrs(plain, example=(X, EDGES))
+    assert model.model.at == ("lin" if acts else "")
+    called = torch.compile(model, backend="aot_eager", fullgraph=True) if traced else model
+    assert torch.allclose(called(X, EDGES, edge_type=TYPES), plain(X, EDGES), rtol=1e-12, atol=1e-12)
+    for found, expected in zip(model.model.conv.buffers(), plain.buffers(), strict=True):
+        assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_call_updates_spectral_norm_once():
+    torch.manual_seed(0)
+    plain = Network().double()
+    torch.nn.utils.parametrizations.spectral_norm(plain.mlp.lins[0])
+    model = to_mrs(plain, example=(X, EDGES))
+    assert torch.allclose(model(X, EDGES), plain(X, EDGES), rtol=1e-12, atol=1e-12)
+    for found, expected in zip(model.model.conv.buffers(), plain.buffers(), strict=True):
+        assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda: conv.SGConv(F, OUT), lambda: Network()])
+def test_hooks_of_the_layer_see_one_output(make):
+    model, seen = converted(make(), X, EDGES), []
+    model.model.conv.register_forward_hook(lambda module, args, out: seen.append(out))
+    out = model(X, EDGES, edge_type=TYPES)
+    assert len(seen) == 1
+    assert torch.equal(seen[0], out)
+
+
 class Fused(Beside):
     SUPPORTS_FUSED_EDGE_INDEX = True
 

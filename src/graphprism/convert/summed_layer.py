@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class SummedLayer(GenericLayer):
     def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
         call, count = call._replace(switch=None), self.current.num_relations
         parameters = [{name: stack[r] for name, stack in stacks.items()} for r in range(count)]
-        return _combined(call, _sums(call, self.calls, entry, count), parameters, self.at)
+        return _combined(call, _split(call, self.calls, entry, count), parameters, self.at)
 
 
 class _Sum(NamedTuple):
@@ -96,6 +96,7 @@ class _Splitter:
         self.reduced: list[_Sum] = []
         self.sums: list[_Sum] = []
         self.in_turn: list[_Sum] = []
+        self.updated: list[str] = []
 
     def replaced(self) -> dict[str, Any]:
         """Attributes of the layer during the call."""
@@ -188,32 +189,47 @@ def _times(rows: Tensor, share: Tensor, dim: int) -> Tensor:
     return torch.where(share, rows, 0) if share.dtype == torch.bool else rows * share.to(rows.dtype)
 
 
-def _combined(call: Call, sums: Sequence[_Sum], parameters: Sequence[dict[str, Tensor]], at: str) -> Any:
+def _combined(call: Call, splitter: _Splitter, parameters: Sequence[dict[str, Tensor]], at: str) -> Any:
     """The output of the layer with other parameters for the sums of each relation."""
+    sums = splitter.sums
     zero = out = _value(call, [each.zero for each in sums], {}, at)
     for r, own in enumerate(parameters):
         # the parameters of relations have the common ones as their mean: what does not depend on sums drops out
         out = out + (_value(call, [each.zero + each.parts[r] for each in sums], own, at) - zero)
-    return _Given(call.conv, [each.whole for each in sums], at, out).run(call, {}) if at else out
+    return _Given(call.conv, [each.whole for each in sums], at, out).run(call, _copies(call.conv, splitter.updated))
 
 
-def _sums(call: Call, calls: int, entry: list[SplitEdgeIndex], num_relations: int) -> list[_Sum]:
-    return _split(call, calls, entry, num_relations).sums[:calls]
+def _copies(conv: MessagePassing, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+    """Copies of buffers, all by default, for a call that leaves them as they are."""
+    own = dict(conv.named_buffers())
+    return {name: own[name].clone() for name in (own if names is None else names)}
 
 
 def _split(call: Call, calls: int, entry: list[SplitEdgeIndex], num_relations: int) -> _Splitter:
-    splitter = _Splitter(call, calls, entry, num_relations)
+    """The sums of relations, and the buffers that the layer updates on the way to them: no other call has to."""
+    splitter, is_traced = _Splitter(call, calls, entry, num_relations), torch.compiler.is_compiling()
+    before = {name: (buffer, 0 if is_traced else buffer._version) for name, buffer in call.conv.named_buffers()}
     with suppress(Stop):
         run(call, splitter, {})
     if len(splitter.sums) < calls:
         raise ValueError(f"{type(call.conv).__name__} must pass messages {calls} times, got {len(splitter.sums)} times")
+    del splitter.sums[calls:]
+    # compiled code has run the call to its end
+    found = {
+        name
+        for name, buffer in call.conv.named_buffers()
+        if is_traced or name not in before or buffer is not before[name][0] or buffer._version != before[name][1]
+    }
+    # running statistics have no versions, unlike the count beside them
+    parts = {name.rpartition(".")[0] for name in found} - {""}
+    splitter.updated = [name for name in before if name in found or name.rpartition(".")[0] in parts]
     return splitter
 
 
 class _Given:
-    """Replaces methods of a layer during a call: gives the sums, and the output of the linear map ``at``.
+    """Replaces methods of a layer during a call: gives the sums, and the output of ``at``, or of the layer if empty.
 
-    Without an ``output`` that of ``at`` is recorded, and the call aborted.
+    Without an ``output`` it is recorded, and the call aborted: hooks see the last call of the layer alone.
     """
 
     def __init__(
@@ -221,8 +237,8 @@ class _Given:
     ) -> None:
         self.conv, self.sums, self.output = conv, sums, output
         self.is_given = output is not None
-        self.module = conv.get_submodule(at) if at else None
-        self._forward = self.module.forward if self.module is not None else None
+        self.module = conv.get_submodule(at)
+        self._forward = self.module.forward
         self.count = 0
 
     def replaced(self) -> dict[str, Any]:
@@ -231,8 +247,6 @@ class _Given:
 
     def run(self, call: Call, parameters: dict[str, Tensor]) -> Any:
         """Calls the layer; None if that is aborted."""
-        if self.module is None:
-            return run(call, self, parameters)
         own = vars(self.module)
         before = own.get("forward")
         own["forward"] = self.forward
@@ -253,21 +267,22 @@ class _Given:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if not self.is_given:
-            assert self._forward is not None
             self.output = self._forward(*args, **kwargs)
             if not torch.compiler.is_compiling():
                 raise Stop
+        elif not torch.compiler.is_compiling() and any(True for _ in self.module.buffers()):
+            with torch.no_grad():  # for its buffers
+                self._forward(*args, **kwargs)
         return self.output
 
 
 def _value(call: Call, sums: Sequence[Tensor], parameters: dict[str, Tensor], at: str) -> Tensor:
     """The output of the linear map ``at``, or of the layer, for given sums and other parameters."""
     given = _Given(call.conv, sums, at)
-    out = given.run(call, parameters)
-    found: Tensor | None = given.output if at else out
-    if found is None:
+    given.run(call, {**_copies(call.conv), **parameters})
+    if given.output is None:
         raise ValueError(f"{type(call.conv).__name__} must compute the output of `{at}` in every call, got none")
-    return found
+    return given.output
 
 
 def probe_sums(
@@ -377,19 +392,19 @@ def _is_layer(call: Call, calls: int, typed: list[SplitEdgeIndex], at: str, devi
     """Whether equal parameters give the layer: not if it calls a linear map twice, or drops inputs out before sums."""
     conv = call.conv.eval()
     with torch.no_grad():
-        sums = _sums(call, calls, typed, 3)
-        found, expected = _combined(call, sums, [{}, {}, {}], at), conv(*call.args, **call.kwargs)
+        splitter = _split(call, calls, typed, 3)
+        found, expected = _combined(call, splitter, [{}, {}, {}], at), conv(*call.args, **call.kwargs)
         if not _is_close_tree(found, expected):
             return False
         if not at:
             return True
         conv.train()
-        given = [each.whole for each in sums]
+        given = [each.whole for each in splitter.sums]
         out = _value(call, given, {}, at)
         both = []
         for seed in (1, 2):
             _seed(device, seed)
-            both.append(_Reseeded(conv, given, at, out, device).run(call, {}))
+            both.append(_Reseeded(conv, given, at, out, device).run(call, _copies(conv)))
         return _is_close_tree(*both)
 
 
