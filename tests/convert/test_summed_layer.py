@@ -396,6 +396,12 @@ def test_call_updates_buffers_once(acts, traced):
         assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_layer_copied_in_inference_mode_runs():
+    model = to_mrs(Statistics(acts=True).double().eval(), example=(X, EDGES))
+    with torch.inference_mode():
+        assert torch.equal(copy.deepcopy(model)(X, EDGES), model(X, EDGES))
+
+
 def test_call_updates_spectral_norm_once():
     torch.manual_seed(0)
     plain = Network().double()

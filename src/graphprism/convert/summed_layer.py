@@ -207,23 +207,27 @@ def _copies(conv: MessagePassing, names: Iterable[str] | None = None) -> dict[st
 
 def _split(call: Call, calls: int, entry: list[SplitEdgeIndex], num_relations: int) -> _Splitter:
     """The sums of relations, and the buffers that the layer updates on the way to them: no other call has to."""
-    splitter, is_traced = _Splitter(call, calls, entry, num_relations), torch.compiler.is_compiling()
-    before = {name: (buffer, 0 if is_traced else buffer._version) for name, buffer in call.conv.named_buffers()}
+    splitter, before = _Splitter(call, calls, entry, num_relations), _versions(call.conv)
     with suppress(Stop):
         run(call, splitter, {})
     if len(splitter.sums) < calls:
         raise ValueError(f"{type(call.conv).__name__} must pass messages {calls} times, got {len(splitter.sums)} times")
     del splitter.sums[calls:]
+    after = _versions(call.conv)
     # compiled code has run the call to its end
-    found = {
-        name
-        for name, buffer in call.conv.named_buffers()
-        if is_traced or name not in before or buffer is not before[name][0] or buffer._version != before[name][1]
-    }
+    found = {name for name in before if torch.compiler.is_compiling() or before[name] != after.get(name)}
     # running statistics have no versions, unlike the count beside them
     parts = {name.rpartition(".")[0] for name in found} - {""}
     splitter.updated = [name for name in before if name in found or name.rpartition(".")[0] in parts]
     return splitter
+
+
+def _versions(conv: MessagePassing) -> dict[str, tuple[int, int]]:
+    """Identity and version of each buffer; tensors of ``torch.inference_mode`` and in compiled code have none."""
+    named = dict(conv.named_buffers())
+    if torch.compiler.is_compiling():
+        return dict.fromkeys(named, (0, 0))
+    return {name: (id(buffer), 0 if buffer.is_inference() else buffer._version) for name, buffer in named.items()}
 
 
 class _Given:
