@@ -4,9 +4,10 @@ import copy
 
 import pytest
 import torch
+from torch_geometric import EdgeIndex
 from torch_geometric.nn import MLP, MessagePassing, conv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import softmax
+from torch_geometric.utils import scatter, softmax
 
 from graphprism.convert import to_mrs
 from graphprism.convert.summed_layer import SummedLayer
@@ -284,6 +285,192 @@ class Extreme(MessagePassing):
 
     def forward(self, x, edge_index):
         return self.lin(self.propagate(edge_index, x=x))
+
+
+class Rectified(Beside):
+    """Positive messages, as those of the example, do not show what `update` does."""
+
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x))
+
+    def update(self, inputs):
+        return inputs.relu()
+
+
+class Bounded(Beside):
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x).clamp(-50, 50))
+
+
+class Squared(Beside):
+    """Scores of an edge would count twice."""
+
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x))
+
+    def aggregate(self, inputs, index, dim_size):
+        return scatter(inputs * inputs.sum(dim=1, keepdim=True), index, 0, dim_size, "sum")
+
+
+class NoiseBefore(Beside):
+    """The same noise acts in the sum and beside it, which two calls do not have."""
+
+    def forward(self, x, edge_index):
+        x = torch.nn.functional.dropout(x, 0.5, self.training)
+        return self.lin(self.propagate(edge_index, x=x)) + x
+
+
+class Gated(Beside):
+    """Without the network until its gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.network = torch.nn.Parameter(torch.zeros(F)), MLP([F, 5, F], norm=None)
+
+    def forward(self, x, edge_index):
+        sums = self.propagate(edge_index, x=x)
+        return self.lin(sums) + self.gate * self.network(sums)
+
+
+def test_gate_of_zero_does_not_hide_a_network():
+    """With an open gate the layer is still the original with equal parameters."""
+    torch.manual_seed(0)
+    plain = Gated().double()
+    model = to_mrs(plain, example=(X, EDGES))
+    assert model.model.names == ["lin.weight"]
+    plain.gate.data.fill_(2)
+    model.model.conv.gate.data.fill_(2)
+    assert torch.allclose(model(X, EDGES), plain(X, EDGES), rtol=1e-12, atol=1e-12)
+
+
+class Dropping(Beside):
+    """Noise in front of, in and behind the sum."""
+
+    def forward(self, x, edge_index):
+        x = torch.nn.functional.dropout(x, 0.5, self.training)
+        return self.lin(self.propagate(edge_index, x=x))
+
+    def message(self, x_j):
+        return torch.nn.functional.dropout(x_j, 0.5, self.training)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_noise_before_the_sum_converts_in_either_mode(training):
+    plain = Dropping().double().train(training)
+    model = to_mrs(plain, example=(X, EDGES))
+    torch.manual_seed(1)
+    expected = plain(X, EDGES)
+    torch.manual_seed(1)
+    assert torch.allclose(model(X, EDGES), expected, rtol=1e-12, atol=1e-12)
+
+
+class Statistics(Beside):
+    """Buffers that a call updates: in front of the sums, in and behind them, and by their value."""
+
+    def __init__(self, *, acts: bool) -> None:
+        super().__init__()
+        self.before, self.within = (torch.nn.BatchNorm1d(F, affine=False) for _ in range(2))
+        self.behind, self.acts = torch.nn.BatchNorm1d(F), acts
+        self.register_buffer("average", torch.zeros(F))
+
+    def forward(self, x, edge_index):
+        sums = self.propagate(edge_index, x=self.before(x))
+        if self.training:
+            self.average.mul_(0.9).add_(sums.detach().mean(dim=0))
+        return self.behind(self.lin(sums).relu()) if self.acts else self.lin(sums)
+
+    def message(self, x_j):
+        return self.within(x_j)
+
+
+@pytest.mark.parametrize("acts", [False, True])
+@pytest.mark.parametrize("traced", [False, True])
+def test_call_updates_buffers_once(acts, traced):
+    torch.manual_seed(0)
+    plain = Statistics(acts=acts).double()
+    model = to_mrs(plain, example=(X, EDGES))
+    assert model.model.at == ("lin" if acts else "")
+    called = torch.compile(model, backend="aot_eager", fullgraph=True) if traced else model
+    assert torch.allclose(called(X, EDGES, edge_type=TYPES), plain(X, EDGES), rtol=1e-12, atol=1e-12)
+    for found, expected in zip(model.model.conv.buffers(), plain.buffers(), strict=True):
+        assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_layer_copied_in_inference_mode_runs():
+    model = to_mrs(Statistics(acts=True).double().eval(), example=(X, EDGES))
+    with torch.inference_mode():
+        assert torch.equal(copy.deepcopy(model)(X, EDGES), model(X, EDGES))
+
+
+def test_call_updates_spectral_norm_once():
+    torch.manual_seed(0)
+    plain = Network().double()
+    torch.nn.utils.parametrizations.spectral_norm(plain.mlp.lins[0])
+    model = to_mrs(plain, example=(X, EDGES))
+    assert torch.allclose(model(X, EDGES), plain(X, EDGES), rtol=1e-12, atol=1e-12)
+    for found, expected in zip(model.model.conv.buffers(), plain.buffers(), strict=True):
+        assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda: conv.SGConv(F, OUT), lambda: Network()])
+def test_hooks_of_the_layer_see_one_output(make):
+    model, seen = converted(make(), X, EDGES), []
+    model.model.conv.register_forward_hook(lambda module, args, out: seen.append(out))
+    out = model(X, EDGES, edge_type=TYPES)
+    assert len(seen) == 1
+    assert torch.equal(seen[0], out)
+
+
+class Fused(Beside):
+    SUPPORTS_FUSED_EDGE_INDEX = True
+
+    def forward(self, x, edge_index):
+        return self.lin(self.propagate(edge_index, x=x))
+
+    def message_and_aggregate(self, edge_index, x):
+        return edge_index.matmul(x, transpose=True)
+
+
+def test_sorted_edges_pass_messages_one_by_one():
+    """PyG takes a product for these, without a message to weigh by its relation."""
+    model, x = converted(Fused(), X, EDGES).float(), X.float()
+    order = (EDGES[1] * N + EDGES[0]).argsort()
+    edges, types = EDGES[:, order], TYPES[order]
+    sorted_edges = EdgeIndex(edges, sparse_size=(N, N), sort_order="col")
+    expected = model(x, edges, edge_type=types)
+    assert torch.allclose(model(x, sorted_edges, edge_type=types), expected, atol=1e-5)
+    assert not torch.allclose(model(x, sorted_edges, edge_type=0 * types), expected, atol=1e-2)
+
+
+class Pair(Beside):
+    def forward(self, x, edge_index):
+        sums = self.propagate(edge_index, x=x)
+        return self.lin(sums), {"sums": sums}
+
+
+def test_layer_may_return_more_than_a_tensor():
+    model = converted(Pair(), X, EDGES)
+    out, rest = model(X, EDGES, edge_type=TYPES)
+    parts, each = split(torch.ones_like(WEIGHT)), weights(model)["lin.weight"]
+    expected = model.model.conv.lin.bias + sum(part @ X @ weight.T for part, weight in zip(parts, each, strict=True))
+    assert torch.allclose(out, expected, rtol=1e-12, atol=1e-12)
+    assert torch.allclose(rest["sums"], sum(parts) @ X, rtol=1e-12, atol=1e-12)
+
+
+PATH = torch.tensor([[0, 1, 2], [1, 2, 3]])
+
+
+def test_largest_of_one_message_is_not_taken_for_a_sum():
+    with pytest.raises(ValueError, match="no node of `example` gets two messages"):
+        to_mrs(Extreme(), example=(X.float(), PATH))
+    to_mrs(conv.SGConv(F, OUT), example=(X.float(), PATH))  # a sum by its name
+
+
+@pytest.mark.parametrize("layer", [Rectified, Bounded, Squared, NoiseBefore])
+@pytest.mark.parametrize("training", [False, True])
+def test_what_only_looks_additive_is_refused(layer, training):
+    with pytest.raises(ValueError, match=r"are not added|no weights act on their sum alone"):
+        to_mrs(layer().train(training), example=(torch.ones(N, F), EDGES))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class Replaced(Protocol):
 
 
 def run(call: Call, tap: Replaced, parameters: dict[str, Tensor]) -> Any:
-    """Calls a layer with other parameters, and with methods replaced."""
+    """Calls a layer with other parameters or buffers, and with methods replaced."""
     conv, replaced = call.conv, tap.replaced()
     before, own = dict(vars(conv)), vars(conv)  # not `setattr`, which compiled code cannot undo
     own.update(replaced)
