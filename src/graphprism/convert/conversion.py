@@ -16,7 +16,8 @@ from graphprism.convert.current_split import CurrentSplit
 from graphprism.convert.generic_layer import GenericLayer, NotConvertible, probe
 from graphprism.convert.mrs_model import MRSModel, argument_names
 from graphprism.convert.own_layers import OwnLayer, own_layer
-from graphprism.convert.summed_layer import SummedLayer, probe_sums
+from graphprism.convert.probe_sums import probe_sums
+from graphprism.convert.summed_layer import SummedLayer
 from graphprism.nn.conv.relational_conv import RelationalConv
 from graphprism.nn.conv.relational_weight import DECAY, check_start
 from graphprism.nn.models.fit_width import fit_width
