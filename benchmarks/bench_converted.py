@@ -11,7 +11,6 @@ that of the best validation epoch. Intervals are of the mean of paired differenc
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 import torch_geometric.transforms as T
 from bench_never_worse import STUDENT, interval
+from measure import about, save
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 from torch_geometric.data import Data
@@ -26,7 +26,6 @@ from torch_geometric.nn import GCN2Conv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from graphprism import SplitEdges, to_mrs
-from graphprism._files import write_whole
 from graphprism.datasets import load
 
 
@@ -104,7 +103,7 @@ def cell(data: Data, name: str, layers: int, seeds: int, epochs: int) -> dict[st
         print(f"{name}, {layers} layers, seed {seed}: {plain['test']:.1f} and {split['test']:.1f}", flush=True)
     mean, half = interval([split["test"] - plain["test"] for plain, split in pairs])
     return {
-        **{"dataset": name, "layers": layers, "epochs": epochs, "device": "cpu", "threads": torch.get_num_threads()},
+        **{"dataset": name, "layers": layers, "epochs": epochs},
         **{"plain": [plain for plain, _ in pairs], "split": [split for _, split in pairs]},
         **{"difference": round(mean, 3), "interval": [round(mean - half, 3), round(mean + half, 3)]},
     }
@@ -125,7 +124,7 @@ def main() -> None:
         for name in options.sets.split(","):
             done.append(cell(graph(name, options.data), name, int(layers), options.seeds, options.epochs))
             print(f"{name}, {layers} layers: {done[-1]['difference']:+.2f} {done[-1]['interval']}", flush=True)
-            write_whole(Path(options.out), json.dumps(done, indent=1), "results")
+            save(Path(options.out), {"about": about(torch.device("cpu")), "cells": done})
 
 
 if __name__ == "__main__":
