@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 from graphprism.cli.app import app
 from graphprism.cli.report import paper_text
 from graphprism.experiments import DEPTH, Ledger, Settings
+from graphprism.experiments.pace import Pace
 from graphprism.experiments.plan import plan
-from graphprism.experiments.stored import Pace, read_ledgers, stored_tables
+from graphprism.experiments.stored import read_ledgers, stored_tables
 from graphprism.experiments.tables.remedies import remedies_spec
 from graphprism.report.markdown import deviations_verdict, paper_page
 from graphprism.results import Cell, CellStatus, RunResult, Score, TableResult

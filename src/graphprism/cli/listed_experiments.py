@@ -1,6 +1,6 @@
 """The experiments of ``graphprism reproduce`` as data, so that help and completion do not import torch.
 
-`graphprism.experiments.TABLES` holds the experiments; a test compares names, help and options of the two.
+`graphprism.experiments` holds them as `TABLES` and `ALL_TABLES`; a test compares names, help and options of the two.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class ListedExperiment:
 
     def prepare(self, options: Mapping[str, Any], data: Path | None, out: Path, dry_run: bool = False) -> Job:
         """See `graphprism.experiments.Experiment.prepare`."""
-        from graphprism.experiments import TABLES
+        from graphprism.experiments import ALL_TABLES, TABLES
 
-        (found,) = (each for each in TABLES if each.name == self.name)
+        (found,) = (each for each in (*TABLES, ALL_TABLES) if each.name == self.name)
         return found.prepare(options, data, out, dry_run)
 
 
@@ -96,6 +96,16 @@ LISTED: tuple[ListedExperiment, ...] = (
         (
             ListedOption("dataset", str, "zinc12k", "A data set by name, such as zinc12k or cora."),
             *_trained("remedies", "").options,
+        ),
+    ),
+    ListedExperiment(
+        "all",
+        "Train what the tables of trained networks lack, the shortest cells first; a later call goes on.",
+        (
+            ListedOption("tables", str | None, None, "Names of tables, comma-separated; default: all."),
+            ListedOption("stored", Path | None, None, "Folder of ledgers *.jsonl whose runs are not trained again."),
+            ListedOption("engine", str, "auto", "eager, lockstep (many runs at once on a GPU) or auto."),
+            ListedOption("seconds", float | None, None, "Stop training after this time; the same command resumes."),
         ),
     ),
 )

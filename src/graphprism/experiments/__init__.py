@@ -1,5 +1,6 @@
 """The tables and figures of the paper as specifications, their execution, and the ledger of all results."""
 
+from graphprism.experiments.all_tables import ALL_TABLES
 from graphprism.experiments.experiment import Experiment, Measured, Option, TrainedTable
 from graphprism.experiments.runner import Reproduction, Trainer, trainer_for
 from graphprism.experiments.spec import CellSpec, Settings, TableSpec
@@ -27,6 +28,7 @@ from graphprism.experiments.tables.zinc import plot_training_loss
 from graphprism.ledger import Ledger
 
 __all__ = [
+    "ALL_TABLES",
     "DEPTH",
     "DIRECTED",
     "FABER",

@@ -16,6 +16,7 @@ from graphprism.experiments.spec import Settings, TableSpec
 from graphprism.experiments.table import show_table, write_table
 from graphprism.plotting import save_figure
 from graphprism.results import RunResult, TableResult
+from graphprism.training import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -195,26 +196,31 @@ class TrainingJob:
     def run(self, progress: Progress) -> Output:
         """Trains the runs that the ledger lacks; writes the table and the figure, if any."""
         wanted = self.reproduction
-        titles = {run.key: run.title for run in wanted.runs}
-
-        def on_run(result: RunResult) -> None:
-            if result.status == "diverged":
-                progress.say(f"diverged: {titles[result.key]}")
-            progress.advance(titles[result.key])
-
-        def on_wait(count: int) -> None:
-            runs = counted(count, "run")
-            progress.say(f"waiting for {runs} of another process; stop at any time, the same command resumes")
-
-        def on_stop(count: int) -> None:
-            progress.say(f"time is up, {counted(count, 'run')} to do; the same command resumes")
-
         trainer = wanted.trainer if self.wrap is None else self.wrap(wanted.trainer)
-        table = wanted.run(Listener(on_run, progress.epoch, on_wait, on_stop), trainer)
+        table = wanted.run(listener_of(progress, wanted.runs), trainer)
         files = [wanted.out / "tables" / f"{table.name}.json"]
         if self.draw is not None:
             files += save_png_and_svg(self.draw(table, wanted.results()), wanted.out, table.name)
         return Output(show_table(table), tuple(files))
+
+
+def listener_of(progress: Progress, runs: Sequence[Run]) -> Listener:
+    """Callbacks that show what becomes of these runs."""
+    titles = {run.key: run.title for run in runs}
+
+    def on_run(result: RunResult) -> None:
+        if result.status == "diverged":
+            progress.say(f"diverged: {titles[result.key]}")
+        progress.advance(titles[result.key])
+
+    def on_wait(count: int) -> None:
+        found = counted(count, "run")
+        progress.say(f"waiting for {found} of another process; stop at any time, the same command resumes")
+
+    def on_stop(count: int) -> None:
+        progress.say(f"time is up, {counted(count, 'run')} to do; the same command resumes")
+
+    return Listener(on_run, progress.epoch, on_wait, on_stop)
 
 
 OnStep: TypeAlias = Callable[[str], None]

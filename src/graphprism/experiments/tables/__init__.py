@@ -12,7 +12,7 @@ from graphprism.experiments.tables.memory import MEMORY_TABLE
 from graphprism.experiments.tables.orderings import ORDERINGS_64, ORDERINGS_TABLE
 from graphprism.experiments.tables.parameters import PARAMETERS_TABLE
 from graphprism.experiments.tables.peptides import PEPTIDES
-from graphprism.experiments.tables.remedies import REMEDIES_TABLE
+from graphprism.experiments.tables.remedies import REMEDIES_TABLE, RemediesTable
 from graphprism.experiments.tables.runtime import RUNTIME_TABLE
 from graphprism.experiments.tables.strong import STRONG, STRONG_VARIANTS
 from graphprism.experiments.tables.zinc import TRAINING_LOSS, ZINC, plot_training_loss
@@ -36,6 +36,14 @@ TABLES: tuple[Experiment, ...] = (
     TrainedTable(STRONG_VARIANTS),
     REMEDIES_TABLE,
 )
+
+
+def trained_of(experiment: Experiment) -> tuple[TrainedTable, ...]:
+    """The tables of trained networks of an experiment: itself, the remedies of each stored data set, or none."""
+    if isinstance(experiment, RemediesTable):
+        return experiment.trained
+    return (experiment,) if isinstance(experiment, TrainedTable) else ()
+
 
 __all__ = [
     "DEPTH",

@@ -217,9 +217,9 @@ class RemediesTable:
     help: str = "Remedies against collapse under one recipe: score, rank and gradient by number of layers."
 
     @property
-    def stored(self) -> tuple[TableSpec, ...]:
+    def trained(self) -> tuple[TrainedTable, ...]:
         """The tables of the data sets whose results are stored with the package's benchmarks."""
-        return tuple(remedies_spec(name, DATASETS[name].level) for name in ("zinc12k", "cora"))
+        return tuple(_trained(name, DATASETS[name].level) for name in ("zinc12k", "cora"))
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -231,9 +231,12 @@ class RemediesTable:
         """Plans the runs on the data set."""
         dataset = options["dataset"]
         level = DATASETS[dataset].level if dataset in DATASETS else load(dataset, data).level
-        table = TrainedTable(remedies_spec(dataset, level), draw=plot_remedies, wrap=MeasuringTrainer)
         rest = {name: value for name, value in options.items() if name != "dataset"}
-        return table.prepare(rest, data, out, dry_run)
+        return _trained(dataset, level).prepare(rest, data, out, dry_run)
+
+
+def _trained(dataset: str, level: str) -> TrainedTable:
+    return TrainedTable(remedies_spec(dataset, level), draw=plot_remedies, wrap=MeasuringTrainer)
 
 
 _PANELS = ("score", "effective rank", "rank-one distance", "log10 gradient, last layer")
