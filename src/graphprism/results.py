@@ -293,6 +293,16 @@ class Cell:
         """Ours minus the paper's."""
         return None if self.ours is None or self.paper is None else self.ours.mean - self.paper.mean
 
+    @property
+    def has_no_value(self) -> bool:
+        """Whether its runs have finished without a number, such as the rank of states that are all zero."""
+        return self.status is CellStatus.NOT_RUN and self.seconds is not None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether its runs are still to be done."""
+        return self.status is CellStatus.NO_DATA or (self.status is CellStatus.NOT_RUN and self.seconds is None)
+
 
 @dataclass(frozen=True)
 class TableResult:

@@ -110,6 +110,19 @@ def test_every_table_is_written_with_its_numbers(finished):
     ]
 
 
+def test_summary_counts_what_is_left(tables, data, tmp_path):
+    out = tmp_path / "out"
+
+    def counts(**changes):
+        shown = prepared(data, out, **changes).run(Quiet()).shown
+        return [list(column.cells) for column in shown.columns]
+
+    names = ["other", "tiny"]
+    # the last cell of the tiny table is quoted only
+    assert counts(seconds=1e-9) == [names, ["2", "5"], ["0", "0"], ["2", "4"]]
+    assert counts() == [names, ["2", "5"], ["2", "4"], ["0", "0"]]
+
+
 def test_runs_are_trained_as_their_table_does(finished):
     out, _ = finished
     marked = {result.key for result in Ledger(out / "ledger.jsonl").read() if "marked" in result.extra}

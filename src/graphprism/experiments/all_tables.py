@@ -23,7 +23,7 @@ from graphprism.experiments.stored import read_ledgers
 from graphprism.experiments.table import make_table, write_table
 from graphprism.experiments.tables import TABLES, trained_of
 from graphprism.ledger import Ledger
-from graphprism.results import CellStatus, RunResult, TableResult, latest
+from graphprism.results import RunResult, TableResult, latest
 from graphprism.training import Run
 from graphprism.training.train import check_run
 
@@ -253,8 +253,8 @@ def _summary(tables: Sequence[TableResult]) -> Table:
     for name in ("table", "cells", "with results", "not run"):
         shown.add_column(name, justify="left" if name == "table" else "right")
     for table in tables:
-        left = sum(cell.status in (CellStatus.NOT_RUN, CellStatus.NO_DATA) for cell in table.cells)
         there = sum(cell.ours is not None for cell in table.cells)
+        left = sum(cell.is_missing for cell in table.cells)
         shown.add_row(table.name, f"{len(table.cells)}", f"{there}", f"{left}")
     return shown
 

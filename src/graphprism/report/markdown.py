@@ -67,8 +67,7 @@ def _counts(table: TableResult) -> tuple[str, ...]:
     ran = sum(cell.ours is not None for cell in table.cells)
     one = sum(word.startswith("inside") and word != "inside both" for word in words)
     outside = sum(word.startswith("outside") for word in words)
-    missing = (CellStatus.NOT_RUN, CellStatus.NO_DATA)
-    not_run = sum(cell.status in missing and not _has_no_value(cell) for cell in table.cells)
+    not_run = sum(cell.is_missing for cell in table.cells)
     numbers = (len(table.cells), ran, words.count("inside both"), one, outside, words.count("other protocol"), not_run)
     return (f"[{table.name}](#{table.name})", *map(str, numbers))
 
@@ -151,14 +150,9 @@ def _cell(cell: Cell, digits: int) -> tuple[str, ...]:
     runs = counted(count, "run" if cell.runs else "repeat") if count else ""
     time = duration(cell.seconds) if cell.ours is not None and cell.seconds else ""
     verdict = deviations_verdict(cell, digits) if cell.ours is not None else _WITHOUT_OURS[cell.status]
-    if _has_no_value(cell):
+    if cell.has_no_value:
         verdict = "no value"
     return tuple(map(_text, (cell.row, cell.column, ours, runs, time, paper, verdict, cell.note)))
-
-
-def _has_no_value(cell: Cell) -> bool:
-    """Whether its runs have finished without a number, such as the rank of states that are all zero."""
-    return cell.status is CellStatus.NOT_RUN and cell.seconds is not None
 
 
 _WITHOUT_OURS = {
