@@ -6,10 +6,11 @@ import pytest
 import torch
 
 import graphprism.nn.conv.mrs_gcn_conv as module
+import graphprism.ops.mixed_linear as op
 from graphprism.nn import MRSGCNConv
 from graphprism.ops import RelationalAdj, relational_linear
 from graphprism.ops.mix_rows import BACKENDS, mix, mix_rows
-from graphprism.ops.mixed_linear import mixed_linear
+from graphprism.ops.mixed_linear import mixed_linear, spread
 from graphprism.testing import graph_zoo, tolerance
 
 GRAPHS = graph_zoo()
@@ -41,9 +42,22 @@ def by_nodes(x, adj, mixture):
     return relational_linear(x, adj, mix(*mixture[:3]), impl="reference")
 
 
+@pytest.fixture(params=[False, True], ids=["matrices", "graph"])
+def mixes(request, monkeypatch):
+    """What is mixed, wherever it can be: the matrices, or the graph as on a GPU that waits for launches."""
+
+    def as_asked(adj, matrix):
+        waits = adj.edge_weight is not None and adj.edge_weight.requires_grad
+        return request.param and not waits
+
+    monkeypatch.setattr(op, "_spreading_pays", as_asked)
+    return "graph" if request.param else "matrices"
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("relations", [2, 3, 7])
 @pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.usefixtures("mixes")
 def test_equals_the_reference(graph, relations, weighted):
     layer, adj = make_layer(relations), make_graph(GRAPHS[graph], relations, weighted)
     x = torch.randn(adj.size[0], 5, dtype=torch.double, requires_grad=True)
@@ -59,6 +73,7 @@ def test_is_one_node_of_autograd():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.usefixtures("mixes")
 def test_second_derivatives(weighted):
     layer, adj = make_layer(), make_graph(GRAPHS["hub"], weighted=weighted)
     x = torch.randn(adj.size[0], 5, dtype=torch.double, requires_grad=True)
@@ -66,10 +81,16 @@ def test_second_derivatives(weighted):
     def run(x, common, deviation):
         return mixed_linear(x, adj, layer.lin.mixture()._replace(common=common, deviation=deviation))
 
-    assert torch.autograd.gradgradcheck(run, (x, layer.lin.common, layer.lin.deviation))
+    inputs = (x, layer.lin.common, layer.lin.deviation)
+    assert torch.autograd.gradgradcheck(run, inputs)
+    with_graph, without = (
+        torch.autograd.grad(run(*inputs).square().sum(), inputs, create_graph=c) for c in (True, False)
+    )
+    torch.testing.assert_close(with_graph, without, **tolerance(torch.double))
 
 
 @pytest.mark.parametrize("frozen", ["common", "deviation"])
+@pytest.mark.usefixtures("mixes")
 def test_frozen_part_gets_no_gradient(frozen):
     layer, adj = make_layer(), make_graph(GRAPHS["hub"])
     getattr(layer.lin, frozen).requires_grad_(False)
@@ -124,3 +145,56 @@ def test_mix_rows_takes_the_kernel_for_few_terms_only(monkeypatch):
     for terms in (0, 2, 9, 100):
         mix_rows(torch.ones(3, terms), torch.ones(terms, 4))
     assert fits == [True, True, True, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+def test_mixed_graph_holds_every_edge_in_every_relation(dtype):
+    layer, adj = make_layer(), make_graph(GRAPHS["hub"])
+    types, weight = adj.edge_type.to(dtype), torch.rand(adj.num_edges, dtype=torch.double)
+    adj = RelationalAdj(adj.edge_index, types, weight, num_relations=3, num_nodes=adj.size)
+    mixture, mixed = layer.lin.mixture(), spread(adj, layer.lin.mixture())
+    for relation, factors in enumerate(torch.cat([torch.ones(3, 1), mixture.columns], dim=1).t()):
+        of_relation = mixed.edge_type == relation
+        assert torch.equal(mixed.edge_index[:, of_relation], adj.edge_index)
+        torch.testing.assert_close(mixed.edge_weight[of_relation], adj.edge_weight * factors[adj.edge_type.long()])
+
+
+def in_forward(graph, monkeypatch, **changes):
+    """A graph as layers make it of tensors on a GPU, counted as one that waits for launches."""
+    monkeypatch.setattr(op, "counts_launches", lambda *_: True)
+    adj = make_graph(graph)
+    adj.one_pass = True
+    for name, value in changes.items():
+        setattr(adj, name, value)
+    return adj
+
+
+def test_layers_share_one_mixed_graph(monkeypatch):
+    layers, calls = [make_layer(), make_layer(channels=(4, 4))], []
+    adj = in_forward(GRAPHS["hub"], monkeypatch).normalized("sym", torch.double)
+    monkeypatch.setattr(op, "mix_rows", lambda *_: pytest.fail("the matrices were mixed"))
+    with_edges = RelationalAdj.with_edges
+    monkeypatch.setattr(RelationalAdj, "with_edges", lambda *args: calls.append(1) or with_edges(*args))
+    x = torch.randn(adj.size[0], 5, dtype=torch.double)
+    for layer in layers:
+        x = mixed_linear(x, adj, layer.lin.mixture())
+    x.sum().backward()
+    assert calls == [1]
+    mixed_linear(x.detach(), adj, layers[1].lin.mixture()._replace(decay=5.0))
+    assert calls == [1, 1]  # of another decay there is another one
+
+
+def test_graph_is_mixed_only_where_that_pays(monkeypatch):
+    graph, matrix = GRAPHS["hub"], torch.empty(5, 4)
+    pays = op._spreading_pays
+    assert pays(in_forward(graph, monkeypatch), matrix)
+    assert not pays(in_forward(graph, monkeypatch, one_pass=False), matrix)
+    edges = make_graph(graph).num_edges
+    assert not pays(in_forward(graph, monkeypatch, edge_type=torch.rand(edges, 3)), matrix)
+    assert not pays(in_forward(graph, monkeypatch, edge_weight=torch.rand(edges).requires_grad_()), matrix)
+    asked = []
+    monkeypatch.setattr(op, "counts_launches", lambda _, *sizes: bool(asked.append(sizes)))
+    adj = make_graph(graph)
+    adj.one_pass = True
+    assert not pays(adj, matrix)
+    assert asked == [(3 * max(edges, adj.size[1]), 5, 4)]

@@ -237,8 +237,12 @@ def skip_empty_pairs(csr: Csr, in_channels: int, out_channels: int) -> bool:
 
 def waits_for_launches(csr: Csr, in_channels: int, out_channels: int) -> bool:
     """Whether a GPU takes less time for the products than the host takes to launch them."""
-    rows = max(csr.col.numel(), csr.rowptr.numel())
-    return csr.rowptr.is_cuda and rows * max(in_channels, out_channels) < _MOST_KEPT_NUMBERS
+    return counts_launches(csr.rowptr, max(csr.col.numel(), csr.rowptr.numel()), in_channels, out_channels)
+
+
+def counts_launches(index: Tensor, num_rows: int, in_channels: int, out_channels: int) -> bool:
+    """`waits_for_launches` of a graph that is not sorted yet, with so many entries or pairs."""
+    return index.is_cuda and num_rows * max(in_channels, out_channels) < _MOST_KEPT_NUMBERS
 
 
 def kernel_pays(csr: Csr, dense: Tensor, weight: Tensor) -> bool:

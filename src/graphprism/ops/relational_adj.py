@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 # about fifty launches, and saves less.
 _FEWEST_CONVERTED = 1 << 16
 
-# Cached structures that do not depend on edge weights, and their names in the transposed graph.
+# Structures that do not depend on edge weights, and their names in the transposed graph.
 _REVERSED = {
     "entries": "entries",
     "incoming": "outgoing",
@@ -189,6 +189,7 @@ class RelationalAdj:
         self.is_cut = False  # whether it was cut out of a larger graph, for one batch
         self._check()
         self._cache: dict[Any, Any] = {}  # built lazily; not shared with other graphs
+        self._sorts: dict[str, Any] = {}  # built lazily; shared by all graphs of the same edges, whatever their weights
 
     def _ranges(self) -> dict[str, tuple[Tensor, int]]:
         """Index tensors by name, each with the exclusive upper bound of its values."""
@@ -277,9 +278,9 @@ class RelationalAdj:
 
     def _soft_entries(self) -> tuple[Tensor, Tensor]:
         """Edge and relation of every entry, where types are soft."""
-        if "entries" not in self._cache:
-            self._cache["entries"] = _outside_inference_mode(self._find_soft_entries)
-        entries: tuple[Tensor, Tensor] = self._cache["entries"]
+        if "entries" not in self._sorts:
+            self._sorts["entries"] = _outside_inference_mode(self._find_soft_entries)
+        entries: tuple[Tensor, Tensor] = self._sorts["entries"]
         return entries
 
     def _find_soft_entries(self) -> tuple[Tensor, Tensor]:
@@ -309,17 +310,17 @@ class RelationalAdj:
     @property
     def incoming(self) -> Csr:
         """Entries sorted by (receiving node, relation)."""
-        if "incoming" not in self._cache:
-            self._cache["incoming"] = self._sorted(self.dst, self.src, (self.size[1], self.size[0]))
-        csr: Csr = self._cache["incoming"]
+        if "incoming" not in self._sorts:
+            self._sorts["incoming"] = self._sorted(self.dst, self.src, (self.size[1], self.size[0]))
+        csr: Csr = self._sorts["incoming"]
         return csr
 
     @property
     def outgoing(self) -> Csr:
         """Entries sorted by (sending node, relation)."""
-        if "outgoing" not in self._cache:
-            self._cache["outgoing"] = self._sorted(self.src, self.dst, self.size)
-        csr: Csr = self._cache["outgoing"]
+        if "outgoing" not in self._sorts:
+            self._sorts["outgoing"] = self._sorted(self.src, self.dst, self.size)
+        csr: Csr = self._sorts["outgoing"]
         return csr
 
     def _sorted(self, row: Tensor, col: Tensor, size: tuple[int, int]) -> Csr:
@@ -343,21 +344,21 @@ class RelationalAdj:
         return self._pairs("receiver_pairs", self.dst, self.size[1])
 
     def _pairs(self, key: str, node: Tensor, num_nodes: int) -> PairRows:
-        if key not in self._cache:
+        if key not in self._sorts:
             relation = torch.zeros_like(node) if self.relation is None else self.relation
-            self._cache[key] = PairRows.build(node, relation, num_nodes)
-        pairs: PairRows = self._cache[key]
+            self._sorts[key] = PairRows.build(node, relation, num_nodes)
+        pairs: PairRows = self._sorts[key]
         return pairs
 
     @property
     def sender_graph(self) -> RelationalAdj:
         """The same entries without weights, in one relation: from the rows of `sender_pairs` to the receivers."""
-        if "sender_graph" not in self._cache:
+        if "sender_graph" not in self._sorts:
             rows = self.sender_pairs
             edges = torch.stack([rows.entry_row, self.dst.long()])
             size = (rows.relation_row.numel(), self.size[1])
-            self._cache["sender_graph"] = RelationalAdj(edges, num_nodes=size)
-        graph: RelationalAdj = self._cache["sender_graph"]
+            self._sorts["sender_graph"] = RelationalAdj(edges, num_nodes=size)
+        graph: RelationalAdj = self._sorts["sender_graph"]
         return graph
 
     @property
@@ -399,7 +400,8 @@ class RelationalAdj:
         adj = cls.__new__(cls)
         adj.size, adj.num_relations = (num_nodes, num_nodes), incoming.num_relations
         adj.edge_index, adj.edge_type, adj.edge_weight = edge_index, edge_type, edge_weight
-        adj._cache, adj.one_pass, adj.is_cut = {"incoming": incoming, "outgoing": outgoing}, False, True
+        adj._cache, adj._sorts = {}, {"incoming": incoming, "outgoing": outgoing}
+        adj.one_pass, adj.is_cut = False, True
         return adj
 
     def prepare(self) -> RelationalAdj:
@@ -429,7 +431,7 @@ class RelationalAdj:
         other = object.__new__(RelationalAdj)
         other.edge_index, other.edge_type, other.edge_weight = self.edge_index, self.edge_type, self.edge_weight
         other.one_pass, other.is_cut = self.one_pass, self.is_cut
-        other.num_relations, other.size, other._cache = self.num_relations, self.size, {}
+        other.num_relations, other.size, other._cache, other._sorts = self.num_relations, self.size, {}, {}
         return other
 
     def with_weight(self, edge_weight: Tensor | None) -> RelationalAdj:
@@ -437,7 +439,14 @@ class RelationalAdj:
         other = self._copy()
         other.edge_weight = edge_weight
         other._check_weight()
-        other._cache = {key: self._cache[key] for key in (*_REVERSED, "sender_graph") if key in self._cache}
+        # what compiled code sorts must not outlive its call, see `normalized`
+        other._sorts = dict(self._sorts) if torch.compiler.is_compiling() else self._sorts
+        return other
+
+    def with_edges(self, edge_index: Tensor, edge_type: Tensor, edge_weight: Tensor | None) -> RelationalAdj:
+        """Other edges of hard types between the same nodes, without checks."""
+        other = self._copy()
+        other.edge_index, other.edge_type, other.edge_weight = edge_index, edge_type, edge_weight
         return other
 
     def normalized(self, kind: str, dtype: torch.dtype | None = None) -> RelationalAdj:
@@ -456,8 +465,8 @@ class RelationalAdj:
         return other
 
     def _normalize(self, kind: str, dtype: torch.dtype | None) -> RelationalAdj:
-        if not torch.compiler.is_compiling():  # so that all kinds share the sorted structures
-            _ = self.incoming if self.one_pass and not active_pairs_pay(self) else self.prepare()
+        if not (self.one_pass or torch.compiler.is_compiling()):
+            self.prepare()
         return self.with_weight(trusted_norm(self.edge_index, self.size, kind, self.edge_weight, dtype))
 
     def derived(self, key: Any, build: Callable[[], RelationalAdj]) -> RelationalAdj:
@@ -491,7 +500,7 @@ class RelationalAdj:
         if torch.compiler.is_compiling():  # see `normalized`
             return other
         self.prepare()
-        other._cache = {other_key: self._cache[key] for key, other_key in _REVERSED.items() if key in self._cache}
+        other._sorts = {other_key: self._sorts[key] for key, other_key in _REVERSED.items() if key in self._sorts}
         other._cache["values"] = self._cache.setdefault("values", {})  # weights and orders are the same
         self._cache["transpose"] = other
         return other
@@ -555,10 +564,10 @@ class RelationalAdj:
         for name in ("edge_index", "edge_type", "edge_weight"):
             tensor = getattr(self, name)
             setattr(other, name, tensor if tensor is None else tensor.to(device, non_blocking=non_blocking))
-        other._cache = {
-            key: self._cache[key].to(device, non_blocking=non_blocking)
+        other._sorts = {
+            key: self._sorts[key].to(device, non_blocking=non_blocking)
             for key in ("incoming", "outgoing")
-            if key in self._cache
+            if key in self._sorts
         }
         return other
 

@@ -66,7 +66,7 @@ def test_network_is_compiled_once_for_a_graph(model):
     compiled = torch.compile(twin, backend=counter, fullgraph=True)
     (adj,) = assert_same_training(network, twin, compiled, [SIZE] * 3, tolerance(torch.double))
     assert counter.frame_count == 1
-    assert adj._cache == {}  # nothing of a call outlives it
+    assert adj._cache == adj._sorts == {}  # nothing of a call outlives it
 
 
 def test_prepared_graph_is_used_as_it_is():

@@ -109,7 +109,7 @@ class Together(torch.nn.Module):
         is_full = common.dim() == 2 and deviation.dim() == 3
         if adjoint is None or not is_full or columns.dtype != common.dtype or has_hooks(self):
             return None
-        return Mixture(common, deviation, columns, adjoint)
+        return Mixture(common, deviation, columns, adjoint, self._decay)
 
     def apart(self, tensors: Tensor, deviation: str = "full") -> tuple[Tensor, Tensor]:
         """The ``common`` and the ``deviation`` that give ``tensors``, (R, ...)."""
