@@ -8,13 +8,17 @@ from torch_geometric.nn import (
     GAT,
     GCN,
     GIN,
+    EGConv,
+    FAConv,
     GATConv,
     GATv2Conv,
     GCNConv,
     GraphConv,
     GraphSAGE,
     LEConv,
+    MixHopConv,
     SAGEConv,
+    SGConv,
     TransformerConv,
 )
 
@@ -111,6 +115,35 @@ def test_sparse_edges_are_taken_as_pyg_takes_them(conv, weighted, layout):
         torch.testing.assert_close(model(X, adj_t, edge_type=types), model(X, order, edge_type=types))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "conv",
+    [
+        lambda: GCNConv(5, 4),
+        lambda: GCNConv(5, 4, improved=True),
+        lambda: GCNConv(5, 4, add_self_loops=False),
+        lambda: SGConv(5, 4, K=2),
+        lambda: MixHopConv(5, 4),
+    ],
+)
+def test_sparse_edges_get_self_loops_as_pyg_adds_them(conv, weighted):
+    conv = conv().double()
+    edges = torch.cat([EDGES, torch.tensor([[0, 3], [0, 3]])], dim=1)
+    values = torch.rand(edges.size(1)).double() + 0.5 if weighted else torch.ones(edges.size(1)).double()
+    adj_t, model = LAYOUTS["coo"](edges, values), to_mrs(conv)
+    for _ in range(3):
+        torch.testing.assert_close(model(X, adj_t), conv(X, adj_t))
+
+
+@pytest.mark.parametrize("conv", [lambda: FAConv(5), lambda: EGConv(5, 4, num_heads=2, num_bases=2)])
+def test_sparse_self_loops_without_a_weight_are_refused(conv):
+    conv, loops = conv().double(), torch.tensor([[0, 3], [0, 3]])
+    adj_t = LAYOUTS["coo"](torch.cat([EDGES, loops], dim=1), torch.ones(EDGES.size(1) + 2).double())
+    nodes = (X, X) if isinstance(conv, FAConv) else (X,)
+    with pytest.raises(ValueError, match="must have no self-loops for a converted"):
+        to_mrs(conv)(*nodes, adj_t)
+
+
 @pytest.mark.parametrize("make", [GCN, GraphSAGE, GAT, GIN])
 def test_models_take_data_with_sparse_edges(make):
     model = make(5, 6, num_layers=2, out_channels=3).double().eval()
@@ -128,6 +161,8 @@ def test_attention_of_sparse_edges_is_pygs():
 
 def test_weights_that_a_layer_does_not_take_are_refused():
     adj_t = LAYOUTS["coo"](EDGES, torch.rand(EDGES.size(1)).double() + 2)
+    with pytest.raises(ValueError, match="a sparse tensor must hold ones for a converted FAConv"):
+        to_mrs(FAConv(5).double())(X, X, adj_t)
     with pytest.raises(ValueError, match="a sparse tensor must hold ones for a converted TransformerConv"):
         to_mrs(TransformerConv(5, 4).double())(X, adj_t)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import FAConv, MessagePassing
 from torch_geometric.utils import softmax
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
@@ -19,6 +19,7 @@ from graphprism.convert.mrs_model import argument_names, is_sparse_adj, named_ar
 from graphprism.convert.own_layers import check_edges
 from graphprism.convert.softmax_switch import SoftmaxSwitch
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
+from graphprism.nn.conv.self_loops import weight_with_loops
 from graphprism.ops.backends import is_batched
 
 # before, compiled code could not undo that methods are replaced during a call
@@ -183,13 +184,28 @@ class GenericLayer(torch.nn.Module):
         """The arguments with edges in place of a sparse tensor: its entries are the messages."""
         edges, weight = entry.edges()
         kwargs = {name: edges if value is entry.edge_index else value for name, value in named.items()}
-        if weight is not None:
-            if "edge_weight" not in self.arguments or kwargs.get("edge_weight") is not None:
+        takes_weight = "edge_weight" in self.arguments and kwargs.get("edge_weight") is None
+        # PyG's FAConv takes the weights of its own norm, or of the call
+        takes_weight = takes_weight and not (isinstance(self.conv, FAConv) and self.conv.normalize)
+        name = type(self.conv).__name__
+        if weight is not None and not takes_weight:
+            raise ValueError(f"a sparse tensor must hold ones for a converted {name}, got others")
+        if _adds_loops_of_norm(self.conv):
+            weight = weight_with_loops(edges, weight, 1.0, next(self.conv.parameters()).dtype)
+            if weight is not None and not takes_weight:
                 raise ValueError(
-                    f"a sparse tensor must hold ones for a converted {type(self.conv).__name__}, got others"
+                    f"a sparse tensor must have no self-loops for a converted {name}, which adds its own to them, got "
+                    "some; pass `edge_index`"
                 )
+        if weight is not None:
             kwargs["edge_weight"] = weight
         return (), kwargs, [SplitEdgeIndex(edges, entry.edge_type)]
+
+
+def _adds_loops_of_norm(conv: MessagePassing) -> bool:
+    """Whether a layer of PyG adds self-loops in ``gcn_norm``, which adds them to those of a sparse tensor."""
+    is_on = getattr(conv, "add_self_loops", False) and getattr(conv, "normalize", True)
+    return bool(is_on) and "gcn_norm" in type(conv).forward.__code__.co_names
 
 
 class _Sent(NamedTuple):

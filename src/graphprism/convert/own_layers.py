@@ -17,6 +17,7 @@ from graphprism.convert.gine_conv import GINENetworkConv
 from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
 from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
 from graphprism.nn.conv.relational_weight import RelationalParameter
+from graphprism.nn.conv.self_loops import weight_with_loops
 from graphprism.ops import Coefficients, RelationalAdj
 
 # Arguments of the layers of this package besides node features and edges.
@@ -76,6 +77,8 @@ class OwnLayer(torch.nn.Module):
         if is_sparse:
             self._check_sparse(options)
             edge_index, weight = entry.edges()
+            if isinstance(self.conv, MRSGCNConv) and self.conv.add_self_loops:
+                weight = weight_with_loops(edge_index, weight, self.conv.fill_value, x.dtype)
             if weight is not None and not isinstance(self.conv, MRSGATConv):  # PyG's attention does not read it
                 options["edge_weight"] = weight
         if self.is_reversed:

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import pickle
+import warnings
 from typing import NamedTuple
 
 import pytest
@@ -389,6 +390,22 @@ class TestSparseTensors:
         torch.testing.assert_close(found, plain(x, edges), **CLOSE)
         if layout == "csr" and name != "gcn":  # PyG warns of the others, or takes none
             torch.testing.assert_close(found, plain(x, adj_t.double()), **CLOSE)
+
+    @pytest.mark.parametrize("improved", [False, True])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_self_loops_are_added_as_pyg_adds_them(self, layout, improved, weighted):
+        x, edges, types, weight = self.simple()
+        edges = torch.cat([edges[:, edges[0] != edges[1]], torch.tensor([[2, 5], [2, 5]])], dim=1)
+        types = types.new_zeros(edges.size(1))
+        plain = GCNConv(IN, OUT, improved).double()
+        ours = MRSGCNConv(IN, OUT, improved, add_self_loops=True, num_relations=3).double()
+        ours.load_state_dict(plain.state_dict())
+        values = weight[:1].repeat(edges.size(1)) if weighted else torch.ones(edges.size(1)).double()
+        adj_t = LAYOUTS[layout](edges.flip(0), values, size=(12, 12))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyG's own
+            expected = plain(x, LAYOUTS["coo"](edges.flip(0), values, size=(12, 12)).coalesce())
+        torch.testing.assert_close(ours(x, adj_t, types), expected, **CLOSE)
 
     def test_integers_are_relations(self, layout):
         x, edges, types, _ = self.simple()

@@ -17,7 +17,12 @@ from graphprism.nn.conv.operands import (
 )
 from graphprism.nn.conv.relational_conv import RelationalConv, graph_by_edge, sender_rows_by_edge
 from graphprism.nn.conv.relational_weight import DECAY, RelationalWeight
-from graphprism.nn.conv.self_loops import check_takes_loops, with_remaining_loops, with_weighted_loops
+from graphprism.nn.conv.self_loops import (
+    check_takes_loops,
+    weight_with_loops,
+    with_remaining_loops,
+    with_weighted_loops,
+)
 from graphprism.ops import EDGE_NORMS, Coefficients, RelationalAdj
 from graphprism.ops.mixed_linear import biased_linear, mixed_linear
 
@@ -44,7 +49,7 @@ class MRSGCNConv(RelationalConv):
             as PyG's layer does; `reset_parameters` clears it.
         add_self_loops: whether to add a self-loop to each node without one before normalisation, as PyG's layer does.
             All self-loops are then in the last relation, R - 1 (the ties of `by_order`). A `RelationalAdj` caches the
-            graph with self-loops.
+            graph with self-loops. A sparse tensor gets one at every node, on top of its own, as in PyG.
         normalize: `None` normalises unless ``edge_weight`` is given (with ``add_self_loops`` always); `True` always
             does, on top of the weights, as PyG's layer; `False` never does.
         edge_norm: how to normalise, a kind of `graphprism.ops.edge_norm`: ``"sym"``, or ``"dir"`` for directed graphs.
@@ -120,6 +125,8 @@ class MRSGCNConv(RelationalConv):
         """One layer; see the class for shapes."""
         check_takes_loops(edge_index, self.add_self_loops)
         adj = self._kept or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        if self.add_self_loops and isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+            adj = self._with_loops_of_sparse(adj, split_nodes(x)[0].dtype)
         return self.messages(x, adj, bias=self.bias)
 
     def summands(
@@ -154,8 +161,20 @@ class MRSGCNConv(RelationalConv):
         if not self._normalizes(adj):
             return adj
         if self.add_self_loops:
-            adj = with_weighted_loops(adj, 2.0 if self.improved else 1.0, dtype)
+            adj = with_weighted_loops(adj, self.fill_value, dtype)
         return adj.normalized(self.edge_norm, dtype)
+
+    def _with_loops_of_sparse(self, adj: Prepared, dtype: torch.dtype) -> Prepared:
+        if self._kept is not None:
+            return adj
+        assert isinstance(adj, RelationalAdj)
+        weight = weight_with_loops(adj.edge_index, adj.edge_weight, self.fill_value, dtype)
+        return adj if weight is adj.edge_weight else adj.with_weight(weight)
+
+    @property
+    def fill_value(self) -> float:
+        """Weight of the self-loops that ``add_self_loops`` adds."""
+        return 2.0 if self.improved else 1.0
 
     def _normalizes(self, adj: Prepared) -> bool:
         if self.normalize is None:
@@ -167,7 +186,7 @@ class MRSGCNConv(RelationalConv):
         check_relations(adj, self.num_relations)
         norm = self.edge_norm if self._normalizes(adj) else "none"
         if self.add_self_loops:
-            adj = with_remaining_loops(adj, 2.0 if self.improved else 1.0)
+            adj = with_remaining_loops(adj, self.fill_value)
         weighted = adj if norm == "none" else adj.normalized(norm, torch.float64)
         return Coefficients(type(self).__name__, (weighted,), norm=norm, channels=self.out_channels)
 

@@ -57,6 +57,22 @@ def _weighted_loops(adj: RelationalAdj, fill_value: float, dtype: torch.dtype) -
     return _rebuilt(adj, edges, weight)
 
 
+def weight_with_loops(
+    edge_index: Tensor, edge_weight: Tensor | None, fill_value: float, dtype: torch.dtype
+) -> Tensor | None:
+    """Weights (E,) of the entries of a sparse tensor for `with_weighted_loops`, so that it gives PyG's GCN of them.
+
+    PyG adds its self-loops to those of a sparse tensor, unlike to those of a tensor (2, E), and always takes its fill
+    value. None where all weights stay one.
+    """
+    is_loop = edge_index[0] == edge_index[1]
+    if edge_weight is None:
+        if fill_value == 1 and not bool(is_loop.any()):
+            return None
+        edge_weight = torch.ones(edge_index.size(1), dtype=dtype, device=edge_index.device)
+    return torch.where(is_loop, edge_weight + fill_value, edge_weight)
+
+
 def with_new_loops(adj: Adj, edge_attr: Tensor | None, fill_value: float | Tensor | str) -> tuple[Adj, Tensor | None]:
     """A self-loop at every node, as PyG's GAT adds them: replaces existing ones, with their weights and features.
 
