@@ -296,6 +296,21 @@ def test_converted_model_exports_where_types_are_given(name):
 
 
 @pytest.mark.skipif(not hasattr(torch.compiler, "is_exporting"), reason="needs torch 2.7, got an older one")
+@pytest.mark.parametrize("make", [GCN, GAT, GIN, GraphSAGE])
+def test_converted_model_exports_with_any_size(make):
+    torch.manual_seed(0)
+    model = gp.to_mrs(make(5, 6, num_layers=2, out_channels=3).eval())
+    example, types = (torch.randn(12, 5), torch.randint(12, (2, 30))), torch.zeros(30, dtype=torch.long)
+    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
+    shapes = {"args": ({0: nodes}, {1: edges}), "edge_type": {0: edges}}
+    program = torch.export.export(model, example, {"edge_type": types}, dynamic_shapes=shapes, strict=False).module()
+    for num_nodes, num_edges in ((8000, 5), (3, 4000)):  # as guards on sizes, or on their ratio, would refuse
+        other = torch.randn(num_nodes, 5), torch.randint(num_nodes, (2, num_edges))
+        types = torch.zeros(num_edges, dtype=torch.long)
+        torch.testing.assert_close(program(*other, edge_type=types), model(*other, edge_type=types))
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "is_exporting"), reason="needs torch 2.7, got an older one")
 @pytest.mark.parametrize("strict", [False, True])
 def test_export_without_types_asks_for_them(strict):
     with pytest.raises(Exception, match="`edge_type` must be given to"):

@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 
 from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, NodesOfType, SplitEdgeIndex
+from graphprism.ops.backends import is_exported
 from graphprism.ops.relational_adj import STALE
 from graphprism.splitting.check_split import check_split, split_relations
 
@@ -75,13 +76,16 @@ class MRSModel(torch.nn.Module):
             )
         state.setdefault(f"{prefix}_extra_state", self.get_extra_state())
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, edge_type: Any = None, **kwargs: Any) -> Any:
         """The model's output."""
         if isinstance(args, torch.fx.Proxy):
             raise TypeError(
                 "`to_hetero` and torch.fx must come before the conversion, got a converted model: "
                 "`gp.to_mrs(to_hetero(model, metadata))`"
             )
+        # named, as `torch.export` takes dynamic shapes of named arguments alone
+        if edge_type is not None:
+            kwargs["edge_type"] = edge_type
         return self._call(self.model, self._names, *args, **kwargs)
 
     @property
@@ -136,7 +140,7 @@ class MRSModel(torch.nn.Module):
                         "`edge_type` must be given for a sampled batch, got None: split the whole graph before "
                         "sampling, with `SplitEdges`"
                     )
-                if getattr(torch.compiler, "is_exporting", bool)():  # since torch 2.7
+                if is_exported():
                     raise ValueError(
                         "`edge_type` must be given to `torch.export`, got None: a split looks at the values of the "
                         "edges, which a trace has not; the exported program gets it in every call"
@@ -266,8 +270,9 @@ def is_edge_index(value: object) -> bool:
         isinstance(value, Tensor)
         and value.layout == torch.strided
         and value.dim() == 2
-        and value.size(0) == 2
+        # before the size, as a comparison with the number of nodes would limit an exported program
         and value.dtype in (torch.int64, torch.int32)
+        and value.size(0) == 2
     )
 
 

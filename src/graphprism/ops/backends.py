@@ -110,6 +110,11 @@ def is_traced() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
+def is_exported() -> bool:
+    """Whether the code runs under `torch.export`, where a comparison of sizes would limit those of the program."""
+    return bool(getattr(torch.compiler, "is_exporting", bool)())  # since torch 2.7
+
+
 def inside_functorch() -> bool:
     """Whether the code runs under `torch.vmap` or another transform of `torch.func`."""
     return torch._C._functorch.peek_interpreter_stack() is not None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphprism._checks import FLOATS, check_dtype, check_floating, check_same_device, check_shape, check_tensor
 from graphprism.ops.aggregate import aggregate_scatter, relational_sum, sum_scatter
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, is_exported
 from graphprism.ops.entries import check_graph
 from graphprism.ops.linear_csr import csr, relational_transform, transform_first
 from graphprism.ops.pair_rows import active_pairs_pay, pair_linear
@@ -35,7 +35,9 @@ def reference(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
 def scatter(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
     """By gather and ``index_add``, which `torch.compile` and `torch.func` can transform."""
     in_channels, out_channels = weight.shape[1:]
-    if transform_first(adj, adj.src.numel(), in_channels, out_channels):
+    # on any number of nodes and edges, edges count most
+    first = out_channels < in_channels if is_exported() else None
+    if transform_first(adj, adj.src.numel(), in_channels, out_channels) if first is None else first:
         return sum_scatter(relational_transform(x, weight), adj, adj.weight)
     h = aggregate_scatter(x, adj, adj.weight)
     return h.flatten(1) @ weight.flatten(0, 1)

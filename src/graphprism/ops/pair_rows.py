@@ -39,8 +39,11 @@ def active_pairs_pay(adj: RelationalAdj) -> bool:
     Depends on sizes only. Under `torch.compile` and `torch.func` all pairs are kept: the number of active ones depends
     on values.
     """
+    # first, as a comparison of sizes would be a guard on them, which `torch.export` with dynamic shapes refuses
+    if adj.num_relations == 1 or torch.compiler.is_compiling():
+        return False
     pairs = max(adj.size) * adj.num_relations
-    if pairs < _FEWEST_PAIRS or adj.num_relations == 1 or is_transformed():
+    if pairs < _FEWEST_PAIRS or is_transformed():
         return False
     return pairs > _PAIRS_PER_ENTRY * adj.src.numel()
 

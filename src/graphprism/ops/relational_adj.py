@@ -24,7 +24,7 @@ from graphprism._checks import (
     guard_ranges,
 )
 from graphprism.ops.aggregate import dispatch_aggregate, dispatch_sum
-from graphprism.ops.backends import is_captured
+from graphprism.ops.backends import is_captured, is_exported
 from graphprism.ops.csr import Csr
 from graphprism.ops.edge_norm import check_norm, trusted_norm
 from graphprism.ops.edge_softmax import dispatch_softmax
@@ -303,7 +303,8 @@ class RelationalAdj:
     def _pair(self, node: Tensor) -> Tensor:
         if self.relation is None:
             return node
-        if max(self.size) * self.num_relations >= 2**31:  # pair numbers overflow int32 even if node numbers fit
+        # pair numbers overflow int32 even if node numbers fit
+        if node.dtype != torch.int64 and max(self.size) * self.num_relations >= 2**31:
             node = node.long()
         return node * self.num_relations + self.relation
 
@@ -325,7 +326,7 @@ class RelationalAdj:
 
     def _sorted(self, row: Tensor, col: Tensor, size: tuple[int, int]) -> Csr:
         """The entries by (row, relation); of a small graph for a single pass with as few launches as possible."""
-        few_launches = self.one_pass and row.numel() < _FEWEST_CONVERTED
+        few_launches = self.one_pass and (is_exported() or row.numel() < _FEWEST_CONVERTED)
         return Csr.build(row, self.relation, col, size, self.num_relations, few_launches)
 
     @property

@@ -472,3 +472,14 @@ class TestGeneralLayer:
         program = torch.export.export(layer, (*example, None, None), dynamic_shapes=shapes)
         other = make_example(random_graph(30, 99, 1))[:3]
         torch.testing.assert_close(program.module()(*other, None, None), layer(*other), **CLOSE)
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "is_exporting"), reason="needs torch 2.7, got an older one")
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "gin", "gated-gcn"])
+def test_layers_export_with_any_size(name):
+    layer, example = make_layer(name).eval(), make_example(GRAPH)[:3]
+    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
+    program = torch.export.export(layer, example, dynamic_shapes=({0: nodes}, {1: edges}, {0: edges})).module()
+    for num_nodes, num_edges in ((8000, 5), (3, 4000)):  # as guards on sizes, or on their ratio, would refuse
+        other = make_example(random_graph(num_nodes, num_edges, 1))[:3]
+        torch.testing.assert_close(program(*other), layer(*other), **CLOSE)
