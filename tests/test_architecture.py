@@ -37,7 +37,7 @@ ARROWS = {
     "streaming": {"packed", "splitting"},
     "io": {"packed", "splitting", "streaming"},
     # Samples graphs that were split before; runs a network layer by layer on parts of a prepared graph.
-    "loader": {"nn", "ops"},
+    "loader": {"nn", "splitting", "ops"},
     "plotting": {"splitting"},
     # Replaces layers of PyG by those of `nn`, and splits what the converted model is called with.
     "convert": {"nn", "splitting", "ops"},

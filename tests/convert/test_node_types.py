@@ -57,6 +57,15 @@ def moved(model: torch.nn.Module) -> torch.nn.Module:
     return model
 
 
+def test_relations_of_other_edges_are_refused():
+    data, model = gp.SplitEdges("degree")(graph()), gp.to_mrs(OnData())
+    model(data)
+    kind = ("user", "knows", "user")
+    data[kind].edge_index = data[kind].edge_index.flip(0)
+    with pytest.raises(ValueError, match=r"'knows', 'user'\].edge_type` must hold the relations that `SplitEdges`"):
+        model(data)
+
+
 @pytest.mark.parametrize("name", SPLITS)
 def test_split_in_the_call_is_that_of_split_edges(name):
     data, split = graph(), SPLITS[name]

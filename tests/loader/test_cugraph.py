@@ -120,6 +120,7 @@ def test_relations_as_types_of_edges_of_a_store(model):
 def test_relation_without_an_edge_has_its_number_still():
     data, graph = small_data(norm=None), StandInGraphStore()
     data.edge_type = torch.where(data.edge_type == 1, 2, data.edge_type)
+    del data.split_rule  # relations of another source
     kinds = put_relations(graph, data, 3)
     batch = HeteroData()
     batch["node"].x = data.x

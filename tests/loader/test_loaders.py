@@ -1,12 +1,23 @@
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torch_geometric.transforms as T
 from torch_geometric.data import Data
 from torch_geometric.loader import ImbalancedSampler
 
 from graphprism import check_split
-from graphprism.loader import LinkNeighborLoader, NeighborLoader, SeedBatches
+from graphprism.loader import (
+    ClusterLoader,
+    LinkNeighborLoader,
+    NeighborLoader,
+    NeighborSampler,
+    SeedBatches,
+    layerwise,
+    put_relations,
+)
+from graphprism.nn import MRSSAGEConv
 from tests.loader.graphs import end_workers, small_data
 
 
@@ -50,6 +61,33 @@ def test_neighbor_loader_passes_are_epochs(num_workers):
     assert [one_pass(), one_pass()] == [first, second]
     if num_workers:
         end_workers(loader)
+
+
+BORDERS = {
+    "nodes": lambda data: NeighborLoader(data, [3]),
+    "links": lambda data: LinkNeighborLoader(data, [3]),
+    "clusters": lambda data: ClusterLoader(data, 2, torch.arange(data.num_nodes) % 2),
+    "sampler": lambda data: NeighborSampler(data, [3]),
+    "layers": lambda data: layerwise(MRSSAGEConv(5, 3).double(), data),
+    "store": lambda data: put_relations(SimpleNamespace(put_edge_index=lambda *_, **__: None), data, 3),
+}
+
+
+@pytest.mark.parametrize("name", BORDERS)
+def test_loaders_refuse_relations_of_other_edges(name):
+    make, data = BORDERS[name], small_data(norm=None)
+    make(data)
+    data.edge_index = data.edge_index.flip(0)
+    with pytest.raises(ValueError, match="edges were reversed but kept their types"):
+        make(data)
+
+
+@pytest.mark.parametrize("name", ["nodes", "links", "sampler"])
+def test_loaders_refuse_relations_that_know_of_held_out_links(name):
+    data = small_data(norm=None)
+    train, _, _ = T.RandomLinkSplit()(data)
+    with pytest.raises(ValueError, match=r"apply T.RandomLinkSplit first"):
+        BORDERS[name](train)
 
 
 @pytest.mark.parametrize("disjoint", [False, True])

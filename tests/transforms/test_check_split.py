@@ -164,6 +164,25 @@ class TestBroken:
             border(T.ToUndirected()(SPLIT(undirected())))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_edges_are_checked(layout):
+    to_sparse = T.ToSparseTensor(layout=layout)
+    gp.check_split(to_sparse(SPLIT(undirected())))
+    data = SPLIT(directed())
+    with pytest.raises(ValueError, match=r"ToUndirected"):
+        gp.check_split(to_sparse(T.ToUndirected(reduce="max")(data)))
+    with pytest.raises(ValueError, match=r"`data.edge_index` must be given, got `adj_t` alone"):
+        gp.RelationalAdj.from_data(to_sparse(SPLIT(undirected())))
+
+
+def test_reversed_kinds_of_edges_have_no_relations_of_a_split():
+    data = HeteroData()
+    data["user"].x, data["user", "follows", "user"].edge_index = undirected().x, directed().edge_index
+    with pytest.raises(ValueError, match=r"'rev_follows', .* must be of `SplitEdges`, .*T.ToUndirected"):
+        gp.check_split(T.ToUndirected(merge=False)(SPLIT(data)))
+
+
 def test_types_of_a_function_cannot_be_checked():
     data = gp.SplitEdges(by_function(lambda graph: graph.edge_index[0] % 2, num_relations=2))(undirected())
     assert "node_order" not in data

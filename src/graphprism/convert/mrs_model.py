@@ -240,11 +240,14 @@ def _own_edges(named: Mapping[str, Any]) -> Iterator[_Found]:
             yield name, value, partial(_graph, value, partial(_size_of_sparse, value), named), named, None
     for value in named.values():
         if isinstance(value, HeteroData):
+            check_split(value)
             for kind in value.edge_types:
                 store = value[kind]
                 graph = partial(_graph_of_store, value, kind)
                 yield kind, store.edge_index, graph, store.to_dict(), store.get("edge_type")
         elif isinstance(value, Data) and is_sparse_adj(value.get("adj_t")):
+            if value.get("edge_type") is not None:
+                check_split(value)
             arguments = value.to_dict()
             graph = partial(_graph, value.adj_t, partial(_size_of_sparse, value.adj_t), arguments)
             yield "adj_t", value.adj_t, graph, arguments, value.get("edge_type")

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from graphprism._checks import check_choice, check_integer, check_positive, check_shape, check_type
+from graphprism.splitting import check_split
 
 # Names in a store: the node type, and the prefix of the edge type of each relation.
 NODES, RELATION = "node", "relation_"
@@ -69,6 +70,7 @@ def put_relations(
     check_positive("num_relations", num_relations)
     check_shape("data.edge_type", data.edge_type, [data.edge_index.size(1)])
     check_integer("data.edge_type", data.edge_type)
+    check_split(data)
     size = (int(data.num_nodes or 0), int(data.num_nodes or 0))
     kinds = [(nodes, f"{RELATION}{relation}", nodes) for relation in range(num_relations)]
     for relation, kind in enumerate(kinds):

@@ -18,6 +18,7 @@ from graphprism.loader.loaders import part_of
 from graphprism.loader.neighbor_sampler import NeighborSampler
 from graphprism.nn.conv import DirConv
 from graphprism.ops import RelationalAdj
+from graphprism.splitting import check_split
 
 # Neighbourhoods that a layer may read: direction and hops. Degree norms read one hop further than sums.
 _REACHES = (("in", 1), ("both", 1), ("in", 2), ("both", 2))
@@ -43,8 +44,9 @@ def layerwise(
     Args:
         model: a `GNN`, a model of PyG, one that `to_mrs` made, or any other that passes ``edge_index`` on to its
             convolutions. It is run in evaluation mode, without gradients.
-        data: a ``Data``; its attributes are passed to the arguments of the same name. ``x`` may be memory-mapped, and
-            of half precision: rows are cast to the dtype of the weights chunk by chunk.
+        data: a ``Data``; its attributes are passed to the arguments of the same name, ``edge_type`` if it passes
+            `check_split`. ``x`` may be memory-mapped, and of half precision: rows are cast to the dtype of the weights
+            chunk by chunk.
         batch_size: nodes per chunk of a convolution.
         device: device of the convolutions, see `in_parts`; by default that of the model.
         arguments: further arguments of the model; they override those of ``data``.
@@ -67,6 +69,8 @@ def layerwise(
         raise ValueError(
             f"`model` must name its arguments, got {type(model).__name__}: call it inside `in_parts` with its own"
         )
+    if stored.get("edge_type") is not None and "edge_type" not in arguments:
+        check_split(data)
     training = model.training
     model.eval()
     try:

@@ -23,6 +23,7 @@ from graphprism._checks import (
     check_whole,
 )
 from graphprism.loader.counter_random import below, mix, mixed_key
+from graphprism.splitting import check_split
 
 DIRECTIONS = ("in", "out", "both")
 # Random streams: equal counters must not give equal numbers for different purposes.
@@ -218,7 +219,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # torch_geometric has
     long as its layers do not compute norms from the sampled edges: precompute them with `RelationalNorm`.
 
     Args:
-        data: a ``Data`` with ``edge_index``; on a GPU it is sampled there.
+        data: a ``Data`` with ``edge_index``; on a GPU it is sampled there. Its ``edge_type`` must pass `check_split`.
         num_neighbors: neighbours of each node, a number for every hop; -1 takes all of them.
         direction: ``"in"`` samples senders of messages, ``"out"`` receivers, ``"both"`` this number of each, for layers
             that read both directions (`DirConv`).
@@ -436,6 +437,8 @@ def _checked_edges(data: object) -> tuple[Tensor, int]:
     check_integer("data.edge_index", data.edge_index)
     num_nodes = int(data.num_nodes)
     check_range("data.edge_index", data.edge_index, num_nodes)
+    if data.get("edge_type") is not None:  # here, as no batch can show what links were held out
+        check_split(data)
     return data.edge_index.long(), num_nodes
 
 

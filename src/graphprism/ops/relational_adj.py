@@ -138,6 +138,8 @@ class RelationalAdj:
         """
         check_homogeneous("data", data)
         check_split(data)
+        if getattr(data, "edge_index", None) is None:
+            raise ValueError("`data.edge_index` must be given, got `adj_t` alone: leave out T.ToSparseTensor")
         edge_type, weight = data.edge_type, getattr(data, "edge_weight", None)
         known = split_relations(data) if num_relations is None else num_relations
         return cls(data.edge_index, edge_type, weight, num_relations=known, num_nodes=data.num_nodes)

@@ -53,12 +53,18 @@ relation: edges were reversed but kept their types (T.ToUndirected, T.RandomLink
 the graph that the model sees (for link prediction to the training graph)
     """
     if hasattr(data, "edge_types") and hasattr(data, "node_types"):
+        is_split = any(store.get("split_rule") is not None for store in data.edge_stores)
         for source, name, target in data.edge_types:
             store = data[source, name, target]
             if store.get("edge_type") is not None:
                 order = data[source].get("node_order") if source == target else None
                 sizes = (data[source].num_nodes, data[target].num_nodes)
                 where = f"data[{source!r}, {name!r}, {target!r}]"
+                if is_split and store.get("split_rule") is None:
+                    raise ValueError(
+                        f"`{where}.edge_type` must be of `SplitEdges`, as that of other edges is, got one of another "
+                        f"source: edges of a new kind were added (T.ToUndirected); {_ADVICE}"
+                    )
                 _check_edges(where, store, order, sizes, is_bipartite=source != target)
         return
     if getattr(data, "edge_type", None) is None:
@@ -93,8 +99,8 @@ def _check_edges(
     """Checks the edges of ``store`` (a ``Data`` or one edge store of a ``HeteroData``); ``order`` holds node ranks."""
     check_tensor(f"{name}.edge_type", store.edge_type)
     num_nodes = sum(sizes) if is_bipartite else sizes[0]
-    check_shape(f"{name}.edge_index", store.edge_index, [2, "E"])
-    edge_index = disjoint(store.edge_index, sizes[0]) if is_bipartite else store.edge_index
+    edge_index = _stored_edges(name, store)
+    edge_index = disjoint(edge_index, sizes[0]) if is_bipartite else edge_index
     edge_index = edges_of(Graph(edge_index, num_nodes))
     num_edges, found = edge_index.size(1), store.edge_type
     if found.size(0) != num_edges:
@@ -124,6 +130,19 @@ def _check_edges(
             f"`{name}.edge_type` must hold the relations that `SplitEdges` wrote, got {count} of {num_edges} edges "
             f"with another relation: {cause}; {_ADVICE}"
         )
+
+
+def _stored_edges(name: str, store: Any) -> Tensor:
+    """``edge_index``, or the entries of ``adj_t`` (T.ToSparseTensor), in whose order ``edge_type`` then is."""
+    adj_t = getattr(store, "adj_t", None)
+    if getattr(store, "edge_index", None) is None and isinstance(adj_t, Tensor) and adj_t.layout != torch.strided:
+        entries = adj_t.to_sparse_coo().coalesce().indices()
+        if adj_t.layout == torch.sparse_csc:  # whose entries are by column
+            entries = entries[:, entries[1].argsort(stable=True)]
+        return entries.flip(0)
+    found: Tensor = store.edge_index
+    check_shape(f"{name}.edge_index", found, [2, "E"])
+    return found
 
 
 def disjoint(edge_index: Tensor, num_sources: int) -> Tensor:
