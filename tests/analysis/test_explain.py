@@ -132,6 +132,24 @@ def test_explain_ablates_a_model_without_any_shares():
     assert min(found.merged[:2]) > 0.01
 
 
+def test_explain_refuses_a_call_that_lets_a_converted_model_split_what_is_left():
+    converted = gp.to_mrs(GCNConv(6, 3).double(), "degree", start="independent")
+    with pytest.raises(ValueError, match=r"must get `edge_type` to be explained.*edge_type=data\.edge_type"):
+        gp.explain(converted, graph(), forward=lambda model, data: model(data.x, data.edge_index))
+    assert converted(graph().x, GRAPH.edge_index).shape == (14, 3)  # other calls split as before
+    found = gp.explain(
+        converted, graph(), forward=lambda model, data: model(data.x, data.edge_index, edge_type=data.edge_type)
+    )
+    assert min(found.merged[:2]) > 0.01
+
+
+def test_explain_warns_of_a_call_that_ignores_the_graph_it_gets():
+    whole, network = graph(), model()
+    with pytest.warns(UserWarning, match="the same without the edges of any relation.*second argument"):
+        found = gp.explain(network, whole, forward=lambda model, _: model(whole.x, whole.edge_index, whole.edge_type))
+    assert max(found.removed) < 1e-12
+
+
 def test_explain_takes_edges_away_from_a_graph_with_labels_of_links():
     class OnData(torch.nn.Module):
         def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,6 +105,8 @@ def explain(
         data: a graph or a batch with ``edge_type`` (E,).
         score: a function of the output, larger for a better one, such as an accuracy.
         forward: ``forward(model, data)`` calls the model; by default its arguments are attributes of ``data`` by name.
+            Ablation gives it graphs with fewer edges or with other relations: it has to take edges, their attributes
+            and ``edge_type`` from its second argument.
         names: names of the relations; by default those of the split (up, down and tie for `by_order`), else numbers.
 
     Example:
@@ -144,11 +147,11 @@ def explain(
     names = _names(names, data, num_relations)
     is_loop = data.edge_index[0] == data.edge_index[1]
     group = torch.where(is_loop, num_relations, types.long())  # relations without self-loops, then self-loops
-    with preserved(model), torch.no_grad():
+    with preserved(model), _given_relations(model), torch.no_grad():
         model.eval()
         called, shares, output = _shares(model, data, forward, layers, num_relations)
         scores = one_hot(types.long(), num_relations).to(output.dtype)
-        removed, merged = [], []
+        removed, merged, is_alike = [], [], []
         has_loops = bool(is_loop.any()) or any(share[num_relations] > 0 for share in shares)
         counts = torch.bincount(group, minlength=num_relations + 1).tolist()
         for r in range(num_relations + has_loops):
@@ -158,9 +161,19 @@ def explain(
                 continue
             rest = data.edge_subgraph(group != r)
             rest.split_graph = None  # edges are taken away on purpose, no links are held out
-            removed.append(_change(output, _first(call_model(model, rest, forward)), score))
+            without = _first(call_model(model, rest, forward))
+            removed.append(_change(output, without, score))
             with _merged(model, data, group == r, scores) as mixed:
-                merged.append(_change(output, _first(call_model(model, mixed, forward)), score))
+                alike = _first(call_model(model, mixed, forward))
+            merged.append(_change(output, alike, score))
+            # with each other, not with `output`, which hooks for the shares may round differently
+            is_alike.append(torch.equal(without, alike))
+    if forward is not None and is_alike and all(is_alike):
+        warnings.warn(
+            "the output is the same without the edges of any relation: either `model` does not depend on them, or "
+            "`forward` does not call it with its second argument, the graph without them",
+            stacklevel=2,
+        )
     number = num_relations + has_loops
     return RelationExplanation(
         (*names, "self-loops")[:number],
@@ -184,6 +197,20 @@ def _names(names: Sequence[str] | None, data: Any, num_relations: int) -> tuple[
     if isinstance(names, str) or len(names) != num_relations:
         raise ValueError(f"`names` must have one entry for each of {num_relations} relations, got {names!r}")
     return tuple(map(str, names))
+
+
+@contextmanager
+def _given_relations(model: Module) -> Iterator[None]:
+    """Converted models raise when they are called without relations: they would split the edges that are left anew."""
+    # a model with an `edge_type` of its own hands relations to its convolutions itself
+    splits: list[Any] = [each.current for each in model.modules() if getattr(each, "takes_relations", False)]
+    for split in splits:
+        split.is_given = True
+    try:
+        yield
+    finally:
+        for split in splits:
+            split.is_given = False
 
 
 @contextmanager

@@ -58,10 +58,15 @@ class CurrentSplit:
     Args:
         split: from a graph to the relation of each edge.
         num_relations: R.
+
+    Attributes:
+        is_given: whether every call must bring its relations, as ablation needs it: a split of the edges that are left
+            would give them other ones.
     """
 
     def __init__(self, split: Split, num_relations: int) -> None:
         self.split, self.num_relations = split, num_relations
+        self.is_given = False
         self.entries: list[SplitEdgeIndex] = []
         self._kept: dict[Any, _Kept] = {}
         self._last: list[tuple[Any, Tensor]] = []
@@ -78,6 +83,11 @@ class CurrentSplit:
 
         Edges that are seen a second time are prepared for all layers and later calls.
         """
+        if self.is_given:
+            raise ValueError(
+                "a converted model must get `edge_type` to be explained, got none: it would split the edges that are "
+                "left without a relation anew; pass forward=lambda model, data: model(..., edge_type=data.edge_type)"
+            )
         # the relations of an earlier call would be constants of a trace
         kept = None if is_traced() else self._kept.get(key)
         if kept is None or not kept.fits(graph):

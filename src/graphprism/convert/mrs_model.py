@@ -100,6 +100,11 @@ class MRSModel(torch.nn.Module):
         named = [each for each in own.parameters.values() if each.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
         return own.replace(parameters=[*named, kinds("edge_type", kinds.KEYWORD_ONLY, default=None)])
 
+    @property
+    def takes_relations(self) -> bool:
+        """Whether a call takes ``edge_type``, which goes to a model that has an argument of that name itself."""
+        return "edge_type" not in self._names
+
     def __getattr__(self, name: str) -> Any:
         modules = self.__dict__.get("_modules", {})
         if name in modules or "model" not in modules:
