@@ -80,6 +80,14 @@ def import_files(
     metric: Annotated[
         str | None, typer.Option(help="mae, rmse, auroc, ap, accuracy, f1, hits@50, ...", show_default="the usual one")
     ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="Value of a target with two values that F1 and AP count.",
+            show_default="the second in alphabetical order",
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set.", show_default="that of PATH")] = None,
     out: Annotated[
         Path | None,
@@ -149,6 +157,7 @@ def import_files(
             root=data,
             task=task,
             metric=metric,
+            positive=positive,
             files=files,
             columns=columns,
             drop=_names(drop),

@@ -22,6 +22,7 @@ from graphprism.cli.run_file import NONE, write_run_file
 from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
+from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.experiments import Ledger, trainer_for
 from graphprism.experiments.find_graph import import_first
 from graphprism.experiments.runner import Listener, finished_results, run_missing
@@ -63,9 +64,17 @@ def train_plan(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
     first = {run.model: run for run in reversed(runs)}
     models = [_model(first[name], dataset) for name in dict.fromkeys(run.model for run in runs)]
     edges = "" if dataset.edge_weight is None else ", edges weighted"
-    what = f"{task.target} by {task.metric}{weighted}{edges}"
+    what = f"{task.target} by {task.metric}{_positive(task, dataset)}{weighted}{edges}"
     data = f"{runs[0].dataset}: {sizes} {unit} for training, validation and test, {what}."
     return [f"{data} {dataset.note}".strip(), *models, _training(runs)]
+
+
+def _positive(task: Task, dataset: PackedDataset) -> str:
+    """The value that a score of one of two values is of; AUROC and accuracy are the same for both."""
+    if task.target != "binary" or task.metric in ("auroc", "accuracy") or dataset.preprocessing is None:
+        return ""
+    names = Preprocessing.from_dict(dataset.preprocessing).classes
+    return f" of {names[1]!r}" if len(names) == 2 else ""
 
 
 def _fold_sizes(dataset: PackedDataset, fold: int) -> list[int]:

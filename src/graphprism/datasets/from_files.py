@@ -57,6 +57,7 @@ class ImportOptions:
         target: Columns of the target, of the nodes or of the graphs.
         task: ``"regression"``, ``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"link"``.
         metric: A name of `graphprism.training.METRICS`.
+        positive: The value of a binary target that F1 and AP count; by default the second one in alphabetical order.
         files: Files of ``nodes``, ``edges`` and ``graphs`` in the folder.
         columns: Columns by role: ``id``, ``graph``, ``source``, ``destination``, ``weight``, ``graph_id`` and ``fold``.
         drop: Columns to ignore; of an ``.npz`` file arrays, such as ``edge_weight``.
@@ -72,6 +73,7 @@ class ImportOptions:
     target: tuple[str, ...] = ()
     task: str | None = None
     metric: str | None = None
+    positive: str | None = None
     files: Mapping[str, str] | None = None
     columns: Mapping[str, str | None] | None = None
     drop: tuple[str, ...] = ()
@@ -138,7 +140,9 @@ def from_files(
 
 
 # Options that only tables of columns have a use for.
-_OF_TABLES = ("files", "columns", "categories", "numbers")
+_OF_TABLES = ("files", "columns", "categories", "numbers", "positive")
+# Words for 1: nobody expects the other value of such a target to be the positive one.
+_YES = ("1", "yes", "y", "true", "t", "positive")
 
 
 def _refuse(options: ImportOptions, names: Sequence[str], reason: str) -> None:
@@ -316,6 +320,8 @@ def _targets(
     """Targets of nodes or graphs and their folds (R, S), from a column or drawn; -1 for a row in no fold."""
     shares = " / ".join(f"{share:g}" for share in options.shares)
     if level == "link":
+        reason = "the task link, whose targets are the edges (`--drop COLUMN`, `drop=`, leaves a column out)"
+        _refuse(options, ("target", "positive"), reason)
         notices.append(f"Folds of edges are drawn {shares} with seed {options.seed}.")
         return None, np.zeros((0, 1), np.int64)
     what = "graphs" if level == "graph" else "nodes"
@@ -328,7 +334,8 @@ def _targets(
     columns = wanted_columns(holder, options.target)
     title = f"{holder.path.name}: the target {', '.join(map(repr, options.target))}"
     each = [f"{holder.path.name}: the target {name!r}" for name in options.target]
-    target = encode_target(columns, options.task, title, each)
+    target = encode_target(columns, options.task, title, each, options.positive)
+    notices.extend(_positive_notice(target, options))
     if not names["fold"]:
         notices.append(f"Folds are drawn and stratified {shares} with seed {options.seed}.")
         return target, drawn_folds(target, options.shares, options.folds if level == "node" else 1, options.seed)
@@ -342,6 +349,18 @@ def _targets(
                 must = f"must have a row with a target for {word}"
                 raise ValueError(f"{holder.path.name}: the fold column {names['fold']!r} {must}, got none")
     return target, np.where(target.known[:, None], folds, -1)
+
+
+def _positive_notice(target: EncodedTarget, options: ImportOptions) -> list[str]:
+    """A sentence where F1 and AP would be of the commoner of two words, which is hardly ever the sought one."""
+    if target.task != "binary" or options.positive is not None or target.classes[1].lower() in _YES:
+        return []
+    count = int(target.y[target.known].sum())
+    if 2 * count <= int(target.known.sum()):
+        return []
+    other, chosen = target.classes
+    way = f"--positive {other} or positive={other!r} takes the rarer value"
+    return [f"F1 and AP count {chosen!r} as the positive value, the second in alphabetical order: {way}."]
 
 
 def _fit(

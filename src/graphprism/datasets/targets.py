@@ -42,7 +42,11 @@ class EncodedTarget:
 
 
 def encode_target(
-    columns: Sequence[Array], task: str | None, what: str, names: Sequence[str] | None = None
+    columns: Sequence[Array],
+    task: str | None,
+    what: str,
+    names: Sequence[str] | None = None,
+    positive: str | None = None,
 ) -> EncodedTarget:
     """Infers the task of one or several columns, (R,) each, and encodes them as numbers.
 
@@ -54,6 +58,7 @@ def encode_target(
         task: A name of `METRIC_OF`, or None to infer it.
         what: Name of the target in error messages.
         names: Names of the columns in error messages; by default their numbers, or ``what`` if there is one column.
+        positive: The value of a binary target that becomes 1; by default the second one.
 
     Raises:
         ValueError: The columns cannot be the target of that task.
@@ -79,6 +84,8 @@ def encode_target(
         if found.size < 2 and not (task == "multilabel" and len(columns) > 1):
             came = f"{str(found[0])!r} in all {column.size} rows" if found.size else "none"
             raise ValueError(f"{name} must have at least two values, got {came}")
+    if positive is not None and task != "binary":
+        raise ValueError(f"`positive` must be left out with a target of the task {task}, got {positive!r}")
     if task in ("regression", "multilabel"):
         return _numbers(columns, task, given, names)
     if len(columns) > 1:
@@ -88,6 +95,12 @@ def encode_target(
     if task == "binary":
         if len(code.values) != 2:
             raise ValueError(f"{what} must have two values for the task binary, got {len(code.values)}")
+        if positive is not None:
+            check_choice("positive", positive, code.values)
+        if positive == code.values[0]:
+            return EncodedTarget(
+                task, np.where(known, 1.0 - numbers, 0).astype(np.float32)[:, None], known, code.values[::-1]
+            )
         return EncodedTarget(task, numbers.astype(np.float32)[:, None], known, code.values)
     return EncodedTarget(task, numbers, known, code.values)
 
