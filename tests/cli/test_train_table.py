@@ -156,3 +156,10 @@ def test_sentence_says_where_a_difference_is_within_the_deviations(gap, within):
     mrs = [result("mrs-gcn", 80.0 + gap + offset, seed=seed, **fields) for seed, offset in enumerate((-0.5, 0.0, 0.5))]
     end = ", within the deviations." if within else " parameters."
     assert compare_partners([*plain, *mrs])[0].endswith(end)
+
+
+@pytest.mark.parametrize(("plain", "split", "words"), [(0.0, 0.0, "equals gcn's"), (0.0, 0.4, "is 0.4 above gcn's")])
+def test_a_score_of_0_is_compared(plain, split, words):
+    fields = {"metric": "f1", "larger_is_better": True}
+    (sentence,) = compare_partners([result("gcn", plain, **fields), result("mrs-gcn", split, **fields)])
+    assert sentence == f"mrs-gcn's f1 {words} at equal parameters."

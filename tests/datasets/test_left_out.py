@@ -82,3 +82,20 @@ def test_from_data_warns_where_all_of_several_targets_are_missing() -> None:
     given[5].y = torch.full((1, 2), float("nan"))
     with pytest.warns(UserWarning, match="1 of 30 graphs are left out: `y` is missing there$"):
         assert len(from_data(given)) == 29
+
+
+def test_numbers_of_edges_that_no_network_reads_are_said():
+    parts = graphs()
+    for part in parts:
+        part.edge_attr = torch.rand(4, 2)
+    with pytest.warns(UserWarning, match="`edge_attr` is read by no network and no split.*whole numbers"):
+        from_data(parts)
+    for part in parts:
+        part.edge_attr = torch.eye(3)[torch.tensor([0, 2, 1, 1])]
+    with pytest.warns(UserWarning, match=r"types are `edge_attr.argmax\(dim=1\)` of these one-hot rows"):
+        from_data(parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for part in parts:
+            part.edge_attr = part.edge_attr.argmax(dim=1)
+        from_data(parts)

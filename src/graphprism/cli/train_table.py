@@ -104,14 +104,17 @@ def _is_better(group: Sequence[RunResult], score: Score, than: Sequence[RunResul
 def _sentence(mrs: Sequence[RunResult], plain: Sequence[RunResult]) -> str:
     name, partner = mrs[0].run["model"], plain[0].run["model"]
     ours, theirs = mean_at_best(mrs, "test"), mean_at_best(plain, "test")
-    if ours is None or theirs is None or theirs.mean == 0:
+    if ours is None or theirs is None:
         return f"{name} and {partner} have no test scores to compare."
     what = mrs[0].metric if mrs[0].larger_is_better else "error"
     if ours.mean == theirs.mean:
         return f"{name}'s {what} equals {partner}'s {_parameters(mrs[0], plain[0])}."
-    change = ours.mean / theirs.mean - 1
-    side = "above" if change > 0 else "below"
-    amount = f"{100 * abs(change):.0f} %" if abs(change) >= 0.005 else "less than 0.5 %"
+    side = "above" if ours.mean > theirs.mean else "below"
+    if theirs.mean == 0:  # an F1 of 0: no share of it
+        amount = f"{abs(ours.mean):.3g}"
+    else:
+        change = abs(ours.mean / theirs.mean - 1)
+        amount = f"{100 * change:.0f} %" if change >= 0.005 else "less than 0.5 %"
     if METRICS[mrs[0].metric].is_percent:  # a percentage of a percentage would read as points
         points = abs(ours.mean - theirs.mean)
         amount = f"{points:.1f} points" if points >= 0.05 else "less than 0.05 points"

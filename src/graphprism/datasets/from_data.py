@@ -128,11 +128,25 @@ def _with_scale(
 
 
 def _warn_of_unread(graphs: Sequence[Data]) -> None:
-    """Says of types of edges, which layers of PyG read, that no run will read them."""
+    """Says of attributes of edges, which layers of PyG read, that no run will read them."""
     # types of `SplitEdges` are found anew, by the split of a run
     if any("edge_type" in graph for graph in graphs) and not any("split_rule" in graph for graph in graphs):
         way = 'as `edge_attr` the split "attr(edge_attr)" reads it'
         warnings.warn(f"`edge_type` is left out: {way}", stacklevel=3)
+    numbers = [each for graph in graphs if (each := graph.get("edge_attr")) is not None and each.is_floating_point()]
+    if any(each.numel() for each in numbers):
+        one_hot = all(_is_one_hot(each) for each in numbers)
+        way = "`edge_attr.argmax(dim=1)` of these one-hot rows" if one_hot else "whole numbers"
+        warnings.warn(
+            "`edge_attr` is read by no network and no split, as its numbers are floating-point: types are "
+            f"{way}, and a weight for each edge is `edge_weight`",
+            stacklevel=3,
+        )
+
+
+def _is_one_hot(rows: Tensor) -> bool:
+    """Whether each row has a single 1 among zeros."""
+    return rows.dim() == 2 and rows.size(1) > 1 and bool(((rows == 0) | (rows == 1)).all() and (rows.sum(1) == 1).all())
 
 
 def with_target(whole: PackedDataset, target: EncodedTarget, metric: str | None, **folds: Any) -> PackedDataset:
