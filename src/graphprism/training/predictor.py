@@ -22,6 +22,7 @@ from graphprism.datasets import PackedDataset, data_folder, read, row_normalise
 from graphprism.datasets.assemble import UnknownNodeError, assemble
 from graphprism.datasets.from_data import check_graphs, pack_inputs
 from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
+from graphprism.datasets.packed_dataset import unpack_ids
 from graphprism.datasets.preprocessing import Preprocessing
 from graphprism.io.columns import Columns, as_text, read_columns
 from graphprism.ledger import Ledger
@@ -309,10 +310,25 @@ class Predictor:
             inputs, ids, name = found.dataset, found.ids, found.id_column
         else:
             inputs = self._tensors(graphs)
+            self._check_codes(inputs, "`graphs`" if isinstance(graphs, PackedDataset) else str(graphs))
             count = len(inputs) if self.form["level"] == "graph" else inputs.x.size(0)
             ids = [str(number) for number in range(count)]
+            if self.form["level"] != "graph" and inputs.node_ids is not None:
+                ids = unpack_ids(inputs.node_ids)
+                name = str(((inputs.preprocessing or {}).get("names") or {}).get("id") or name)
         ignored = inputs.edge_weight is not None and self._empty.edge_weight is None
         return _Inputs(in_form(inputs, self.form), ids, name, first, edges, new, self.preprocessing, ignored)
+
+    def _check_codes(self, graphs: PackedDataset, name: str) -> None:
+        """Raises for tables with scales or categories of their own, which the network would misread."""
+        if graphs.preprocessing is None or self.preprocessing is None or not self.preprocessing.is_of_tables:
+            return
+        stored = Preprocessing.from_dict(graphs.preprocessing)
+        if stored.is_of_tables and (stored.nodes, stored.edges) != (self.preprocessing.nodes, self.preprocessing.edges):
+            raise ValueError(
+                f"{name}: the graphs must have the columns, scales and categories of the data of the run, got those of "
+                "another import; give the tables themselves (--input FOLDER), which are then read as in training"
+            )
 
     def _packed_graph(self, file: Path) -> PackedDataset:
         """Reads a graph with ids of nodes that was imported with the same options as the data of this run."""
