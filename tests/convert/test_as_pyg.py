@@ -13,6 +13,7 @@ from torch_geometric.nn import (
     GATConv,
     GATv2Conv,
     GCNConv,
+    GINConv,
     GraphConv,
     GraphSAGE,
     LEConv,
@@ -187,3 +188,28 @@ def test_sparse_edges_of_an_own_model_may_be_named_adj():
 
     adj, plain = LAYOUTS["coo"](EDGES, torch.ones(EDGES.size(1)).double()), Net()
     torch.testing.assert_close(to_mrs(plain)(X, adj), plain(X, adj))
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        lambda dim: GraphConv(5, 4, node_dim=dim),
+        lambda dim: SAGEConv(5, 4, node_dim=dim),
+        lambda dim: GINConv(torch.nn.Linear(5, 4), node_dim=dim),
+        lambda dim: GCNConv(5, 4, normalize=False, node_dim=dim),
+    ],
+)
+@pytest.mark.parametrize("dim", [0, -3])
+def test_nodes_in_another_dimension_are_pygs(conv, dim):
+    conv = conv(dim).double()
+    x = torch.randn(N, N, 5, dtype=torch.double)  # as many rows in both
+    model = to_mrs(conv, example=(x, EDGES))
+    torch.testing.assert_close(model(x, EDGES), conv(x, EDGES))
+
+
+def test_loops_of_a_reversed_gat_have_the_features_that_pyg_gives_them():
+    conv = GATConv(5, 4, edge_dim=3, flow="target_to_source").double()
+    one_way, features = EDGES[:, : EDGES.size(1) // 2], torch.randn(EDGES.size(1) // 2, 3, dtype=torch.double)
+    model = to_mrs(conv)
+    for _ in range(3):
+        torch.testing.assert_close(model(X, one_way, features), conv(X, one_way, features))

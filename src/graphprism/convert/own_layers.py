@@ -146,7 +146,10 @@ def own_layer(
 ) -> torch.nn.Module | None:
     """The layer of this package with the weights and options of ``conv``; None if there is no counterpart."""
     make = _MAKERS.get(type(conv))
-    if make is None or conv._decomposed_layers != 1 or any(map(is_parametrized, conv.modules())):
+    # layers of this package have nodes in the last dimension but one, as `GATConv` has, which counts before its heads
+    if make is None or conv.node_dim != (0 if type(conv) is GATConv else -2):
+        return None
+    if conv._decomposed_layers != 1 or any(map(is_parametrized, conv.modules())):
         return None
     options = {"num_relations": num_relations, "start": start, "decay": decay, "deviation": deviation}
     made = make(conv, options)
@@ -202,6 +205,9 @@ def _graph(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
 def _gat(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
     if conv.aggr not in ("add", "sum"):
         return None
+    has_filled_loops = conv.add_self_loops and conv.lin_edge is not None and isinstance(conv.fill_value, str)
+    if has_filled_loops and conv.flow == "target_to_source":
+        return None  # PyG computes the features of a loop from the edges to its node in both flows
     pair = conv.lin is None
     weight = (conv.lin_src if pair else conv.lin).weight
     layer = MRSGATConv(
