@@ -145,7 +145,8 @@ def test_stored_runs_of_the_same_data_are_not_trained(tables, data, tmp_path):
     runs = [replace(_LONG, seed=seed) for seed in (0, 1)]
     stored = Ledger(tmp_path / "stored" / "one.jsonl")
     stored.append(replace(make_result(runs[0]), data=identity))
-    stored.append(replace(make_result(runs[1]), data="another"))
+    for run in runs:
+        stored.append(replace(make_result(run), data="another"))
     job = prepared(data, tmp_path / "out", stored=stored.path.parent)
     job.run(Quiet())
     trained = {result.key for result in Ledger(tmp_path / "out" / "ledger.jsonl").read()}
@@ -154,6 +155,25 @@ def test_stored_runs_of_the_same_data_are_not_trained(tables, data, tmp_path):
     assert len(trained) == job.steps == 4
     table = TableResult.from_json((tmp_path / "out" / "tables" / "other.json").read_text("utf-8"))
     assert table.cell("long", "Test").runs == tuple(run.key for run in runs)
+
+
+@pytest.mark.parametrize("other", [{"data": "another"}, {"status": "diverged", "best_epoch": None}])
+def test_stored_runs_are_shown_whatever_else_the_ledger_has(tables, data, tmp_path, other):
+    identity = training.data_identity(load("tiny", data))
+    stored = Ledger(tmp_path / "stored" / "one.jsonl")
+    own = [replace(make_result(replace(_LONG, seed=seed)), data=identity) for seed in (0, 1)]
+    for each in own:
+        stored.append(each)
+        Ledger(tmp_path / "out" / "ledger.jsonl").append(replace(each, **other, history={"test": [9.0, 9.0, 9.0]}))
+    prepared(data, tmp_path / "out", stored=stored.path.parent, seconds=1e-9).run(Quiet())
+    table = TableResult.from_json((tmp_path / "out" / "tables" / "other.json").read_text("utf-8"))
+    assert table.cell("long", "Test").ours.mean == own[0].at_best("test")
+
+
+def test_results_on_other_data_are_in_no_table(tables, data, tmp_path):
+    Ledger(tmp_path / "ledger.jsonl").append(replace(make_result(_LONG), data="another"))
+    prepared(data, tmp_path, seconds=1e-9).run(Quiet())
+    assert not (tmp_path / "tables").exists()
 
 
 def test_what_has_no_data_is_said_and_left_out(data, tmp_path, monkeypatch):

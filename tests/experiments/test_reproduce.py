@@ -201,6 +201,14 @@ def test_time_limit_stops_between_epochs_and_the_next_call_resumes(finished, dat
     assert stopped == [3]
 
 
+def test_table_and_plan_leave_out_results_on_other_data(data, tmp_path):
+    settings = replace(EAGER, rows=("GCN",), columns=("Test",), seeds=1, seconds=1e-9)
+    reproduction = Reproduction.of(TINY, settings, data, tmp_path)
+    reproduction.ledger.append(replace(make_result(TINY.cells[0].best), data="another"))
+    assert reproduction.run().cell("GCN", "Test").status is CellStatus.NOT_RUN
+    assert reproduction.estimate().finished == 0
+
+
 def test_time_limit_says_nothing_if_another_process_has_done_the_rest(finished, data, tmp_path, monkeypatch):
     heard, stopped = [], []
     monkeypatch.setattr("graphprism.experiments.runner.time.monotonic", lambda: 2.0 * len(heard))

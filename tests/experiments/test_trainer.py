@@ -92,3 +92,10 @@ def test_results_on_other_data_do_not_count(tmp_path):
     for run, data in zip(runs, ["new", "old", None], strict=True):
         ledger.append(replace(sample(), key=run.key, run=run.to_dict(), data=data))
     assert list(finished_results(runs, {"molecules": "new"}, ledger)) == [runs[0].key, runs[2].key]
+
+
+def test_results_on_other_data_hide_none_on_the_present(tmp_path):
+    ledger, run = Ledger(tmp_path / "ledger.jsonl"), RUNS[0]
+    for data, status in (("new", "diverged"), ("old", "finished")):
+        ledger.append(replace(sample(), key=run.key, run=run.to_dict(), data=data, status=status))
+    assert finished_results([run], {"molecules": "new"}, ledger)[run.key].status == "diverged"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from graphprism.datasets import PackedDataset
 from graphprism.experiments.experiment import Option, Output, Progress, TrainedTable, listener_of, save_png_and_svg
 from graphprism.experiments.pace import Pace
 from graphprism.experiments.plan import PlannedCell, load_datasets, plan
-from graphprism.experiments.runner import Trainer, run_missing, trainer_for
+from graphprism.experiments.runner import Trainer, of_present_data, run_missing, trainer_for
 from graphprism.experiments.spec import OnEpoch, Settings
 from graphprism.experiments.stored import read_ledgers
 from graphprism.experiments.table import make_table, write_table
@@ -125,9 +125,9 @@ class AllTables:
         tables = tuple(
             PlannedTable(table, replace(settings, seeds=table.spec.seeds)) for table in _chosen(options["tables"])
         )
-        stored = {} if options["stored"] is None else latest(read_ledgers(options["stored"]))
-        job = AllTablesJob(tables, stored, settings, out)
-        return job if dry_run else job.with_data(data)
+        results = [] if options["stored"] is None else read_ledgers(options["stored"])
+        job = AllTablesJob(tables, latest(results), settings, out)
+        return job if dry_run else job.with_data(data, results)
 
 
 def _chosen(names: str | None) -> list[TrainedTable]:
@@ -151,6 +151,7 @@ class AllTablesJob:
         out: Folder of the ledger, of checkpoints and of tables.
         datasets: Data sets by name; None if only the plan is wanted.
         absent: Reason why a data set is missing, by name.
+        fingerprints: Fingerprints of the data sets, by name; results of other data do not count.
         noun: Name of a step.
     """
 
@@ -160,21 +161,18 @@ class AllTablesJob:
     out: Path
     datasets: Mapping[str, PackedDataset] | None = None
     absent: Mapping[str, str] | None = None
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
     noun: str = "run"
 
-    def with_data(self, data: Path | None) -> AllTablesJob:
-        """The same with the data sets of the tables; stored results that were made from other data do not count."""
+    def with_data(self, data: Path | None, results: Sequence[RunResult]) -> AllTablesJob:
+        """The same with the data sets of the tables, and those of the stored ``results`` that were made from them."""
         names = {run.dataset for table in self.tables for cell in table.missing({}) for run in cell.runs}
         datasets, absent = load_datasets(sorted(names), data)
         for reason in absent.values():
             warnings.warn(reason, stacklevel=2)
         found = {name: training.data_identity(dataset) for name, dataset in datasets.items()}
-        stored = {
-            key: result
-            for key, result in self.stored.items()
-            if result.data in (None, found.get(result.run["dataset"], result.data))
-        }
-        job = replace(self, stored=stored, datasets=datasets, absent=absent)
+        stored = latest(of_present_data(results, found))
+        job = replace(self, stored=stored, datasets=datasets, absent=absent, fingerprints=found)
         for cell in job._missing(stored):
             for run in cell.runs:
                 check_run(run, datasets[run.dataset])
@@ -191,7 +189,8 @@ class AllTablesJob:
         return sum(len(cell.runs) for cell in self._missing(self.stored))
 
     def _results(self) -> dict[str, RunResult]:
-        return {**self.stored, **self.ledger.latest()}
+        own = of_present_data(self.ledger.read(), self.fingerprints)
+        return latest([*self.stored.values(), *own])
 
     def _missing(self, results: Mapping[str, RunResult]) -> list[MissingRuns]:
         """The runs that ``results`` lack and whose data are there, each once, those of the shortest cells first."""

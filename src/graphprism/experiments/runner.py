@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -17,7 +18,7 @@ from graphprism.experiments.plan import Estimate, PlannedCell, estimate, load_da
 from graphprism.experiments.spec import OnEpoch, Settings, TableSpec
 from graphprism.experiments.table import make_table, write_table
 from graphprism.ledger import Ledger, claim_all
-from graphprism.results import RunResult, TableResult
+from graphprism.results import RunResult, TableResult, latest
 from graphprism.training import Diverged, Run
 from graphprism.training.train import check_run, lockstep_key
 
@@ -184,12 +185,19 @@ def finished_results(runs: Sequence[Run], fingerprints: Mapping[str, str], ledge
         fingerprints: Fingerprints of the present data sets, by name.
         ledger: The ledger.
     """
-    latest = ledger.latest()
-    return {
-        run.key: latest[run.key]
-        for run in runs
-        if run.key in latest and latest[run.key].data in (None, fingerprints[run.dataset])
-    }
+    keys = {run.key for run in runs}
+    found = latest(of_present_data((each for each in ledger.read() if each.key in keys), fingerprints))
+    return {run.key: found[run.key] for run in runs if run.key in found}
+
+
+def of_present_data(results: Iterable[RunResult], fingerprints: Mapping[str, str]) -> list[RunResult]:
+    """The results that were made from the present data, as far as both fingerprints are known.
+
+    Args:
+        results: Results, of any data sets.
+        fingerprints: Fingerprints of the present data sets, by name.
+    """
+    return [each for each in results if each.data in (None, fingerprints.get(each.run.get("dataset", ""), each.data))]
 
 
 @dataclass(frozen=True)
@@ -289,7 +297,7 @@ class Reproduction:
 
     def estimate(self) -> Estimate:
         """Remaining runs, steps and time."""
-        return estimate(self.runs, self.datasets, self.ledger.read(), self.trainer.engine)
+        return estimate(self.runs, self.datasets, self._present(), self.trainer.engine)
 
     def run(self, listener: Listener | None = None, trainer: Trainer | None = None) -> TableResult:
         """Trains the runs that the ledger lacks and writes ``tables/NAME.json``; resumes after a kill or a time limit.
@@ -309,5 +317,12 @@ class Reproduction:
         return make_table(self.spec, self.settings, self.cells, self.results(), self.missing)
 
     def results(self) -> dict[str, RunResult]:
-        """`Ledger.latest` of this folder."""
-        return self.ledger.latest()
+        """The newest result of every run in the ledger, without those of other data than the present."""
+        return latest(self._present())
+
+    def _present(self) -> list[RunResult]:
+        return of_present_data(self.ledger.read(), self._fingerprints)
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, str]:
+        return {name: training.data_identity(dataset) for name, dataset in self.datasets.items()}
