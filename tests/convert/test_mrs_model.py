@@ -555,3 +555,15 @@ def test_state_of_the_plain_model_is_loaded_before_the_conversion(strict):
     plain = GCN(4, 8, num_layers=2)
     with pytest.raises(RuntimeError, match="must be loaded before the conversion, `to_mrs`, got"):
         gp.to_mrs(GCN(4, 8, num_layers=2), "degree").load_state_dict(plain.state_dict(), strict=strict)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tensors_made_in_inference_mode_are_split_in_every_call(name):
+    model = converted(name)
+    part(model)
+    with torch.inference_mode():
+        x, edges = X.clone(), EDGES.clone()
+        for _ in range(3):
+            torch.testing.assert_close(model(x, edges), model(X, EDGES))
+        edges[:, :4] = edges[:, 4:8]  # has no version to notice it by
+        torch.testing.assert_close(model(x, edges), model(X, edges.clone()))

@@ -53,7 +53,8 @@ class CurrentSplit:
     """State that a converted model shares with its convolutions: the split, and the relations of the current call.
 
     The relations of the last call are cached, for each set of edges. The cache key is the identity and version of the
-    tensors that the split read (weak references, never addresses, which the next batch may reuse).
+    tensors that the split read (weak references, never addresses, which the next batch may reuse). Those of tensors
+    made in ``torch.inference_mode``, which have no version, are not.
 
     Args:
         split: from a graph to the relation of each edge.
@@ -137,7 +138,7 @@ class CurrentSplit:
         known = [(entry.edge_index, entry.edge_type) for entry in self.entries]
         for (watched, version), types in [] if known else self._last:
             edges = watched()
-            if edges is not None and edges._version == version:
+            if edges is not None and _is_same((watched, version), edges):
                 known.append((edges, types))
         found = [types for edges, types in known if _has_same_edges(edges, edge_index)]
         is_unique = bool(found) and all(torch.equal(each, found[0]) for each in found)
@@ -265,12 +266,18 @@ def _identity(value: Any) -> Any:
         return {name: _identity(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_identity(each) for each in value]
-    return (weakref.ref(value), value._version) if isinstance(value, Tensor) else value
+    return (weakref.ref(value), _version(value)) if isinstance(value, Tensor) else value
+
+
+def _version(tensor: Tensor) -> int | None:
+    """Number of changes in place; None for a tensor made in ``torch.inference_mode``, whose changes go unnoticed."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def _is_same(seen: Any, value: Any) -> bool:
     if isinstance(value, Tensor):
-        return isinstance(seen, tuple) and seen[0]() is value and seen[1] == value._version
+        version = _version(value)
+        return isinstance(seen, tuple) and version is not None and seen[0]() is value and seen[1] == version
     if isinstance(value, list):
         return isinstance(seen, list) and len(seen) == len(value) and all(map(_is_same, seen, value))
     return seen is value
