@@ -104,6 +104,19 @@ def test_pace_on_nodes_takes_the_epochs_of_runs_that_stopped_early():
     assert pace.seconds(replace(early, patience=None)) == 0
 
 
+@pytest.mark.parametrize("other", [{"a_later_field": 1}, {"model": "a-later-model"}, {"layers": 0}])
+def test_pace_ignores_runs_of_other_versions(other):
+    run = Run("zinc12k", "gcn", layers=4, epochs=100)
+    known, later = result(run, 0.1, 40.0), result(replace(run, seed=1), 0.1, 80.0)
+    pace = Pace([known, replace(later, run={**later.run, **other})])
+    assert pace.seconds(run) == pytest.approx(40)
+
+
+def test_pace_ignores_runs_without_epochs():
+    run = Run("cora", "gcn", batch_size=None, epochs=1)
+    assert Pace([replace(result(run, 0.1), history={}, best_epoch=None)]).seconds(run) == 0
+
+
 def test_runs_without_a_finite_value_are_not_called_missing(tmp_path):
     spec = remedies_spec("cora", "node")
     best = next(cell.best for cell in spec.cells if cell.row == "LMGC 8")

@@ -49,7 +49,8 @@ class Pace:
     as the similar ones did. Widths are not considered.
 
     Args:
-        results: Finished runs; those on other hardware, or on a shared device (without ``step_ms``), are ignored.
+        results: Finished runs; those on other hardware, on a shared device (without ``step_ms``), or of a version with
+            other fields or models, are ignored.
     """
 
     def __init__(self, results: Iterable[RunResult]) -> None:
@@ -58,10 +59,11 @@ class Pace:
         self._of_graphs: dict[tuple[str, ...], list[float]] = {}
         self._of_nodes: dict[tuple[str, ...], list[_NodePace]] = {}
         for each in here:
-            run = Run.from_dict({**ORIGIN, **each.run})
+            run, epochs = _known_run(each), _trained_epochs(each)
+            if run is None:
+                continue
             if run.batch_size is None:
-                if run.dataset in _GRAPH_SIZES:
-                    epochs = _trained_epochs(each)
+                if run.dataset in _GRAPH_SIZES and epochs:
                     found = _NodePace(_size(run.dataset), each.seconds / (epochs * run.layers), epochs)
                     for kind in _node_kinds(run):
                         self._of_nodes.setdefault(kind, []).append(found)
@@ -107,9 +109,17 @@ def _size(dataset: str) -> int:
     return sum(_GRAPH_SIZES[dataset])
 
 
+def _known_run(result: RunResult) -> Run | None:
+    """The run of a result; None for one of another version that this one cannot train."""
+    try:
+        return Run.from_dict({**ORIGIN, **result.run})
+    except (ValueError, TypeError):
+        return None
+
+
 def _trained_epochs(result: RunResult) -> int:
-    numbers = result.history.get("epoch") or [len(result.history["train_loss"])]
-    return int(numbers[-1] or 1)
+    numbers = result.history.get("epoch") or [len(result.history.get("train_loss", []))]
+    return int(numbers[-1] or 0)
 
 
 def _node_kinds(run: Run) -> list[tuple[str, ...]]:
