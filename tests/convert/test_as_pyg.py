@@ -213,3 +213,32 @@ def test_loops_of_a_reversed_gat_have_the_features_that_pyg_gives_them():
     model = to_mrs(conv)
     for _ in range(3):
         torch.testing.assert_close(model(X, one_way, features), conv(X, one_way, features))
+
+
+def doubled(*given):
+    return 2 * given[-1]
+
+
+HOOKS = {
+    "forward": lambda conv: conv.register_forward_hook(doubled),
+    "input": lambda conv: conv.register_forward_pre_hook(lambda _, args: (2 * args[0], *args[1:])),
+    "message": lambda conv: conv.register_message_forward_hook(doubled),
+    "aggregate": lambda conv: conv.register_aggregate_forward_hook(doubled),
+    "part": lambda conv: next(each for each in conv.children() if each is not conv.aggr_module).register_forward_hook(
+        doubled
+    ),
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("name", ["gcn", "sage", "gat", "gin"])
+def test_hooks_of_a_convolution_go_on(name, hook):
+    make = {
+        "gcn": lambda: GCNConv(5, 4),
+        "sage": lambda: SAGEConv(5, 4),
+        "gat": lambda: GATConv(5, 4),
+        "gin": lambda: GINConv(torch.nn.Linear(5, 4)),
+    }
+    conv = make[name]().double()
+    HOOKS[hook](conv)
+    torch.testing.assert_close(to_mrs(conv)(X, EDGES), conv(X, EDGES))

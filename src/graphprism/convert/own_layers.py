@@ -16,6 +16,7 @@ from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex
 from graphprism.convert.gine_conv import GINENetworkConv
 from graphprism.convert.mrs_model import argument_names, is_edge_index, is_sparse_adj, named_arguments
 from graphprism.nn.conv import MRSGATConv, MRSGCNConv, MRSGINConv, MRSSAGEConv
+from graphprism.nn.conv.operands import has_hooks
 from graphprism.nn.conv.relational_weight import RelationalParameter
 from graphprism.nn.conv.self_loops import weight_with_loops
 from graphprism.ops import Coefficients, RelationalAdj
@@ -149,11 +150,17 @@ def own_layer(
     # layers of this package have nodes in the last dimension but one, as `GATConv` has, which counts before its heads
     if make is None or conv.node_dim != (0 if type(conv) is GATConv else -2):
         return None
-    if conv._decomposed_layers != 1 or any(map(is_parametrized, conv.modules())):
+    if conv._decomposed_layers != 1 or any(map(is_parametrized, conv.modules())) or _has_hooks(conv):
         return None
     options = {"num_relations": num_relations, "start": start, "decay": decay, "deviation": deviation}
     made = make(conv, options)
     return None if made is None else made.train(conv.training)
+
+
+def _has_hooks(conv: MessagePassing) -> bool:
+    """Whether the convolution or one of its parts has hooks, which its counterpart would not call."""
+    own = (hooks for name, hooks in vars(conv).items() if name.endswith(("_forward_hooks", "_forward_pre_hooks")))
+    return any(own) or any(map(has_hooks, conv.modules()))
 
 
 def _gcn(conv: Any, options: dict[str, Any]) -> torch.nn.Module | None:
