@@ -136,7 +136,7 @@ def _stored_edges(name: str, store: Any) -> Tensor:
     """``edge_index``, or the entries of ``adj_t`` (T.ToSparseTensor), in whose order ``edge_type`` then is."""
     adj_t = getattr(store, "adj_t", None)
     if getattr(store, "edge_index", None) is None and isinstance(adj_t, Tensor) and adj_t.layout != torch.strided:
-        entries = adj_t.to_sparse_coo().coalesce().indices()
+        entries: Tensor = adj_t.to_sparse_coo().coalesce().indices()
         if adj_t.layout == torch.sparse_csc:  # whose entries are by column
             entries = entries[:, entries[1].argsort(stable=True)]
         return entries.flip(0)
