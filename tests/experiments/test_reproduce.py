@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from graphprism._files import claim
 from graphprism.datasets import load, molecules, save
 from graphprism.experiments import CellSpec, Ledger, Reproduction, Settings, TableSpec
-from graphprism.experiments.runner import Listener, run_missing
+from graphprism.experiments.runner import Listener, run_missing, trainer_for
 from graphprism.results import CellStatus, Score, TableResult
 from graphprism.training import Run, train
 from tests.experiments.processes import ROOT
@@ -207,6 +208,26 @@ def test_table_and_plan_leave_out_results_on_other_data(data, tmp_path):
     reproduction.ledger.append(replace(make_result(TINY.cells[0].best), data="another"))
     assert reproduction.run().cell("GCN", "Test").status is CellStatus.NOT_RUN
     assert reproduction.estimate().finished == 0
+
+
+def test_waiting_for_other_processes_does_not_read_the_ledger_for_each_of_their_runs(data, tmp_path, monkeypatch):
+    runs, reads, polls = [replace(TINY.cells[0].best, seed=seed) for seed in range(3)], [], []
+    read = Ledger.read
+    monkeypatch.setattr(Ledger, "read", lambda self: reads.append(1) or read(self))
+
+    def poll(_):
+        polls.append(len(reads))
+        if len(polls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("graphprism.experiments.runner.time.sleep", poll)
+    tiny, ledger, trainer = {"tiny": load("tiny", data)}, Ledger(tmp_path / "ledger.jsonl"), trainer_for(runs, "eager")
+    with ExitStack() as others:
+        for run in runs:
+            others.enter_context(claim(tmp_path / "locks" / f"{run.key}.lock"))
+        with pytest.raises(KeyboardInterrupt):
+            run_missing(runs, tiny, ledger, tmp_path, trainer)
+    assert polls == [1, 1, 1]
 
 
 def test_time_limit_says_nothing_if_another_process_has_done_the_rest(finished, data, tmp_path, monkeypatch):

@@ -221,8 +221,9 @@ class _Worker:
         if time.monotonic() >= end:
             return group
         with claim_all(self.out / "locks", [run.key for run in group]) as keys:
+            free = [run for run in group if run.key in keys]
             # Checked under the claim: its previous holder may have finished the run.
-            mine = self.without_finished([run for run in group if run.key in keys])
+            mine = self.without_finished(free) if free else []
             for result in self._train(mine) if mine else ():
                 self.ledger.append(result)
                 self.listener.on_run(result)
