@@ -1,3 +1,5 @@
+import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
@@ -43,3 +45,14 @@ def test_import_takes_the_weights_that_are_named(tmp_path):
     assert run.exit_code == 0, run.output
     assert "Edge weights: 0 to 29.75, mean 14.88." in run.stdout.splitlines()
     assert sorted(load("people", tmp_path).edge_weight.tolist()) == [n / 4 for n in range(120)]
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_of_an_import_name_no_line_of_ours(tmp_path):
+    draw = np.random.default_rng(0)
+    edges = {"edge_index": draw.integers(0, 30, (2, 90)), "edge_attr": np.eye(3)[draw.integers(0, 3, 90)]}
+    np.savez(tmp_path / "own.npz", x=draw.normal(size=(30, 3)), y=np.arange(30) % 2, **edges)
+    run = imported(tmp_path / "own.npz", "-o", tmp_path / "packed.npz")
+    assert run.exit_code == 0, run.output
+    assert run.stderr.startswith("warning: `edge_attr` is read by no network and no split")
+    assert run.stderr.count("\n") == 1

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from graphprism.adviser import advise as find_advice
 from graphprism.adviser.advice import default_run
-from graphprism.cli.arguments import Data, exit_on_user_error
+from graphprism.cli.arguments import Data, exit_on_user_error, plain_warnings
 from graphprism.cli.run_training import train_data
 from graphprism.known import DATA_VARIABLE
 from graphprism.nn import CONVOLUTIONS
@@ -39,7 +39,7 @@ def advise(
     The plain model and the splits are trained with the same seeds, on a subset of the data if it is large. Prints one
     recommendation with its evidence and confidence, and lists what was not tested.
     """
-    with exit_on_user_error():
+    with exit_on_user_error(), plain_warnings():
         dataset, found = train_data(dataset, data)
         run = replace(default_run(found), dataset=dataset)
         run = replace(run, model=model or run.model, layers=layers or run.layers)

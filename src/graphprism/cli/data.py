@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from graphprism._text import counted, uncut_table
-from graphprism.cli.arguments import Data, complete_dataset, exit_on_user_error
+from graphprism.cli.arguments import Data, complete_dataset, exit_on_user_error, plain_warnings
 from graphprism.known import DATASETS, KnownDataset, data_folder, find_name
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def import_files(
         "fold": fold,
     }
     files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
-    with exit_on_user_error():
+    with exit_on_user_error(), plain_warnings():
         from graphprism.datasets import describe, from_files, save
         from graphprism.training import Task
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from graphprism.cli import train_options as option
-from graphprism.cli.arguments import Data, exit_on_user_error
+from graphprism.cli.arguments import Data, exit_on_user_error, plain_warnings
 
 
 def estimate(
@@ -43,7 +43,7 @@ def estimate(
     """
     from graphprism.cli.train import options_of
 
-    with exit_on_user_error():
+    with exit_on_user_error(), plain_warnings():
         fits = _print(options_of(context))
     if not fits:
         raise typer.Exit(1)

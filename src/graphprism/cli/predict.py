@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graphprism._text import counted
-from graphprism.cli.arguments import exit_on_user_error
+from graphprism.cli.arguments import exit_on_user_error, plain_warnings
 from graphprism.results import ACCELERATORS
 
 
@@ -56,7 +56,7 @@ def predict(
 
     Columns, categories, scales and the split of edges are those of training, which the run stores.
     """
-    with exit_on_user_error():
+    with exit_on_user_error(), plain_warnings():
         from graphprism.training import load
 
         files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}

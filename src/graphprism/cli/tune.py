@@ -11,7 +11,7 @@ import typer
 
 from graphprism._text import counted, rich_table, short
 from graphprism.cli import train_options as option
-from graphprism.cli.arguments import Data, exit_on_user_error
+from graphprism.cli.arguments import Data, exit_on_user_error, plain_warnings
 
 if TYPE_CHECKING:
     from graphprism.experiments.tune import Tuned, Tuner
@@ -69,7 +69,7 @@ def tune(
     from graphprism.cli.train import options_of
 
     try:
-        with exit_on_user_error():
+        with exit_on_user_error(), plain_warnings():
             options = {"seeds": str(seed), "folds": "0", "lr": None, **options_of(context)}
             _run(options)
     except KeyboardInterrupt:
