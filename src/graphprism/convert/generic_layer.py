@@ -47,7 +47,8 @@ class GenericLayer(torch.nn.Module):
     each copy.
 
     Time grows with R: every copy computes all messages, and with an attention all logits before. Submodules with
-    running statistics, such as batch norms, are updated by all copies, in each of these passes.
+    running statistics, such as batch norms, are updated by all copies, in each of these passes. Each pass draws its own
+    dropout: where a layer drops out its input and reads it in messages and beside them, the two have different masks.
 
     `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
     and relations are given, and `torch.export` does. Older versions run it eagerly: during a call ``message``,
