@@ -19,6 +19,7 @@ from graphprism._text import counted, suggest
 from graphprism.cli.epoch_log import EpochLog
 from graphprism.cli.progress import EpochProgress
 from graphprism.cli.run_file import NONE, write_run_file
+from graphprism.cli.silent_nodes import silent_nodes
 from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
@@ -395,7 +396,7 @@ def run_training(options: Mapping[str, Any]) -> None:
         _check_writable(out)
         log = EpochLog(options["log"], out / "logs") if options.get("log") else None
         if placement.is_rank0:
-            typer.echo("\n".join([*plan, *unread_options(options, runs, dataset)]))
+            typer.echo("\n".join([*plan, *unread_options(options, runs, dataset), *silent_nodes(runs, dataset)]))
             if options.get("save"):
                 write_run_file(options["save"], runs)
                 typer.echo(f"The settings are in {options['save']}.")
