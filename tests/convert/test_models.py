@@ -338,3 +338,22 @@ def test_parametrisation_after_the_conversion_is_named():
     words = r"a converted GATv2Conv must keep its parameters, got no `lin_l.weight`: parametrise \(.*\) before `to_mrs`"
     with pytest.raises(ValueError, match=words):
         converted(x, edge_index)
+
+
+def test_a_reason_that_many_convolutions_share_is_said_once():
+    class Own(pyg.MessagePassing):
+        def __init__(self):
+            super().__init__()
+            self.lin = torch.nn.Linear(4, 4)
+
+        def forward(self, x, edge_index):
+            return self.propagate(edge_index, x=x)
+
+        def message(self, x_j):
+            return self.lin(x_j)
+
+    with pytest.raises(
+        ValueError, match=r"`0` is a Own: its input cannot be guessed.* \(so for 31 more, to `31`\)$"
+    ) as e:
+        gp.to_mrs(torch.nn.Sequential(*(Own() for _ in range(32))), "degree")
+    assert str(e.value).count("cannot be guessed") == 1

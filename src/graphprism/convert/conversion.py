@@ -147,7 +147,7 @@ def _converted(
                     parent._modules[key] = convert(f"{prefix}.{key}" if prefix else key, child)
         model = _with_directions(model, current)
     if refused and (strict or all(new is old for old, new in done.items())):
-        reasons = "; ".join(f"`{name}` is a {reason}" for name, reason in refused.items())
+        reasons = "; ".join(_reasons(refused))
         raise ValueError(f"every convolution must have a multi-relational form, got {reasons}")
     if not done:
         name = type(model).__name__
@@ -155,6 +155,17 @@ def _converted(
             raise ValueError(f"`model` must not be converted yet, got a {name} with convolutions of `to_mrs`")
         raise ValueError(f"`model` must have a convolution of PyG, got a {name} without")
     return MRSModel(model, current)
+
+
+def _reasons(refused: dict[str, str]) -> list[str]:
+    """Each reason once, with the first convolution and the number of others that it is about."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in refused.items():
+        by_reason.setdefault(reason, []).append(name)
+    return [
+        f"`{names[0]}` is a {reason}" + (f" (so for {len(names) - 1} more, to `{names[-1]}`)" if len(names) > 1 else "")
+        for reason, names in by_reason.items()
+    ]
 
 
 def _is_inside_conv(prefix: str, model: torch.nn.Module) -> bool:
