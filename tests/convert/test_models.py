@@ -4,7 +4,20 @@ import pytest
 import torch
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 from torch_geometric import nn as pyg
-from torch_geometric.nn import GAE, GAT, GCN, GIN, PNA, DeepGCNLayer, EdgeCNN, GPSConv, GraphSAGE, Sequential
+from torch_geometric.nn import (
+    GAE,
+    GAT,
+    GCN,
+    GIN,
+    PNA,
+    DeepGCNLayer,
+    EdgeCNN,
+    GatedGraphConv,
+    GPSConv,
+    GraphSAGE,
+    Sequential,
+    TAGConv,
+)
 
 import graphprism as gp
 from graphprism.convert.generic_layer import GenericLayer
@@ -275,7 +288,7 @@ def test_budget_finds_the_largest_width(budget):
     width = converted.model.hidden_channels
     assert count(converted) <= limit < count(gp.to_mrs(make(width + 1)))
     torch.manual_seed(3)
-    same = gp.to_mrs(make, budget=budget, width=64)
+    same = gp.to_mrs(make, budget=budget, width=64 if budget == "equal" else None)
     torch.manual_seed(3)
     assert torch.equal(same.model.convs[0].conv.lin.common, gp.to_mrs(make(width)).model.convs[0].conv.lin.common)
 
@@ -287,10 +300,54 @@ def count(model: torch.nn.Module) -> int:
 def test_budget_without_width_or_function_is_refused():
     with pytest.raises(ValueError, match="`width` must be given"):
         gp.to_mrs(lambda width: GCN(F, width, 2), budget="equal")
-    with pytest.raises(TypeError, match="`model` must be a function of a width"):
+    with pytest.raises(TypeError, match="`model` must be a function of a width with `budget`, got a GCN"):
         gp.to_mrs(GCN(F, 8, 2), budget="equal", width=8)
+    with pytest.raises(ValueError, match='`width` must be None unless budget="equal", as it is found, got 8'):
+        gp.to_mrs(lambda width: GCN(F, width, 2), budget=5000, width=8)
+    with pytest.raises(ValueError, match="`width` must be None without budget"):
+        gp.to_mrs(GCN(F, 8, 2), width=8)
     with pytest.raises(TypeError, match=r"`model` must be a torch.nn.Module"):
         gp.to_mrs(lambda width: GCN(F, width, 2))
+
+
+def test_infinite_decay_keeps_any_weights():
+    # the mean of three equal numbers may be another one
+    x, edge_index, _, _ = features("undirected")
+    plain = GCN(F, 33, 3, OUT).eval()
+    torch.testing.assert_close(gp.to_mrs(plain, decay=float("inf"))(x, edge_index), plain(x, edge_index))
+
+
+@pytest.mark.parametrize("options", [{}, {"decay": float("inf")}, {"deviation": "diagonal"}])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GCN(F, 8, 2, OUT),
+        lambda: GIN(F, 8, 2, OUT),
+        lambda: GAT(F, 8, 2, OUT, v2=True),
+        lambda: TAGConv(F, OUT),
+    ],
+)
+def test_model_without_values_gets_those_of_a_state(make, options):
+    x, edge_index, _, _ = features("undirected")
+    trained = gp.to_mrs(make(), **options).eval()
+    for name, parameter in trained.named_parameters():
+        if "deviation" in name and "decay" not in options:
+            torch.nn.init.normal_(parameter)
+    with torch.device("meta"):
+        here, assigned = make(), gp.to_mrs(make(), **options).eval()
+    assert all(parameter.is_meta for parameter in assigned.parameters())
+    assigned.load_state_dict(trained.state_dict(), assign=True)
+    filled = gp.to_mrs(here, **options).eval().to_empty(device="cpu")
+    filled.load_state_dict(trained.state_dict())
+    for model in (assigned, filled):
+        torch.testing.assert_close(model(x, edge_index), trained(x, edge_index))
+
+
+@pytest.mark.parametrize("make", [lambda: EdgeCNN(F, 8, 2, OUT), lambda: GatedGraphConv(F, 2)])
+def test_sizes_of_a_convolution_are_those_of_its_parts(make):
+    x, edge_index, _, _ = features("undirected")
+    plain = make().eval()
+    torch.testing.assert_close(gp.to_mrs(plain)(x, edge_index), plain(x, edge_index))
 
 
 def test_layers_of_this_package_are_refused():

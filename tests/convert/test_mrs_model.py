@@ -151,6 +151,40 @@ def test_sampled_batch_needs_types():
         model(X, EDGES, num_sampled_nodes_per_hop=[4, 8], num_sampled_edges_per_hop=[10, 20])
 
 
+@pytest.mark.parametrize("make", [lambda: GraphSAGE(4, 8, 2, 3), lambda: EdgeCNN(4, 8, 2, 3, norm=None)])
+def test_layers_on_a_trimmed_batch_compute_what_its_seeds_need(make):
+    # two seeds with their neighbours, and the neighbours of these
+    x, edges = torch.randn(7, 4), torch.tensor([[2, 3, 4, 5, 6, 6], [0, 1, 2, 3, 3, 2]])
+    types = torch.tensor([0, 1, 2, 1, 0, 2])
+    hops = {"num_sampled_nodes_per_hop": [2, 2, 3], "num_sampled_edges_per_hop": [2, 4]}
+    model = gp.to_mrs(make().eval())
+    part(model)
+    found, whole = model(x, edges, edge_type=types, **hops), model(x, edges, edge_type=types)
+    torch.testing.assert_close(found[:2], whole[:2])
+    others = model(x, edges, edge_type=types.flip(0), **hops)
+    assert relative_error(others[:2], whole[:2]) > 0.01
+
+
+def test_other_edges_in_the_memory_of_the_call_are_refused():
+    model = converted("sage")
+    conv = model.model.convs[1]
+    for wrong in (lambda edges: edges[:, 1:], lambda edges: edges[:, ::2], lambda edges: edges[:, :-1].clone()):
+        model.model.convs[1] = Calls(conv, wrong)
+        with pytest.raises(ValueError, match="must get the `edge_index` that the model was called with"):
+            model(X, EDGES)
+
+
+class Calls(torch.nn.Module):
+    """A convolution with other edges."""
+
+    def __init__(self, conv, wrong) -> None:
+        super().__init__()
+        self.conv, self.wrong = conv, wrong
+
+    def forward(self, x, edge_index):
+        return self.conv(x, self.wrong(edge_index))
+
+
 class TakesData(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
-from torch_geometric.nn import DirGNNConv, GINConv, GINEConv, MessagePassing
+from torch_geometric.nn import DirGNNConv, EdgeConv, GatedGraphConv, GINConv, GINEConv, MessagePassing
 
 from graphprism._checks import check_choice, check_function, check_positive, check_type
 from graphprism.convert.current_split import CurrentSplit
@@ -82,6 +83,8 @@ def to_mrs(
         raise ValueError(f"`num_relations` must be at least {resolved.num_relations} for {resolved!r}, got {count}")
     options = {"start": start, "decay": decay, "deviation": deviation, "example": example, "strict": strict}
     if budget is None:
+        if width is not None:
+            raise ValueError(f'`width` must be None without budget="equal", got {width!r}')
         check_type("model", model, torch.nn.Module, "a torch.nn.Module, or a function of a width with `budget`")
         return _converted(model, resolved, count, **options)  # type: ignore[arg-type]
 
@@ -92,15 +95,19 @@ def to_mrs(
         with torch.random.fork_rng(devices=[]):  # the search leaves the random state unchanged
             return number_of_parameters(make(size))
 
-    check_function(
-        "model", None if isinstance(model, torch.nn.Module) else model, "a function of a width with `budget`"
-    )
+    if isinstance(model, torch.nn.Module):
+        came = f"a {type(model).__name__}, whose width is fixed"
+        raise TypeError(f"`model` must be a function of a width with `budget`, got {came}")
+    check_function("model", model, "a function of a width with `budget`")
     if isinstance(budget, str):
         check_choice("budget", budget, ("equal",))
         if width is None:
             raise ValueError('`width` must be given with budget="equal", got None')
+        check_positive("width", width)
         with torch.random.fork_rng(devices=[]):
             budget = number_of_parameters(model(width))
+    elif width is not None:
+        raise ValueError(f'`width` must be None unless budget="equal", as it is found, got {width!r}')
     check_positive("budget", budget)
     return make(fit_width(int(budget), count_parameters))
 
@@ -192,12 +199,11 @@ def _convert(
     own = own_layer(conv, current.num_relations, start, decay, deviation)
     if own is not None:
         return OwnLayer(own, conv, current).train(conv.training)
+    probed = _with_values(conv)
     try:
-        args, kwargs = _guessed_call(conv) if call is None else call
-        names, passes, makes_edges = probe(copy.deepcopy(conv), args, kwargs)
-        at = None
-        if not names:
-            names, at = _found_sums(conv, args, kwargs, passes)
+        # values are needed even where the model is made under `torch.device("meta")`
+        with nullcontext() if probed is conv else torch.device("cpu"):
+            names, passes, makes_edges, at = _probed(probed, call)
     except NotConvertible:
         raise
     except Exception as error:
@@ -211,6 +217,32 @@ def _convert(
     else:
         made = SummedLayer(conv, names, passes, at, current, start, decay, deviation)
     return made.train(conv.training)
+
+
+def _probed(
+    conv: MessagePassing, call: tuple[tuple[Any, ...], dict[str, Any]] | None
+) -> tuple[list[str], int, bool, str | None]:
+    """What `GenericLayer` takes, and for a `SummedLayer` where its sums are."""
+    args, kwargs = _guessed_call(conv) if call is None else call
+    names, passes, makes_edges = probe(copy.deepcopy(conv), args, kwargs)
+    if names:
+        return names, passes, makes_edges, None
+    names, at = _found_sums(conv, args, kwargs, passes)
+    return names, passes, makes_edges, at
+
+
+def _with_values(conv: MessagePassing) -> MessagePassing:
+    """The convolution; on the meta device a copy with values of its own, since a probe needs some."""
+    if not any(parameter.is_meta for parameter in conv.parameters()):
+        return conv
+    made = copy.deepcopy(conv).to_empty(device="cpu")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        for each in made.parameters():
+            each.normal_()
+        for each in made.buffers():
+            each.fill_(1)
+        made.reset_parameters()  # those of which it knows
+    return made
 
 
 def _found_sums(
@@ -248,13 +280,17 @@ def _recorded_calls(
 
 def _guessed_call(conv: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments for a call of a convolution, with sizes from its attributes."""
-    edges = torch.tensor([[0, 1, 2, 3, 1, 2], [1, 2, 3, 0, 0, 1]])
     like = next(conv.parameters(), torch.empty(0))
+    edges = torch.tensor([[0, 1, 2, 3, 1, 2], [1, 2, 3, 0, 0, 1]], device=like.device)
     channels = getattr(conv, "in_channels", None) or getattr(conv, "channels", None)
+    if isinstance(conv, GatedGraphConv):  # takes rows of at most its own size
+        channels = conv.out_channels
     kwargs = {}
-    if isinstance(conv, GINConv | GINEConv):  # its sizes are those of its parts
+    if isinstance(conv, GINConv | GINEConv | EdgeConv):  # its sizes are those of its parts
         sizes = (getattr(each, "in_features", None) or getattr(each, "in_channels", None) for each in conv.nn.modules())
         channels = next((size for size in sizes if isinstance(size, int)), None)
+    if isinstance(conv, EdgeConv) and channels is not None:  # its network reads both ends of an edge
+        channels //= 2
     if isinstance(conv, GINEConv):
         size = channels if conv.lin is None else conv.lin.in_channels
         kwargs["edge_attr"] = like.new_ones(edges.size(1), size or 1)
@@ -265,7 +301,7 @@ def _guessed_call(conv: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(getattr(conv, "edge_dim", None), int):
         kwargs["edge_attr"] = like.new_ones(edges.size(1), conv.edge_dim)
     initial = (x,) if "x_0" in argument_names(conv.forward) else ()  # a residual connection to the first layer
-    return (x, *initial, edges.to(like.device)), kwargs
+    return (x, *initial, edges), kwargs
 
 
 def _shared_parameters(model: torch.nn.Module) -> set[int]:

@@ -124,7 +124,7 @@ class CurrentSplit:
                 assert isinstance(edge_index, Tensor)
                 return SplitEdgeIndex(edge_index, types)
         if isinstance(edge_index, Tensor) and not (torch.compiler.is_compiling() or is_traced()):
-            found = self._lookup_by_value(edge_index)
+            found = self._lookup_start(edge_index) or self._lookup_by_value(edge_index)
             if found is not None:
                 return found
         raise ValueError(
@@ -132,6 +132,13 @@ class CurrentSplit:
             "another one, got another one without: relations come from a split of the whole graph, not of the edges "
             "that remain after dropout, pooling or sampling"
         )
+
+    def _lookup_start(self, edge_index: Tensor) -> SplitEdgeIndex | None:
+        """The relations of a view of the first edges of the call, which PyG's ``trim_to_layer`` makes."""
+        for entry in self.entries:
+            if _is_start(edge_index, entry.edge_index):
+                return SplitEdgeIndex(edge_index, entry.edge_type[: edge_index.size(1)])
+        return None
 
     def _lookup_by_value(self, edge_index: Tensor) -> SplitEdgeIndex | None:
         """The relations of edges of the call in another tensor: a copy, or, in a checkpoint, a detached one."""
@@ -281,6 +288,14 @@ def _is_same(seen: Any, value: Any) -> bool:
     if isinstance(value, list):
         return isinstance(seen, list) and len(seen) == len(value) and all(map(_is_same, seen, value))
     return seen is value
+
+
+def _is_start(part: Tensor, edges: Tensor) -> bool:
+    if {part.layout, edges.layout} != {torch.strided} or part.shape[:-1] != edges.shape[:-1]:
+        return False
+    is_view = part.untyped_storage().data_ptr() == edges.untyped_storage().data_ptr()
+    is_aligned = (part.stride(), part.storage_offset()) == (edges.stride(), edges.storage_offset())
+    return is_view and is_aligned and part.dtype == edges.dtype and part.size(1) <= edges.size(1)
 
 
 def _has_same_edges(one: Tensor, other: Tensor) -> bool:

@@ -55,7 +55,7 @@ class MRSModel(torch.nn.Module):
 
     def get_extra_state(self) -> Tensor:
         """The text of the split as a byte tensor, as a ``state_dict`` should hold tensors only."""
-        return torch.tensor(list(repr(self.current.split).encode()), dtype=torch.uint8)
+        return torch.tensor(list(repr(self.current.split).encode()), dtype=torch.uint8, device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
         """Raises for the state of a model with another split."""

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.data import HeteroData
 from torch_geometric.explain import AttentionExplainer, CaptumExplainer, Explainer, GNNExplainer
+from torch_geometric.explain.algorithm.utils import set_masks
 from torch_geometric.nn import GATConv, GCNConv, GINConv, MessagePassing, SAGEConv, summary, to_hetero
 from torch_geometric.utils import (
     get_embeddings,
@@ -173,6 +174,23 @@ def test_masked_layer_is_pygs(name, num_relations):
     for layer in (plain, ours):
         layer.explain, layer._edge_mask, layer._apply_sigmoid = True, mask, True
     expected, found = plain(x, edges), ours(x, edges, types)
+    torch.testing.assert_close(found, expected, **CLOSE)
+    (left,), (right,) = (torch.autograd.grad(out.square().sum(), mask) for out in (found, expected))
+    torch.testing.assert_close(left, right, **CLOSE)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_masks_of_a_graph_with_loops_beside_added_ones_are_pygs(weighted):
+    plain = GCNConv(IN, OUT, improved=True).double()
+    ours = MRSGCNConv(IN, OUT, improved=True, add_self_loops=True, num_relations=1).double()
+    ours.load_state_dict(plain.state_dict())
+    x, edges, _, weight = make_example(GRAPH, 1, weighted=weighted)
+    edges = torch.cat([edges, torch.tensor([[3, 5], [3, 5]])], dim=1)
+    weight = torch.cat([weight, torch.tensor([0.5, 2.0], dtype=torch.double)]) if weighted else None
+    mask = torch.nn.Parameter(torch.randn(edges.size(1), dtype=torch.double))
+    for layer in (plain, ours):
+        set_masks(layer, mask, edges)
+    expected, found = plain(x, edges, weight), ours(x, edges, None, weight)
     torch.testing.assert_close(found, expected, **CLOSE)
     (left,), (right,) = (torch.autograd.grad(out.square().sum(), mask) for out in (found, expected))
     torch.testing.assert_close(left, right, **CLOSE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -161,7 +163,9 @@ class MRSGCNConv(RelationalConv):
         if not self._normalizes(adj):
             return adj
         if self.add_self_loops:
-            adj = with_weighted_loops(adj, self.fill_value, dtype)
+            # PyG's edge masks have an entry for each edge that is no self-loop, and one for each node
+            with_loops = with_remaining_loops if self.is_by_edge else partial(with_weighted_loops, dtype=dtype)
+            adj = with_loops(adj, self.fill_value)
         return adj.normalized(self.edge_norm, dtype)
 
     def _with_loops_of_sparse(self, adj: Prepared, dtype: torch.dtype) -> Prepared:

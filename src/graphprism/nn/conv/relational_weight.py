@@ -113,9 +113,10 @@ class Together(torch.nn.Module):
 
     def apart(self, tensors: Tensor, deviation: str = "full") -> tuple[Tensor, Tensor]:
         """The ``common`` and the ``deviation`` that give ``tensors``, (R, ...)."""
-        common = tensors.mean(dim=0)
+        # from the first one, so that equal tensors are their own mean without rounding
+        common = tensors[0] + (tensors - tensors[0]).mean(dim=0)
         wide = (tensors - common).double()
-        if self.scale == 0 and wide.abs().max() > 0:
+        if self.scale == 0 and not wide.is_meta and wide.abs().max() > 0:
             raise ValueError("relations must be equal where `decay` is infinite, got different ones")
         if deviation == "diagonal" and common.dim() == 2:
             wide = _channel_scales(common.double(), wide)
@@ -131,8 +132,11 @@ class Together(torch.nn.Module):
         States without a decay, written before 0.2, are assumed to have this one.
         """
         saved = state.get(f"{prefix}decay")
-        state[f"{prefix}decay"] = self.decay
-        if saved is None or float(saved) == float(self.decay):
+        values = next((state[key] for key in deviations if key in state and not is_lazy(state[key])), None)
+        if self.columns.is_meta and values is not None and not values.is_meta:  # as `load_state_dict(assign=True)` does
+            self._fill(values)
+        state[f"{prefix}decay"] = self._own_decay(self.columns.device)
+        if saved is None or saved.is_meta or float(saved) == float(self._own_decay("cpu")):
             return
         for key in deviations:
             values = state.get(key)
@@ -155,11 +159,18 @@ class Together(torch.nn.Module):
             return None
         return torch.cat([self.columns.new_ones(1, self.num_relations), self.columns.t()])
 
+    def _own_decay(self, device: torch.device | str) -> Tensor:
+        return torch.tensor(self._decay, dtype=torch.float32, device=device)
+
+    def _fill(self, like: Tensor) -> None:
+        """Computes the buffers in the type and on the device of ``like``."""
+        self.columns = self._columns(like)
+        self.adjoint = self._adjoint()
+        self.decay = self._own_decay(like.device)
+
     def _apply(self, fn: Any, recurse: bool = True) -> Together:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.columns = self._columns(self.columns)  # recomputed: the previous type may have had a lower precision
-        self.adjoint = self._adjoint()
-        self.decay = torch.tensor(self._decay, dtype=torch.float32, device=self.columns.device)
+        self._fill(self.columns)  # recomputed: the previous type may have had a lower precision
         return self
 
 
@@ -167,7 +178,7 @@ def _channel_scales(common: Tensor, differences: Tensor) -> Tensor:
     """What the columns of ``common`` are multiplied by to give ``differences``: (F, F'), (R, F, F') -> (R, F')."""
     scales = (common * differences).sum(dim=1) / common.square().sum(dim=0).clamp(min=1e-300)
     rest = (differences - common * scales.unsqueeze(1)).abs().max()
-    if rest > 1e-5 * max(float(common.abs().max()), float(differences.abs().max())):
+    if not rest.is_meta and rest > 1e-5 * max(float(common.abs().max()), float(differences.abs().max())):
         raise ValueError(
             'relations must differ by one factor for each output channel with deviation="diagonal", got others'
         )
