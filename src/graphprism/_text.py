@@ -170,7 +170,7 @@ def uncut_table(
 ) -> Table:
     """A table of `rich` that wraps its cells and never cuts them.
 
-    By default `rich` ends a word that does not fit with an ellipsis, as in "attr(edge…", which nobody can type.
+    By default `rich` ends a word that does not fit with an ellipsis, as in "attr(edge…", which cannot be typed.
 
     Args:
         header: Names of the columns.

@@ -141,7 +141,7 @@ def from_files(
 
 # Options that only tables of columns have a use for.
 _OF_TABLES = ("files", "columns", "categories", "numbers", "positive")
-# Words for 1: nobody expects the other value of such a target to be the positive one.
+# Words for 1: where a target has one of them, it is the positive value.
 _YES = ("1", "yes", "y", "true", "t", "positive")
 
 
