@@ -47,9 +47,7 @@ def _reads_own_features(run: Run, dataset: PackedDataset) -> bool:
 
 
 def _count(run: Run, dataset: PackedDataset) -> int:
-    hears = dataset.edge_index.long()[1] if not _both_ways(run) else dataset.edge_index.long().reshape(-1)
-    return dataset.x.size(0) - int(hears.unique().numel())
-
-
-def _both_ways(run: Run) -> bool:
-    return run.undirected or CONVOLUTIONS[run.model].directed
+    """Number of nodes that receive no message."""
+    both_ways = run.undirected or CONVOLUTIONS[run.model].directed
+    receivers = (dataset.edge_index if both_ways else dataset.edge_index[1]).long()
+    return dataset.x.size(0) - int(receivers.unique().numel())

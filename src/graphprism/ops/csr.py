@@ -231,10 +231,9 @@ class Csr:
 
         With ``few_launches`` indices are not converted, for a graph so small that this takes longer than it saves.
         """
-        num_rows, num_cols = size
-        largest = () if few_launches else (num_rows * num_relations, num_cols * num_relations, row.numel())
+        num_rows, _ = size
         # int32 if it fits: half the bytes to sort and to read; sizes are tensors under `torch.jit.trace`
-        is_short = not few_launches and bool(max(largest) < 2**31)
+        is_short = not few_launches and bool(max(max(size) * num_relations, row.numel()) < 2**31)
         dtype = torch.int32 if is_short else torch.int64
         pair = (row if relation is None else torch.add(relation, row.long(), alpha=num_relations)).to(dtype)
         pair, order = torch.sort(pair, stable=True)

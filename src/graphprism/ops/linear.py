@@ -35,9 +35,11 @@ def reference(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
 def scatter(x: Tensor, adj: RelationalAdj, weight: Tensor) -> Tensor:
     """By gather and ``index_add``, which `torch.compile` and `torch.func` can transform."""
     in_channels, out_channels = weight.shape[1:]
-    # on any number of nodes and edges, edges count most
-    first = out_channels < in_channels if is_exported() else None
-    if transform_first(adj, adj.src.numel(), in_channels, out_channels) if first is None else first:
+    if is_exported():  # on any number of nodes and edges, edges count most
+        is_first = out_channels < in_channels
+    else:
+        is_first = transform_first(adj, adj.src.numel(), in_channels, out_channels)
+    if is_first:
         return sum_scatter(relational_transform(x, weight), adj, adj.weight)
     h = aggregate_scatter(x, adj, adj.weight)
     return h.flatten(1) @ weight.flatten(0, 1)
