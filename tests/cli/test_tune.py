@@ -106,9 +106,11 @@ def test_search_interrupted_in_its_first_trial_says_what_is_kept(warm_python, tm
     command = ["-m", "graphprism", "tune", *words, "--data", tmp_path, "--accelerator", "cpu", "--out", tmp_path / "o"]
     with warm_python.start("-W", "ignore", *command) as process:
         process.stderr.readline()
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not list((tmp_path / "o" / "checkpoints").glob("*/checkpoint.pt")):
-            time.sleep(0.05)
+        deadline, written = time.monotonic() + 60, set()
+        # the second one: the first is written before its epoch is reported
+        while time.monotonic() < deadline and len(written) < 2:
+            written |= {each.stat().st_ino for each in (tmp_path / "o" / "checkpoints").glob("*/checkpoint.pt")}
+            time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130
