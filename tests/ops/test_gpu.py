@@ -80,7 +80,7 @@ def test_many_blocks_with_and_without_empty_pairs(monkeypatch, name, nodes_per_b
     monkeypatch.setattr(linear_csr, "transform_first", lambda *_: False)
     monkeypatch.setattr(linear_csr, "waits_for_launches", lambda *_: False)
     monkeypatch.setattr("graphprism.ops.csr._GPU_BLOCK_BYTES", nodes_per_block * 3 * 8 * 8)
-    monkeypatch.setattr("graphprism.ops.csr._fills_gpu", lambda *_: kernel == "triton")
+    monkeypatch.setattr("graphprism.ops.csr.fills_gpu", lambda *_: kernel == "triton")
     # in float64: the reference adds up a hub in an order of its own every time
     adj = make_adj(name)
     adj = adj.with_weight(adj.edge_weight.detach()).to("cuda")

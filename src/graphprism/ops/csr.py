@@ -94,7 +94,7 @@ def trusted_csr_sum(
     rowptr: Tensor, col: Tensor, value: Tensor | None, dense: Tensor, *, impl: str | None = None
 ) -> Tensor:
     """`csr_sum` without checks, for indices that a `RelationalAdj` has validated."""
-    out: Tensor = BACKENDS.choose(impl, dense.device, lambda _: _fills_gpu(col, dense))(rowptr, col, value, dense)
+    out: Tensor = BACKENDS.choose(impl, dense.device, lambda _: fills_gpu(col, dense))(rowptr, col, value, dense)
     return out
 
 
@@ -114,7 +114,7 @@ def span_sum(
     """
     if value is not None and value.dim() == 2:
         return _sum_heads(cache, rowptr, span, col, value, dense, key)
-    if _fills_gpu(col, dense) and BACKENDS.kernel_fits(dense.device):
+    if fills_gpu(col, dense) and BACKENDS.kernel_fits(dense.device):
         if ("segments", key) not in cache:
             cache["segments", key] = Segments.cut(rowptr, span[1] - span[0])
         out: Tensor = BACKENDS.kernels.csr_sum(cache["segments", key], col, value, dense, rowptr.numel() - 1)
@@ -138,7 +138,8 @@ def _sum_heads(
     return torch.cat(parts, dim=1)
 
 
-def _fills_gpu(col: Tensor, dense: Tensor) -> bool:
+def fills_gpu(col: Tensor, dense: Tensor) -> bool:
+    """Whether sums over rows of ``dense`` take a GPU longer than the launch of a Triton kernel, if that can run."""
     return col.numel() * max(32, dense.size(1)) >= _FEWEST_NUMBERS and not is_batched(dense)
 
 
@@ -335,7 +336,7 @@ class Csr:
 
     def _spans(self, step: int, dense: Tensor) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """`blocks`; with all entries in each if the kernel reads the bounds itself, which saves a host-device sync."""
-        if not BACKENDS.kernel_fits(dense.device, lambda _: _fills_gpu(self.col, dense)):
+        if not BACKENDS.kernel_fits(dense.device, lambda _: fills_gpu(self.col, dense)):
             return self.blocks(step)
         nodes = [*range(0, self.num_rows, step), self.num_rows]
         return [((begin, 0), (end, self.col.numel())) for begin, end in pairwise(nodes)]

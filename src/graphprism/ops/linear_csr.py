@@ -28,6 +28,7 @@ from graphprism.ops.csr import Csr
 from graphprism.ops.entries import entry_dot
 from graphprism.ops.mix_rows import mix_rows, product
 from graphprism.ops.row_orders import TILE_RELATIONS, active_rows, relation_products
+from graphprism.ops.sums_kept import sums_kept_backward, sums_kept_forward
 
 if TYPE_CHECKING:
     from graphprism.ops.relational_adj import RelationalAdj
@@ -110,8 +111,13 @@ def linear_forward(
     x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
 ) -> tuple[Tensor, Tensor | None]:
     """Both products, without autograd, and for a small graph on a GPU the sums that `linear_backward` starts from."""
+    small = ("small", weight.shape, x.dtype)
+    if small in adj.products:
+        return sums_kept_forward(x, weight, entry_weight, bias, adj)
     name = _forward_name(x, weight, adj)
     if name == "sums_kept":
+        if adj.one_pass:  # however often it is used: all its layers of this size need not ask again
+            adj.products[small] = True
         return sums_kept_forward(x, weight, entry_weight, bias, adj)
     out: Tensor = FORWARD.choose(name, x.device)(x, weight, entry_weight, bias, adj)
     return out, None
@@ -377,37 +383,6 @@ def weights_first_forward(
     value = adj.values(csr.order, entry_weight, x.dtype)
     out = csr.sum_nodes(csr.pair_col, value, relational_transform(x, weight).flatten(0, 1))
     return out if bias is None else out.add_(bias)
-
-
-def sums_kept_forward(
-    x: Tensor, weight: Tensor, entry_weight: Tensor | None, bias: Tensor | None, adj: RelationalAdj
-) -> tuple[Tensor, Tensor]:
-    """`all_pairs_forward` in one block, with the sums (N, R * F_in) kept for backward.
-
-    For a graph so small that a GPU waits for launches: two kernels here and three in backward, with no copy of the
-    weights, where the other algorithms launch three and five.
-    """
-    csr, stacked = adj.incoming, weight.flatten(0, 1)
-    sums = csr.sum_pairs(csr.col, adj.values(csr.order, entry_weight, x.dtype), x).view(adj.size[1], stacked.size(0))
-    return _product(sums, stacked, bias), sums
-
-
-def sums_kept_backward(
-    grad: Tensor,
-    weight: Tensor,
-    entry_weight: Tensor | None,
-    sums: Tensor,
-    adj: RelationalAdj,
-    need_x: bool,
-    need_weight: bool,
-) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of ``x`` and ``weight`` by the chain rule: through the matrices, then along the reversed edges."""
-    grad_x = None
-    if need_x:
-        csr, grad_sums = adj.outgoing, grad @ weight.flatten(0, 1).t()
-        value = adj.values(csr.order, entry_weight, grad.dtype)
-        grad_x = csr.sum_nodes(csr.pair_col, value, grad_sums.view(adj.size[1] * weight.size(0), weight.size(1)))
-    return grad_x, (sums.t() @ grad).view(weight.shape) if need_weight else None
 
 
 def wide_zeros(x: Tensor, *size: int) -> Tensor:

@@ -55,11 +55,22 @@ def mixed_linear(x: Tensor, adj: PreparedGraph, mixture: Mixture, bias: Tensor |
     """
     common, deviation, columns = mixture[:3]
     if _in_one_node(x, adj, (columns.size(0), common.size(0)), common, bias):
-        is_spread = _spreading_pays(adj, common)  # type: ignore[arg-type]
-        graph = spread(adj, mixture) if is_spread else adj  # type: ignore[arg-type]
-        out: Tensor = _MixedLinear.apply(x, common, deviation, graph.weight, bias, graph, mixture, is_spread)  # type: ignore[attr-defined,no-untyped-call]
+        mixed = _mixed_graph(adj, mixture)  # type: ignore[arg-type]
+        graph: Any = adj if mixed is None else mixed
+        is_spread = mixed is not None
+        out: Tensor = _MixedLinear.apply(x, common, deviation, graph.weight, bias, graph, mixture, is_spread)  # type: ignore[no-untyped-call]
         return out
     return biased_linear(x, adj, mix(common, deviation, columns), bias)
+
+
+def _mixed_graph(adj: RelationalAdj, mixture: Mixture) -> RelationalAdj | None:
+    """`spread` where that pays, else `None`; asked once for all layers of a size."""
+    key = ("mixed", mixture.common.shape, mixture.decay, mixture.adjoint.dtype)
+    products = adj.products
+    if key not in products:
+        products[key] = spread(adj, mixture) if _spreading_pays(adj, mixture.common) else None
+    found: RelationalAdj | None = products[key]
+    return found
 
 
 def spread(adj: RelationalAdj, mixture: Mixture) -> RelationalAdj:

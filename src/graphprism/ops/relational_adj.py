@@ -429,6 +429,12 @@ class RelationalAdj:
         value: Tensor = kept[key]
         return value
 
+    @property
+    def products(self) -> dict[Any, Any]:
+        """What products with this graph look up, kept for those of other layers."""
+        found: dict[Any, Any] = self._cache.setdefault("products", {})
+        return found
+
     def _copy(self) -> RelationalAdj:
         """A shallow copy with an empty cache; torch 2.6 cannot compile `copy.copy`."""
         other = object.__new__(RelationalAdj)
