@@ -59,11 +59,11 @@ def test_cells_have_ours_or_the_hours_that_they_would_take(folder):
         two.note == "lr 0.001: best of 0 finished of 3 configurations by mean validation score, not the published one"
     )
     assert eight.status is CellStatus.NOT_RUN
-    # 36 s for a layer of GCN, by two of the runs, and 18 s for each of two by the third: three runs of eight
-    assert eight.note == "projected: 0.24 h for 3 runs"
+    # 36 s for one layer and for two: no line, so 18 s for each of eight layers
+    assert eight.note == "projected: 0.12 h for 3 runs"
     text = paper_page(tables, "the command", absent)
     assert "| GCN | 1 | 0.590 ± 0.014 | 2 runs | 1 min 12 s | 0.591 ± 0.002 | inside both |  |" in text
-    assert "| GCN | 8 |  |  |  | 0.404 ± 0.011 | **not run** | projected: 0.24 h for 3 runs |" in text
+    assert "| GCN | 8 |  |  |  | 0.404 ± 0.011 | **not run** | projected: 0.12 h for 3 runs |" in text
     assert "| [depth](#depth) | 60 | 2 | 1 | 0 | 0 | 1 | 58 |" in text
     assert "Nothing is stored of: figure-2" in text
 
@@ -79,6 +79,47 @@ def test_pace_takes_the_most_alike():
     assert 4 * Pace([]).seconds(blocks) == pytest.approx(15 * 60, rel=0.05)  # what we aim at
     done = result(blocks, 0.1, 100.0)
     assert Pace([done]).seconds(replace(blocks, model="gine", epochs=1000)) == pytest.approx(50)
+
+
+def test_pace_is_on_the_line_through_the_nearest_depths():
+    gcn = Run("zinc12k", "gcn", layers=2, epochs=100)
+    times = {2: 30.0, 8: 36.0, 32: 84.0}
+    stored = [result(replace(gcn, layers=layers), 0.1, seconds) for layers, seconds in times.items()]
+    pace = Pace(stored)
+    assert [pace.seconds(replace(gcn, layers=each)) for each in times] == pytest.approx(list(times.values()))
+    assert pace.seconds(replace(gcn, layers=5)) == pytest.approx(33)
+    assert pace.seconds(replace(gcn, layers=128)) == pytest.approx(84 + 2 * 96)
+    falls = Pace([*stored[:2], result(replace(gcn, layers=32), 0.1, 10.0)])
+    assert falls.seconds(replace(gcn, layers=128)) == pytest.approx(40)
+    steep = Pace([result(replace(gcn, layers=8), 0.1, 8.0), result(replace(gcn, layers=16), 0.1, 100.0)])
+    assert steep.seconds(replace(gcn, layers=1)) == pytest.approx(1)  # the line is below zero
+
+
+def test_pace_of_one_depth_grows_as_that_of_less_similar_runs():
+    gcn = Run("zinc12k", "gcn", layers=2, epochs=100, batch_size=128)
+    small = replace(gcn, batch_size=32)
+    stored = [result(small, 0.1, 100.0), result(replace(small, layers=8), 0.1, 150.0), result(gcn, 0.1, 10.0)]
+    assert Pace(stored).seconds(replace(gcn, layers=8)) == pytest.approx(15)
+    assert Pace(stored[2:]).seconds(replace(gcn, layers=8)) == pytest.approx(40)
+    other = result(replace(gcn, model="sage", layers=8), 0.1, 1.0)  # of another network: nothing to learn from it
+    assert Pace([*stored[2:], other]).seconds(replace(gcn, layers=16)) == pytest.approx(80)
+
+
+def test_pace_compares_runs_that_are_trained_one_by_one():
+    gcn = Run("zinc12k", "gcn", layers=2, epochs=100)
+    pace = Pace([result(gcn, 0.1, 5.0), result(replace(gcn, remedy="gcnii"), 0.1, 50.0)])
+    assert pace.seconds(replace(gcn, remedy="gcnii", seed=1)) == pytest.approx(50)
+    assert pace.seconds(replace(gcn, remedy="pairnorm")) == pytest.approx(50)
+    assert pace.seconds(replace(gcn, model="dir-gcn")) == pytest.approx(50)
+    assert pace.seconds(replace(gcn, model="mrs-gcn", residual=True)) == pytest.approx(27.5)  # the median of all
+
+
+def test_pace_takes_runs_on_a_shared_device_where_there_are_no_others():
+    gcn = Run("zinc12k", "gcn", layers=2, epochs=100)
+    shared = [replace(result(replace(gcn, layers=each), 0.1, 60.0 * each), step_ms=None) for each in (2, 8)]
+    pace = Pace([*shared, result(replace(gcn, seed=1), 0.1, 40.0)])
+    assert pace.seconds(gcn) == pytest.approx(40)
+    assert pace.seconds(replace(gcn, layers=8)) == pytest.approx(480)
 
 
 def test_pace_on_nodes_grows_with_the_graph_the_layers_and_the_epochs():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from graphprism.nn import MODELS
 from graphprism.results import RunResult
 from graphprism.training import Run
 from graphprism.training.run import ORIGIN
@@ -42,45 +43,52 @@ MACHINE = "NVIDIA H200"
 class Pace:
     """Projects the time of a run from stored results.
 
-    For a run on graphs: the median time per node, layer and epoch of the most similar runs: same data and model, else
-    same model, else any. Networks with feed-forward blocks or random walks are compared only with each other; without
-    any, our target is used. For a run on nodes: the median time per node or edge, layer and epoch, likewise; of another
-    data set that of the nearest size, since small graphs do not fill a GPU. A run that stops early takes as many epochs
-    as the similar ones did. Widths are not considered.
+    For a run on graphs: the time per node and epoch of the most similar runs: same data, network and batch size, else
+    same data and network, else same network, else any. A part of a step has nothing to do with the layers: the time is
+    on the line through the medians of the two nearest numbers of layers; where one number is stored, it grows with the
+    layers as that of less similar runs. Networks that are trained one by one, those with a remedy for instance, are
+    compared with each other if there are any on the same data. So are those with feed-forward blocks or random walks;
+    without any, our target is used. For a run on nodes: the median time per node or edge, layer and epoch, likewise; of
+    another data set that of the nearest size, since small graphs do not fill a GPU. A run that stops early takes as
+    many epochs as the similar ones did. Widths are not considered.
 
     Args:
-        results: Finished runs; those on other hardware, on a shared device (without ``step_ms``), or of a version with
-            other fields or models, are ignored.
+        results: Finished runs; those on other hardware, or of a version with other fields or models, are ignored. Runs
+            on a device that others shared (without ``step_ms``) count where there are no others with so many layers.
     """
 
     def __init__(self, results: Iterable[RunResult]) -> None:
-        here = [each for each in results if each.hardware.get("name") == MACHINE and each.status == "finished"]
-        here = [each for each in here if each.step_ms is not None]
-        self._of_graphs: dict[tuple[str, ...], list[float]] = {}
+        self._of_graphs: dict[tuple[str, ...], list[_GraphPace]] = {}
         self._of_nodes: dict[tuple[str, ...], list[_NodePace]] = {}
-        for each in here:
-            run, epochs = _known_run(each), _trained_epochs(each)
+        for each in results:
+            if each.hardware.get("name") != MACHINE or each.status != "finished":
+                continue
+            run, epochs, is_shared = _known_run(each), _trained_epochs(each), each.step_ms is None
             if run is None:
                 continue
             if run.batch_size is None:
-                if run.dataset in _GRAPH_SIZES and epochs:
+                if run.dataset in _GRAPH_SIZES and epochs and not is_shared:
                     found = _NodePace(_size(run.dataset), each.seconds / (epochs * run.layers), epochs)
                     for kind in _node_kinds(run):
                         self._of_nodes.setdefault(kind, []).append(found)
             elif run.dataset in _NODES:
-                rate = each.seconds / _work(run)
-                for kind in _kinds(run):
-                    self._of_graphs.setdefault(kind, []).append(rate)
+                kinds = _kinds(run)
+                pace = _GraphPace(run.layers, each.seconds / _epoch_nodes(run), is_shared, kinds[0])
+                for kind in kinds:
+                    self._of_graphs.setdefault(kind, []).append(pace)
 
     def seconds(self, run: Run) -> float:
         """Projected time of one run; 0 without comparable runs."""
         if run.batch_size is None:
             return self._node_seconds(run)
         kinds = _kinds(run)
-        found = next((self._of_graphs[kind] for kind in kinds if kind in self._of_graphs), None)
-        if found is None:
+        alike = [self._of_graphs[kind] for kind in kinds if kind in self._of_graphs]
+        if not alike:
             return 0.0 if kinds[-1] == ("",) else _PACE * _work(run)
-        return median(found) * _work(run)
+        times = _by_depth(alike[0])
+        nearest = _nearest(times, run.layers)[0]
+        growth = next(filter(None, (_growth(each, nearest, run.layers) for each in alike)), run.layers / nearest)
+        return times[nearest] * growth * _epoch_nodes(run)
 
     def rank(self, run: Run) -> float:
         """A number by which runs can be sorted: the projected time, without comparable runs from the work alone."""
@@ -95,6 +103,49 @@ class Pace:
         alike = [each for each in alike if each.size == nearest]
         epochs = run.epochs if run.patience is None else min(run.epochs, median(each.epochs for each in alike))
         return median(each.per_layer for each in alike) * size / nearest * run.layers * epochs
+
+
+class _GraphPace(NamedTuple):
+    """Layers of a run, its seconds for one node in one epoch, whether others shared the device, and its first kind."""
+
+    layers: int
+    per_node: float
+    is_shared: bool
+    kind: tuple[str, ...]
+
+
+def _by_depth(paces: Sequence[_GraphPace]) -> dict[int, float]:
+    """The median time by number of layers, of runs on a shared device only where there are no others."""
+    found: dict[int, float] = {}
+    for depth in {each.layers for each in paces}:
+        here = [each for each in paces if each.layers == depth]
+        alone = [each for each in here if not each.is_shared]
+        found[depth] = median(each.per_node for each in alone or here)
+    return found
+
+
+def _growth(paces: Sequence[_GraphPace], before: int, after: int) -> float | None:
+    """The factor between the times of two depths, by the runs of a kind with several; the median over such kinds."""
+    kinds: dict[tuple[str, ...], list[_GraphPace]] = {}
+    for each in paces:
+        kinds.setdefault(each.kind, []).append(each)
+    lines = [times for times in map(_by_depth, kinds.values()) if len(times) > 1]
+    return median(_on_line(each, after) / _on_line(each, before) for each in lines) if lines else None
+
+
+def _nearest(depths: Iterable[int], layers: int) -> list[int]:
+    return sorted(depths, key=lambda depth: (abs(math.log(depth / layers)), depth))
+
+
+def _on_line(times: Mapping[int, float], layers: int) -> float:
+    """The time with so many layers, on the line through the two nearest depths; proportional where that falls."""
+    near, *others = _nearest(times, layers)
+    if others and layers != near:
+        slope = (times[others[0]] - times[near]) / (others[0] - near)
+        time = times[near] + slope * (layers - near)
+        if slope > 0 and time > 0:
+            return time
+    return times[near] * layers / near
 
 
 class _NodePace(NamedTuple):
@@ -130,7 +181,11 @@ def _node_kinds(run: Run) -> list[tuple[str, ...]]:
 
 def _work(run: Run) -> int:
     """Nodes times layers times epochs."""
-    return _NODES.get(run.dataset, _NODES["zinc12k"]) * run.layers * run.epochs
+    return _epoch_nodes(run) * run.layers
+
+
+def _epoch_nodes(run: Run) -> int:
+    return _NODES.get(run.dataset, _NODES["zinc12k"]) * run.epochs
 
 
 def _node_work(run: Run) -> int:
@@ -138,6 +193,14 @@ def _node_work(run: Run) -> int:
 
 
 def _kinds(run: Run) -> list[tuple[str, ...]]:
-    """Keys of similarity, the most similar first."""
+    """Keys of similarity for runs on graphs, the most similar first."""
     plus = "ffn" if run.ffn else "walks" if run.pe_encoder == "walk" else ""
-    return [(run.dataset, run.model, plus), (run.model, plus), (plus,)]
+    network, data = f"{run.model} {run.remedy}", (run.dataset, f"batches of {run.batch_size}")
+    alone = [("alone", *data, plus)] if _is_alone(run) else []
+    return [(*data, network, plus), (run.dataset, network, plus), (network, plus), *alone, (plus,)]
+
+
+def _is_alone(run: Run) -> bool:
+    """Whether lockstep takes no such run, whatever its data."""
+    conv = MODELS[run.model]
+    return run.remedy is not None or not conv.takes_graph or conv.directed or conv.edge_norm is None

@@ -19,9 +19,9 @@ which deviation the gap between the two means lies, each widened by half a unit 
 both*, *inside the published* or *inside ours* alone, or *outside both*; of 100 cells whose two sides are runs of one
 and the same distribution, 21 would lie outside both with three runs a side, 2 with ten. *Other protocol*: the number is
 of other hyper-parameters or of a share of a step, as the note says, and the gap says nothing. *Not run* comes with the
-hours that the runs of the cell would take, by the pace of stored runs on an H200 for each node, layer and epoch;
-networks with feed-forward blocks or random walks, while none is stored, by the pace of GCN+ with four runs at once:
-0.35 ms for a step of 32 molecules, 12 layers of 64 channels; GIN+ and GatedGCN+ take 1.5 and 2 times as long.
+hours that the runs of the cell would take, by the pace of similar stored runs on an H200; networks with feed-forward
+blocks or random walks, while none is stored, by the pace of GCN+ with four runs at once: 0.35 ms for a step of 32
+molecules, 12 layers of 64 channels; GIN+ and GatedGCN+ take 1.5 and 2 times as long.
 """
 
 
