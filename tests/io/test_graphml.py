@@ -62,6 +62,24 @@ def test_defaults_and_attributes_that_are_missing(written):
     assert graph.x.tolist() == [[2.0], [1.5]]
     assert graph.edge_index.shape == (2, 0)
     assert graph.edge_index.dtype == torch.long
+    assert graph.note == "not read: node attribute 'rare' (1 of 2 nodes have one)"
+
+
+def test_attributes_that_are_left_out_are_named(written):
+    keys = (
+        '<key id="k" for="all" attr.name="weight" attr.type="double"/>'
+        '<key id="t" for="all" attr.name="kind" attr.type="string"/>'
+        '<key id="u" for="node" attr.name="unused" attr.type="int"/>'
+    )
+    nodes = (
+        '<node id="a"><data key="k">2</data><data key="t">red</data></node><node id="b"><data key="k">1</data></node>'
+    )
+    edges = '<edge source="a" target="b"><data key="k">3</data></edge><edge source="b" target="a"/>'
+    whole = read_graph(written(f"{HEAD}{keys}<graph>{nodes}</graph></graphml>"))
+    assert (whole.x.tolist(), whole.note) == ([[2.0], [1.0]], "not read: node attribute 'kind' (text)")
+    part = read_graph(written(f"{HEAD}{keys}<graph>{nodes}{edges}</graph></graphml>"))
+    assert part.edge_weight is None
+    assert part.note == "not read: node attribute 'kind' (text); edge attribute 'weight' (1 of 2 edges have one)"
 
 
 def test_many_edges_keep_their_text_apart(written):

@@ -32,7 +32,7 @@ class FileGraph:
         batch: Index of the graph of each node, if the file holds several.
         labels: Name of each node in the file, if nodes are not numbers there.
         name: Name of the graph.
-        note: How the third column of an edge list was read; empty if there is none.
+        note: How the third column of an edge list was read, or which attributes of GraphML were not; empty without any.
     """
 
     edge_index: Tensor

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphprism._text import counted
 from graphprism.io.columns import Columns
 from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
 
@@ -96,6 +97,18 @@ class GraphMLHandler:
                 values = {row: values.get(row, key.default) for row in range(rows)}
             if rows and len(values) == rows:
                 found[key.name] = [values[row] for row in range(rows)]
+        return found
+
+    def left_out(self) -> list[str]:
+        """The attributes that `columns` does not give, each with the reason."""
+        found = []
+        for kind, rows in (("node", len(self.numbers)), ("edge", len(self.undirected))):
+            read = self.columns(kind)
+            for number, key in self._keys.items():
+                values = self._values.get((kind, number), {}) or self._texts.get((kind, number), {})
+                if values and key.name not in read:
+                    reason = f"{len(values):,} of {counted(rows, kind)} have one" if key.numeric else "text"
+                    found.append(f"{kind} attribute {key.name[:40]!r} ({reason})")
         return found
 
     def table(self, kind: str, path: Path) -> Columns:
@@ -186,6 +199,7 @@ def read_graphml(path: Path) -> FileGraph:
         edge_weight=None if weight is None else torch.cat([weight, weight[both]]),
         labels=tuple(handler.numbers),
         name=handler.name or path.name,
+        note=f"not read: {'; '.join(left_out)}" if (left_out := handler.left_out()) else "",
     )
 
 
