@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from graphprism.cli.app import app
 from graphprism.cli.silent_nodes import silent_nodes
 from graphprism.datasets import from_data, molecules, save
+from graphprism.ledger import Ledger
 from graphprism.nn import BASELINES, CONVOLUTIONS
 from graphprism.training import Run
 
@@ -52,9 +53,23 @@ def test_networks_of_remedies_are_left_out():
     assert silent_nodes([replace(RUN, model="gcn", remedy="pairnorm")], star()) == []
 
 
-def test_train_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "9 of 10 nodes receive no message: gcn predicts the same for all of them"),
+        (["--undirected"], "5 of 10 nodes receive no message: gcn predicts the same for all of them"),
+        (["--self-loops"], ""),
+    ],
+)
+def test_train_says_so(tmp_path, more, said):
     save(star(), tmp_path / "own.npz")
-    said = ["--model", "gcn", "--epochs", "1", "--accelerator", "cpu", "--out", str(tmp_path)]
-    run = CliRunner().invoke(app, ["train", "--dataset", str(tmp_path / "own.npz"), *said], env={"COLUMNS": "200"})
+    options = ["--model", "gcn", "--epochs", "1", "--accelerator", "cpu", "--out", str(tmp_path), *more]
+    run = CliRunner().invoke(app, ["train", "--dataset", str(tmp_path / "own.npz"), *options], env={"COLUMNS": "200"})
     assert run.exit_code == 0, run.output
-    assert "9 of 10 nodes receive no message: gcn predicts the same for all of them" in run.stdout
+    assert said in run.stdout
+    assert ("receive no message" in run.stdout) == bool(said)
+    (trained,) = Ledger(tmp_path / "ledger.jsonl").read()
+    assert (trained.run["self_loops"], trained.run["undirected"]) == (
+        more == ["--self-loops"],
+        more == ["--undirected"],
+    )

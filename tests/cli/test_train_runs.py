@@ -132,6 +132,12 @@ def test_targets_of_nodes_have_a_protocol_of_their_own(directed, protocol, model
     assert runs_on(options(dataset="mine", lr="0.5", patience=7), dataset)[0].patience == 7
 
 
+def test_loops_that_a_protocol_adds_can_be_left_out():
+    dataset = replace(one_graph(), directed=False)
+    assert [run.self_loops for run in runs_on(options(), dataset)] == [True, True]
+    assert [run.self_loops for run in runs_on(options(self_loops=False), dataset)] == [False, False]
+
+
 def test_names_in_the_help_are_those_that_a_run_takes():
     for hint, names in ((Optimizer, OPTIMIZERS), (Schedule, SCHEDULES), (Precision, PRECISIONS)):
         assert hint.__metadata__[0].metavar == "|".join(names)

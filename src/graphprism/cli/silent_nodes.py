@@ -28,7 +28,7 @@ def silent_nodes(runs: Sequence[Run], dataset: PackedDataset) -> list[str]:
     return [
         f"{count:,} of {dataset.x.size(0):,} nodes receive no message: {' and '.join(models)} "
         f"{'predicts' if len(models) == 1 else 'predict'} the same for all of them, whatever their features. "
-        "sage reads them, and so does every model with self_loops = true in the file that --save writes."
+        "sage reads them, and so does every model with --self-loops."
         for count, models in found.items()
         if count > 1
     ]

@@ -39,6 +39,8 @@ def train(
     decay: option.Decay = None,
     learned_split: option.LearnedSplit = False,
     deviation: option.Deviation = None,
+    self_loops: option.SelfLoops = None,
+    undirected: option.Undirected = None,
     alpha: option.Alpha = None,
     optimizer: option.Optimizer = None,
     lr: option.Lr = None,

@@ -153,6 +153,25 @@ LearnedSplit = Annotated[
     ),
 ]
 
+SelfLoops = Annotated[
+    bool | None,
+    typer.Option(
+        "--self-loops/--no-self-loops",
+        help="Give every node an edge to itself, before the split (nodes and links).",
+        show_default="on; off on directed graphs",
+        rich_help_panel="Network",
+    ),
+]
+Undirected = Annotated[
+    bool | None,
+    typer.Option(
+        "--undirected/--no-undirected",
+        help="Add the reverse of each edge, before the split (nodes and links).",
+        show_default="edges as they are",
+        rich_help_panel="Network",
+    ),
+]
+
 Alpha = Annotated[
     float | None,
     typer.Option(help="Weight of out-neighbours against in-neighbours (dir- models).", rich_help_panel="Network"),
