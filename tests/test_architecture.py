@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# Leaves that every part may use: checks of arguments, optional packages, files that are written whole, text for people.
-LEAVES = {"_checks", "_extras", "_files", "_text"}
+# Leaves that every part may use: caches of layers, checks of arguments, optional packages, files that are written
+# whole, text for people.
+LEAVES = {"_caches", "_checks", "_extras", "_files", "_text"}
 # What each part of the package may import of the package, beside itself and the leaves. A part allowed here brings all
 # below it.
 ARROWS = {
@@ -92,6 +93,7 @@ ARROWS = {
 TENSORS = {"torch", "numpy"}
 CORE = TENSORS | {"torch_geometric"}
 AT_IMPORT = {
+    "_caches": TENSORS,
     "_checks": TENSORS,
     "_extras": set(),
     "_files": set(),

@@ -63,6 +63,32 @@ def test_explain_leaves_model_and_data_as_they_were():
     torch.testing.assert_close(network(data.x, data.edge_index, data.edge_type), before)
 
 
+class Cached(torch.nn.Module):
+    """Two layers, with the graph of the first call for all calls or not."""
+
+    def __init__(self, cached: bool) -> None:
+        super().__init__()
+        self.first, self.second = GCNConv(6, 5, cached=cached), GCNConv(5, 3, cached=cached)
+
+    def forward(self, x, edge_index):
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_explain_takes_edges_away_from_layers_that_keep_their_graph(called):
+    found = []
+    for cached in (False, True):
+        torch.manual_seed(0)
+        converted, data = gp.to_mrs(Cached(cached).double(), "degree", start="independent"), graph()
+        if called:
+            converted(data.x, data.edge_index)
+        before = [vars(module).copy() for module in converted.modules() if hasattr(module, "cached")]
+        found.append(gp.explain(converted, data))
+        assert [vars(module) for module in converted.modules() if hasattr(module, "cached")] == before
+    assert found[0] == found[1]
+    assert min(found[1].removed[:2]) > 0.01
+
+
 def test_explain_with_a_score_and_a_call():
     network, data = model(), Batch.from_data_list([graph(0), graph(1)])
     target = network(data.x, data.edge_index, data.edge_type).argmax(1)

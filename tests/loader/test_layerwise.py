@@ -105,6 +105,22 @@ def test_layerwise_leaves_the_model_as_it_was():
     assert torch.equal(layerwise(model, data, batch_size=7), out)
 
 
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("converted", [False, True])
+def test_layerwise_of_layers_that_keep_their_graph(converted, called):
+    data = small_data(norm=None)
+    torch.manual_seed(0)
+    plain = GCN(5, 4, num_layers=2, out_channels=3, cached=True).double().eval()
+    model = to_mrs(plain, "degree", start="independent").eval() if converted else plain
+    expected = copy.deepcopy(model)(data.x, data.edge_index)
+    if called:
+        model(data.x, data.edge_index)
+    for batch_size in (7, 1000):
+        torch.testing.assert_close(layerwise(model, data, batch_size=batch_size), expected)
+    torch.testing.assert_close(model(data.x, data.edge_index), expected)
+    assert all(conv.cached for conv in model.modules() if hasattr(conv, "cached"))
+
+
 def test_states_of_edges_are_put_together():
     data = small_data(norm=None)
     conv = MRSGatedGCNConv(5, 5, num_relations=3, edge_dim=5, start="independent").double().eval()

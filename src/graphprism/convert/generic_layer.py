@@ -46,8 +46,9 @@ class GenericLayer(torch.nn.Module):
     (attention of ``HypergraphConv``) or one that is called by ``super()``, or computed in another way stays that of
     each copy.
 
-    Time grows with R: every copy computes all messages, and with an attention all logits before. Submodules with
-    running statistics, such as batch norms, are updated by all copies, in each of these passes. Each pass draws its own
+    Time grows with R: every copy computes all messages, and with an attention all logits before. Each copy has running
+    statistics of its own, since its batch norms see its own rows; a call updates them once, a layer that passes
+    messages several times once for each. Each pass draws its own
     dropout: where a layer drops out its input and reads it in messages and beside them, the two have different masks.
 
     `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
@@ -95,9 +96,20 @@ class GenericLayer(torch.nn.Module):
             )
             for name in names
         )
+        self.statistics = self._statistics_of_copies()
+        for number, name in enumerate(self.statistics):
+            own = conv.get_buffer(name).detach()
+            self.register_buffer(f"statistics_{number}", own.expand(count, *own.shape).clone())
         self._register_load_state_dict_pre_hook(self._before_load)  # type: ignore[no-untyped-call]
         if start == "independent":
             self._draw()
+
+    def _statistics_of_copies(self) -> list[str]:
+        """Names of the buffers that each copy has for itself: running statistics of norms."""
+        norms = {
+            name for name, module in self.conv.named_modules() if getattr(module, "running_mean", None) is not None
+        }
+        return [name for name, _ in self.conv.named_buffers() if name.rpartition(".")[0] in norms]
 
     def _draw(self) -> None:
         drawn = [copy.deepcopy(self.conv) for _ in range(self.current.num_relations)]
@@ -113,12 +125,22 @@ class GenericLayer(torch.nn.Module):
     def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
         keys = [f"{prefix}deviations.{number}" for number in range(len(self.deviations))]
         self.together.adopt(state, f"{prefix}together.", keys)
+        for number, name in enumerate(self.statistics):  # written before 0.2: the same for all copies
+            common = state.get(f"{prefix}conv.{name}")
+            if common is not None:
+                state.setdefault(f"{prefix}statistics_{number}", common.expand(self._own(number).shape).clone())
+
+    def _own(self, number: int) -> Tensor:
+        """A statistic of all copies, (R, ...)."""
+        return self.get_buffer(f"statistics_{number}")
 
     def reset_parameters(self) -> None:
         """Draws new parameters; deviations become zero."""
         self.conv.reset_parameters()
         for deviation in self.deviations:
             torch.nn.init.zeros_(deviation)
+        for number, name in enumerate(self.statistics):
+            self._own(number).copy_(self.conv.get_buffer(name))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The layer with its own arguments; ``edge_type`` gives the relations of edges other than the model's."""
@@ -155,15 +177,29 @@ class GenericLayer(torch.nn.Module):
     def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
         """The output with parameters (R, ...) by name, on the edges of ``entry``."""
         mixed: list[_Sent | Tensor] = []
+        before = {name: self._own(number) for number, name in enumerate(self.statistics)}
+        after: dict[str, Tensor] = {}
+        last: dict[str, Tensor] = {}
         while sum(isinstance(each, _Sent) for each in mixed) < self.calls:
             made = []
+            # each step runs the layer from its start: the same update by two of them is one, others add up
+            now = {name: each.clone() for name, each in before.items()}
             for r in range(self.current.num_relations):
-                step, seen = next_step(call, {name: stack[r] for name, stack in stacks.items()}, mixed)
+                step, seen = next_step(call, {name: stack[r] for name, stack in {**stacks, **now}.items()}, mixed)
                 made.append(step)
+            after = {
+                name: torch.where(each == last[name], after[name], after[name] + (each - before[name]))
+                if last
+                else each
+                for name, each in now.items()
+            }
+            last = now
             types = found_types(seen, entry, self.current.num_relations)
             if types is None:
                 raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
             mixed.append(_mixed_step(made, types, self.conv.node_dim))
+        for name, each in before.items():
+            each.copy_(after[name])
         return _with_steps(call, mixed)
 
     def _entry(self, named: Mapping[str, Any], edge_type: Tensor | None) -> list[SplitEdgeIndex]:

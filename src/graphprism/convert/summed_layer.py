@@ -63,6 +63,9 @@ class SummedLayer(GenericLayer):
         super().__init__(conv, names, calls, False, current, start, decay, deviation)
         self.at = at
 
+    def _statistics_of_copies(self) -> list[str]:
+        return []  # norms see the messages, or the whole sums
+
     def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
         call, count = call._replace(switch=None), self.current.num_relations
         parameters = [{name: stack[r] for name, stack in stacks.items()} for r in range(count)]

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 from torch_geometric.sampler import NodeSamplerInput
 
+from graphprism._caches import without_caches
 from graphprism._checks import check_positive, check_type
 from graphprism.loader.loaders import part_of
 from graphprism.loader.neighbor_sampler import NeighborSampler
@@ -125,7 +126,8 @@ def in_parts(
         # a hook makes `GNN` call the layer as a whole
         hooks.append(layer.register_forward_hook(lambda *_: None))
     try:
-        yield
+        with without_caches(model):
+            yield
     finally:
         for layer, hook, home in zip(layers, hooks, homes, strict=False):
             del layer.forward  # restores the method of the class

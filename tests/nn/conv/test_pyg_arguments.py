@@ -151,6 +151,28 @@ def test_weights_with_gradients_are_not_kept_with_self_loops(layer):
     assert weight.grad.abs().max() > 0
 
 
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("fill_value", ["mean", 0.3])
+def test_gat_conv_takes_one_number_for_each_edge_as_pyg(loops, fill_value):
+    x, numbers, _ = graph()
+    options = {"edge_dim": 1, "add_self_loops": loops, "fill_value": fill_value}
+    plain, ours = GATConv(IN, OUT, **options).double(), MRSGATConv(IN, OUT, num_relations=RELATIONS, **options).double()
+    ours.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(ours(x, EDGES, types(), edge_attr=numbers), plain(x, EDGES, numbers))
+
+
+def test_features_in_the_place_of_weights_are_refused_with_the_name_that_they_need():
+    x, numbers, rows = graph()
+    layer = MRSGATConv(IN, OUT, edge_dim=2, num_relations=RELATIONS).double()
+    with pytest.raises(
+        ValueError, match=r"must have shape \[11\], got \[11, 2\]; layers .* have `edge_attr=`"
+    ):
+        layer(x, EDGES, types(), rows)
+    layer = MRSGATConv(IN, OUT, edge_dim=1, num_relations=RELATIONS).double()
+    with pytest.raises(ValueError, match="got `edge_weight`, which comes before it: pass `edge_attr=`"):
+        layer(x, EDGES, types(), numbers)
+
+
 def test_gcn_conv_refuses_self_loops_without_normalisation():
     with pytest.raises(ValueError, match="`normalize` must be None or True with `add_self_loops`"):
         MRSGCNConv(IN, OUT, add_self_loops=True, normalize=False)

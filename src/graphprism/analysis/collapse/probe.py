@@ -18,6 +18,7 @@ from torch.nn import Module, functional
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn import HeteroConv
 
+from graphprism._caches import without_caches
 from graphprism.analysis.collapse.measure import Measures, measure
 
 
@@ -226,6 +227,8 @@ def _describe(value: object) -> str:
 def preserved(model: Module) -> Iterator[None]:
     """Restores attributes (mode, hooks, caches), buffers and the random state on exit, also after an exception.
 
+    Inside, layers with ``cached=True`` use the graphs that they are called with.
+
     Neither a forward pass nor `torch.autograd.grad` changes values and gradients of parameters.
     """
     tensors = [*model.parameters(), *model.buffers()]
@@ -236,7 +239,8 @@ def preserved(model: Module) -> Iterator[None]:
     with torch.random.fork_rng(devices={tensor.device for tensor in tensors if tensor.is_cuda}):
         try:
             _replace_buffers(model)
-            yield
+            with without_caches(model):
+                yield
         finally:
             for module, attributes in saved:
                 _restore(module, attributes)

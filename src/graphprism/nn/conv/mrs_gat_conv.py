@@ -74,7 +74,7 @@ class MRSGATConv(RelationalConv):
             per output channel, with few parameters. See `RelationalParameter`.
 
     Shapes: ``x`` (N, F_in) or a pair, ``edge_index`` (2, E), ``edge_type`` (E,) or (E, R), ``edge_weight`` (E,),
-    ``edge_attr`` (E, D) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`. With
+    ``edge_attr`` (E, D) or (E,) -> (N, H * F_out) or (N, F_out); ``edge_index`` may be a `RelationalAdj`. With
     ``return_attention_weights=True`` also ``(edge_index, alpha)``, where ``alpha`` (E, H) is in the order of the edges.
     """
 
@@ -152,6 +152,8 @@ class MRSGATConv(RelationalConv):
     ) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
         """One layer; see the class for shapes."""
         check_takes_loops(edge_index, self.add_self_loops)
+        if edge_attr is not None and edge_attr.dim() == 1:  # one number for each edge, as PyG's layer takes it
+            edge_attr = edge_attr.view(-1, 1)
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
         check_features(x, self.lin, self.lin_dst, sparse=True)

@@ -105,14 +105,14 @@ class MRSGCNConv(RelationalConv):
         if add_self_loops and normalize is False:
             raise ValueError("`normalize` must be None or True with `add_self_loops`, got False")
         self.improved, self.cached, self.add_self_loops = improved, cached, add_self_loops
-        self._kept: Prepared | None = None
+        self._cached_graph: Prepared | None = None
         self.normalize, self.edge_norm = normalize, edge_norm
         self.lin = RelationalWeight(in_channels, out_channels, num_relations, "glorot", start, decay, deviation)
         self.bias = zeros_parameter(out_channels, bias)
 
     def reset_parameters(self) -> None:
         """Draws new weights."""
-        self._kept = None
+        self._cached_graph = None
         self.lin.reset_parameters()
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
@@ -126,7 +126,7 @@ class MRSGCNConv(RelationalConv):
     ) -> Tensor:
         """One layer; see the class for shapes."""
         check_takes_loops(edge_index, self.add_self_loops)
-        adj = self._kept or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        adj = self._cached_graph or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         if self.add_self_loops and isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
             adj = self._with_loops_of_sparse(adj, split_nodes(x)[0].dtype)
         return self.messages(x, adj, bias=self.bias)
@@ -139,15 +139,15 @@ class MRSGCNConv(RelationalConv):
         edge_weight: Tensor | None = None,
     ) -> tuple[Tensor, None, Tensor | None]:
         """The terms of `forward`, unsummed, so that callers can fuse the addition: messages, `None`, and the bias."""
-        adj = self._kept or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
+        adj = self._cached_graph or to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         return self.messages(x, adj), None, self.bias
 
     def messages(self, x: Nodes, adj: Prepared, share: float = 1.0, bias: Tensor | None = None) -> Tensor:
         """The sums of messages times ``share``, plus ``bias``; scales the matrices, not the rows."""
         x_src, x_dst = split_nodes(x)
-        adj = self._kept or self._normalized(adj, x_src.dtype)
+        adj = self._cached_graph or self._normalized(adj, x_src.dtype)
         if self.cached:
-            self._kept = adj
+            self._cached_graph = adj
         if share == 1 and not self.is_by_edge and (mixture := self.lin.mixture()) is not None:
             return mixed_linear(x_src, adj, mixture, bias)
         weight = self.lin(x_src)
@@ -169,7 +169,7 @@ class MRSGCNConv(RelationalConv):
         return adj.normalized(self.edge_norm, dtype)
 
     def _with_loops_of_sparse(self, adj: Prepared, dtype: torch.dtype) -> Prepared:
-        if self._kept is not None:
+        if self._cached_graph is not None:
             return adj
         assert isinstance(adj, RelationalAdj)
         weight = weight_with_loops(adj.edge_index, adj.edge_weight, self.fill_value, dtype)

@@ -203,6 +203,8 @@ def check_edge_attr(edge_attr: Tensor | None, lin: torch.nn.Module | None, adj: 
     if edge_attr is None or lin is None:
         if edge_attr is not None or lin is not None:
             must, came = ("given when `edge_dim` is set", "None") if lin is not None else ("None", "a tensor")
+            if lin is not None and getattr(adj, "edge_weight", None) is not None:
+                came = "`edge_weight`, which comes before it: pass `edge_attr=`"
             raise ValueError(f"`edge_attr` must be {must}, got {came}")
         return
     weight: Any = lin.weight
