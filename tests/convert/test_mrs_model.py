@@ -233,6 +233,34 @@ def test_data_object_of_another_split_is_refused():
     assert more(gp.SplitEdges("degree")(Data(x=X, edge_index=EDGES))).shape == (N, OUT)
 
 
+@pytest.mark.parametrize(
+    ("split", "other", "words"),
+    [
+        ("degree", "ppr", r"split, by_order\('degree'\), got one of by_order\('ppr'\); say that these are"),
+        ("degree", "degree, ppr", r"got one of by_order\('degree', 'ppr'\)"),
+        ("degree * direction", "direction * degree", r"got one of by_direction\(\) \* by_order\('degree'\)"),
+        ("attr(a, 3)", "attr(b, 3)", r"got one of by_attribute\('b'\)"),
+    ],
+)
+def test_data_object_of_another_ordering_is_refused(split, other, words):
+    model, data = gp.to_mrs(TakesData(), split), Data(x=X, edge_index=EDGES)
+    part(model)
+    data.a = data.b = torch.arange(EDGES.size(1)) % 3
+    own, data = gp.SplitEdges(split)(data.clone()), gp.SplitEdges(other)(data)
+    with pytest.raises(ValueError, match=words):
+        model(data)
+    assert torch.equal(model(data, edge_type=own.edge_type), model(own))
+
+
+def test_data_object_of_an_unnamed_ordering_is_taken():
+    model, data = gp.to_mrs(TakesData(), "degree"), gp.SplitEdges("ppr")(Data(x=X, edge_index=EDGES))
+    data.split_rule = '[["order", 3, [1]]]'  # as 0.1 wrote it
+    assert torch.equal(model(data), model(data, edge_type=data.edge_type))
+    by_function = gp.SplitEdges(gp.splitting.by_order(lambda graph: torch.arange(N)))(Data(x=X, edge_index=EDGES))
+    assert by_function.split_rule == '[["order", 3, [1]]]'
+    assert model(by_function).shape == (N, OUT)
+
+
 def test_edge_type_of_the_model_itself_is_its_own():
     plain = RGATConv(F, OUT, 2).eval()
     kinds = torch.arange(EDGES.size(1)) % 2

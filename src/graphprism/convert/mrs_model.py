@@ -15,7 +15,7 @@ from graphprism._checks import check_integer, check_shape, guard_ranges
 from graphprism.convert.current_split import CalledGraph, CurrentSplit, NodesOfType, SplitEdgeIndex
 from graphprism.ops.backends import is_exported
 from graphprism.ops.relational_adj import STALE
-from graphprism.splitting.check_split import check_split, split_relations
+from graphprism.splitting.check_split import check_split, other_split, split_relations
 
 
 class MRSModel(torch.nn.Module):
@@ -169,6 +169,11 @@ class MRSModel(torch.nn.Module):
             raise ValueError(
                 f"`data.edge_type` must be of the model's split, {self.current.split!r} with {own} relations, got one "
                 f"of a split with {count}"
+            )
+        if (other := other_split(Data(split_rule=rule), self.current.split)) is not None:
+            raise ValueError(
+                f"`data.edge_type` must be of the model's split, {self.current.split!r}, got one of {other}; say "
+                "that these are the relations with `model(data, edge_type=data.edge_type)`"
             )
 
     def _check_types(self, types: Tensor, num_edges: int) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 from graphprism._checks import check_integer, check_shape, check_tensor
 from graphprism.splitting.graph import Graph, edges_of
 from graphprism.splitting.held_out_links import check_held_out
-from graphprism.splitting.ranks import Factor, compare_ranks, num_relations_of, read_rule
-from graphprism.splitting.split import checked_relations, number_names
+from graphprism.splitting.ranks import Factor, compare_ranks, is_of, num_relations_of, read_rule
+from graphprism.splitting.split import Split, checked_relations, number_names
 from graphprism.splitting.splits import DIRECTION_NAMES, ORDER_NAMES, TIE, by_direction
 
 _ADVICE = "apply `SplitEdges` last, to the graph that the model sees (for link prediction to the training graph)"
@@ -76,6 +76,15 @@ def split_relations(data: Any) -> int | None:
     """Number of relations of the split stored in ``data``; None if it is not stored."""
     rule = _rule_of("data", getattr(data, "split_rule", None))
     return None if rule is None else num_relations_of(rule)
+
+
+def other_split(data: Any, split: Split) -> str | None:
+    """The split stored in ``data``, in words, if it is known and not ``split``; else None."""
+    rule = _rule_of("data", getattr(data, "split_rule", None))
+    if rule is None or is_of(rule, split):
+        return None
+    words = {"attribute": "by_attribute({detail!r})", "direction": "by_direction()"}
+    return " * ".join(each.name or words.get(each.kind, each.kind).format(detail=each.detail) for each in rule)
 
 
 def split_names(data: Any, num_relations: int) -> tuple[str, ...] | None:

@@ -81,6 +81,7 @@ class Factor(NamedTuple):
     kind: str  # "order", "attribute", "direction" or "other"
     num_relations: int | None
     detail: Any  # widths of the columns of "order", name of "attribute"
+    name: str | None = None  # the split of "order" as text, where that identifies it
 
 
 def write_rule(factors: list[Factor]) -> str:
@@ -89,7 +90,7 @@ def write_rule(factors: list[Factor]) -> str:
     >>> write_rule([Factor("order", 3, [1]), Factor("attribute", 4, "bond")])
     '[["order", 3, [1]], ["attribute", 4, "bond"]]'
     """
-    return json.dumps(factors)
+    return json.dumps([each if each.name is not None else each[:3] for each in factors])
 
 
 def read_rule(rule: str) -> list[Factor]:
@@ -135,8 +136,10 @@ def ranked(split: Split, graph: GraphLike) -> RankedSplit:
     >>> from graphprism.splitting import Graph, by_order
     >>> path = Graph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
     >>> relation, order, rule = ranked(by_order("degree"), path)
-    >>> relation.tolist(), order.tolist(), rule
-    ([0, 1, 1, 0], [0, 1, 0], '[["order", 3, [1]]]')
+    >>> relation.tolist(), order.tolist()
+    ([0, 1, 1, 0], [0, 1, 0])
+    >>> print(rule)
+    [["order", 3, [1], "by_order('degree')"]]
     """
     order, widths = order_columns(split, graph)
     relation, rule = relations_by_ranks(split, graph, order, widths)
@@ -155,7 +158,7 @@ def relations_by_ranks(
             own = widths[place]
             columns = order[:, at : at + sum(own)]
             part = torch.cat([compare_ranks(columns[i], columns[j], own) for i, j in edge_chunks(edge_index)])
-            found.append(Factor("order", 3, own))
+            found.append(_described(factor)._replace(detail=own))
             place, at = place + 1, at + sum(own)
         else:
             part = factor(graph)
@@ -173,13 +176,27 @@ def relations_between_types(split: Split, graph: GraphLike) -> tuple[Tensor, str
     relation = split.between_types(graph)
     if relation.dim() == 2:
         return relation, write_rule([Factor("other", split.num_relations, None)])
-    described = (
-        Factor("order", 3, []) if isinstance(each, ByOrder) else _described(each) for each in factors_of(split)
-    )
-    return relation, write_rule(list(described))
+    return relation, write_rule([_described(each) for each in factors_of(split)])
+
+
+def is_of(rule: list[Factor], split: Split) -> bool:
+    """Whether a rule may be of a split: it has the same orderings and attributes, as far as they are known."""
+    own = [_described(each) for each in factors_of(split)]
+    if any(each.kind == "other" for each in [*rule, *own]):
+        return True
+    return len(rule) == len(own) and all(map(_may_be_same, rule, own))
+
+
+def _may_be_same(one: Factor, other: Factor) -> bool:
+    if one.kind != "order" or other.kind != "order":
+        return (one.kind, one.detail) == (other.kind, other.detail)
+    return None in (one.name, other.name) or one.name == other.name
 
 
 def _described(split: Split) -> Factor:
+    if isinstance(split, ByOrder):
+        name = repr(split)  # that of a function or a tensor does not identify it
+        return Factor("order", 3, [], None if "<" in name else name)
     if isinstance(split, ByAttribute) and split.column is None:
         return Factor("attribute", split.num_relations, split.attribute)
     kind = "direction" if isinstance(split, ByDirection) else "other"

@@ -164,9 +164,7 @@ def test_gat_conv_takes_one_number_for_each_edge_as_pyg(loops, fill_value):
 def test_features_in_the_place_of_weights_are_refused_with_the_name_that_they_need():
     x, numbers, rows = graph()
     layer = MRSGATConv(IN, OUT, edge_dim=2, num_relations=RELATIONS).double()
-    with pytest.raises(
-        ValueError, match=r"must have shape \[11\], got \[11, 2\]; layers .* have `edge_attr=`"
-    ):
+    with pytest.raises(ValueError, match=r"must have shape \[11\], got \[11, 2\]; layers .* have `edge_attr=`"):
         layer(x, EDGES, types(), rows)
     layer = MRSGATConv(IN, OUT, edge_dim=1, num_relations=RELATIONS).double()
     with pytest.raises(ValueError, match="got `edge_weight`, which comes before it: pass `edge_attr=`"):
