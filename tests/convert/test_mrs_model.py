@@ -102,6 +102,23 @@ def test_split_by_an_argument_of_the_call():
     assert torch.equal(model(X, EDGES, edge_attr=bonds, edge_type=bonds[:, 0].long()), out)
 
 
+@pytest.mark.parametrize("name", ["edges", "bonds"])
+def test_values_that_numpy_writes_are_split_anew(name):
+    split = gp.splitting.by_attribute("edge_attr", num_relations=2) * gp.splitting.by_order("degree")
+    model = gp.to_mrs(GAT(F, 8, 2, OUT, edge_dim=1), split)
+    part(model)
+    edges, bonds = EDGES.numpy().copy(), (torch.arange(EDGES.size(1)) % 2).float()[:, None].numpy()
+    shared = torch.from_numpy(edges), torch.from_numpy(bonds)
+    for step in range(4):
+        if name == "edges":
+            edges[:, step] = step
+        else:
+            bonds[step] = 1 - bonds[step]
+        new = torch.tensor(edges), torch.tensor(bonds)
+        torch.testing.assert_close(model(X, shared[0], edge_attr=shared[1]), model(X, new[0], edge_attr=new[1]))
+        torch.testing.assert_close(model(X, shared[0], edge_attr=shared[1]), model(X, new[0], edge_attr=new[1]))
+
+
 def test_edges_are_not_kept_alive():
     model, edges = converted(), EDGES.clone()
     model(X, edges)

@@ -53,8 +53,8 @@ class CurrentSplit:
     """State that a converted model shares with its convolutions: the split, and the relations of the current call.
 
     The relations of the last call are cached, for each set of edges. The cache key is the identity and version of the
-    tensors that the split read (weak references, never addresses, which the next batch may reuse). Those of tensors
-    made in ``torch.inference_mode``, which have no version, are not.
+    tensors that the split read (weak references, never addresses, which the next batch may reuse), and on the CPU their
+    values. Those of tensors made in ``torch.inference_mode``, which have no version, are not.
 
     Args:
         split: from a graph to the relation of each edge.
@@ -257,15 +257,27 @@ class _Kept:
 
     size: int | tuple[int, int]
     seen: dict[str, Any]
+    values: list[tuple[weakref.ref[Tensor], Tensor]]
     types: Tensor
     adj: RelationalAdj | None = None
 
     @classmethod
     def of(cls, graph: CalledGraph, types: Tensor) -> _Kept:
-        return cls(graph.size, _identity(graph.tensors()), types)
+        tensors = graph.tensors()
+        return cls(graph.size, _identity(tensors), _values(tensors), types)
 
     def fits(self, graph: CalledGraph) -> bool:
-        return graph.size == self.size and graph.has(self.seen)
+        same = graph.size == self.size and graph.has(self.seen)
+        return same and all(torch.equal(ref(), value) for ref, value in self.values)  # type: ignore[arg-type]
+
+
+def _values(value: Any) -> list[tuple[weakref.ref[Tensor], Tensor]]:
+    """Tensors on the CPU with copies of them: what NumPy writes into shared memory changes no version."""
+    if isinstance(value, (dict, list)):
+        parts = value.values() if isinstance(value, dict) else value
+        return [pair for part in parts for pair in _values(part)]
+    is_plain = type(value) is Tensor and value.device.type == "cpu" and value.layout == torch.strided
+    return [(weakref.ref(value), value.detach().clone())] if is_plain else []
 
 
 def _identity(value: Any) -> Any:
