@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from torch_geometric.nn import GATv2Conv
 
 from graphprism.convert import to_mrs
 from graphprism.convert.generic_layer import GenericLayer
 from graphprism.convert.mrs_model import _edges, named_arguments
-from tests.convert.cases import CASES, MAKES_EDGES, NOT_WHOLE, PLAIN_NOT_WHOLE, TABLE
+from tests.convert.cases import CASES, EDGES, MAKES_EDGES, NOT_WHOLE, OUT, PLAIN_NOT_WHOLE, TABLE, F, N
 from tests.convert.test_convolutions import out_and_gradients, relative_error, tensors
 
 # They take the least time: one that passes messages along the edges that it gets, and one that adds self-loops.
@@ -107,3 +108,9 @@ def test_compiled_convolution_raises_for_edges_of_its_own():
     torch.compiler.reset()
     with pytest.raises(ValueError, match="must pass messages along the edges that it gets"):
         torch.compile(model, backend="eager", fullgraph=True)(x, edges, edges[0] % 3)
+
+
+def test_torch_jit_is_refused_with_the_way_out():
+    model = to_mrs(GATv2Conv(F, OUT).eval())
+    with pytest.raises(ValueError, match=r"a converted GATv2Conv must be exported by `torch.export`"):
+        torch.jit.trace(model, (torch.randn(N, F), EDGES))

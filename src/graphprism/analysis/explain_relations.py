@@ -125,6 +125,10 @@ def explain(
         merged: the same with the mean of all relations' messages on these edges
     """
     check_type("model", model, Module, "a torch.nn.Module")
+    if isinstance(data, (list, tuple)):
+        raise TypeError(
+            f"`data` must be one graph, or several as a `Batch.from_data_list`, got a {type(data).__name__}"
+        )
     check_homogeneous("data", data)
     for name, function in (("score", score), ("forward", forward)):
         if function is not None:

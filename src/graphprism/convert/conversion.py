@@ -155,7 +155,8 @@ def _converted(
         model = _with_directions(model, current)
     if refused and (strict or all(new is old for old, new in done.items())):
         reasons = "; ".join(_reasons(refused))
-        raise ValueError(f"every convolution must have a multi-relational form, got {reasons}")
+        way = "; `strict=False` leaves such layers plain" if any(new is not old for old, new in done.items()) else ""
+        raise ValueError(f"every convolution must have a multi-relational form, got {reasons}{way}")
     if not done:
         name = type(model).__name__
         if any(isinstance(each, MRSModel) for each in model.modules()):
@@ -199,6 +200,8 @@ def _convert(
     own = own_layer(conv, current.num_relations, start, decay, deviation)
     if own is not None:
         return OwnLayer(own, conv, current).train(conv.training)
+    if not any(parameter.is_floating_point() for parameter in conv.parameters()):  # no example would help
+        raise NotConvertible("its messages depend on no parameters: it has none")
     probed = _with_values(conv)
     try:
         # values are needed even where the model is made under `torch.device("meta")`

@@ -154,6 +154,9 @@ class GenericLayer(torch.nn.Module):
         return self._call(*args, **kwargs)
 
     def _call(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
+        if torch.jit.is_tracing():
+            name = type(self.conv).__name__
+            raise ValueError(f"a converted {name} must be exported by `torch.export` with `edge_type`, got torch.jit")
         named = {**named_arguments(self.arguments, args), **kwargs}
         if "edge_type" in self.arguments and edge_type is not None:  # an argument of the layer itself
             kwargs["edge_type"], edge_type = edge_type, None

@@ -148,8 +148,8 @@ class SplitEdges(BaseTransform):
         for key in keys:
             if store.get(key) is not None and store.get("split_rule") is None and not self.overwrite:
                 raise ValueError(
-                    f"`{name}.{key}` must not be there yet, got one that `SplitEdges` did not write: rename it, or "
-                    'combine it with the split (`"degree * attr(NAME)"`), or pass `overwrite=True`'
+                    f"`{name}.{key}` must not be there yet, got one that `SplitEdges` did not write: rename it, which "
+                    'a split can then read by its new name (`"degree * attr(NAME)"`), or pass `overwrite=True`'
                 )
 
     def __repr__(self) -> str:
