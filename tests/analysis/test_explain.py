@@ -114,7 +114,7 @@ def test_explanation_is_a_table():
 
 
 def test_explain_names_bad_input():
-    with pytest.raises(TypeError, match="`data` must be one graph, or several as .*Batch.*, got a list"):
+    with pytest.raises(TypeError, match=r"`data` must be one graph, or several as .*Batch.*, got a list"):
         gp.explain(model(), [graph()])
     with pytest.raises(ValueError, match=r"`model` must have a layer with several relations"):
         gp.explain(torch.nn.Linear(6, 3), graph())

@@ -183,9 +183,7 @@ def test_lazy_model_is_converted_with_an_example():
 
 def test_convolutions_without_weights_are_refused_or_left():
     model = torch.nn.ModuleDict({"a": pyg.GCNConv(F, OUT), "b": pyg.APPNP(2, 0.1)})
-    with pytest.raises(
-        ValueError, match="`b` is a APPNP: its messages depend on no parameters: it has none; `strict=False` leaves"
-    ):
+    with pytest.raises(ValueError, match=r"`b` is a APPNP: .* it has none; `strict=False` leaves"):
         gp.to_mrs(model)
     left = gp.to_mrs(model, strict=False).model
     assert isinstance(left["a"], OwnLayer)

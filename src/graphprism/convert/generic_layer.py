@@ -154,7 +154,7 @@ class GenericLayer(torch.nn.Module):
         return self._call(*args, **kwargs)
 
     def _call(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
-        if torch.jit.is_tracing():
+        if torch._C._get_tracing_state() is not None:  # `torch.jit.trace`
             name = type(self.conv).__name__
             raise ValueError(f"a converted {name} must be exported by `torch.export` with `edge_type`, got torch.jit")
         named = {**named_arguments(self.arguments, args), **kwargs}
