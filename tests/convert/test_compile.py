@@ -110,7 +110,7 @@ def test_compiled_convolution_raises_for_edges_of_its_own():
         torch.compile(model, backend="eager", fullgraph=True)(x, edges, edges[0] % 3)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.trace")
+@pytest.mark.filterwarnings("ignore")
 def test_torch_jit_is_refused_with_the_way_out():
     model = to_mrs(GATv2Conv(F, OUT).eval())
     with pytest.raises(ValueError, match=r"a converted GATv2Conv must be exported by `torch.export`"):
