@@ -61,6 +61,45 @@ def test_fold_column_is_found(tmp_path):
     assert "split" not in [code["name"] for code in dataset.preprocessing["nodes"]]
 
 
+def test_fold_column_is_said_and_can_be_left_out(tmp_path):
+    folds = ["train"] * 40 + ["dev"] * 10 + ["test"] * 10
+    folder = write_people(tmp_path, split=folds)
+    dataset = from_files(folder, "sick", drop=TARGETS[1:])
+    said = "nodes.csv: column 'split' holds the folds (--drop split draws them)."
+    assert said in dataset.preprocessing["notices"]
+    drawn = from_files(folder, "sick", drop=(*TARGETS[1:], "split"), folds=3, shares=(0.5, 0.25, 0.25), seed=4)
+    assert drawn.train_mask.shape == (60, 3)
+    assert drawn.test_mask.sum(dim=0).tolist() == [15, 15, 15]
+    assert "split" not in str(drawn.preprocessing["notices"])
+    for option in ({"folds": 3}, {"shares": (0.5, 0.25, 0.25)}, {"seed": 4}):
+        with pytest.raises(
+            ValueError, match=rf"`{next(iter(option))}` must be left out with folds of the column 'split'"
+        ):
+            from_files(folder, "sick", drop=TARGETS[1:], **option)
+    with pytest.raises(ValueError, match=r"`drop` must leave the target and the folds, got 'split'"):
+        from_files(folder, "sick", drop=(*TARGETS[1:], "split"), columns={"fold": "split"})
+    with pytest.raises(ValueError, match=r"`drop` must leave the target and the folds, got 'sick'"):
+        from_files(folder, "sick", drop=("sick", *TARGETS[1:]))
+
+
+def test_what_graphs_and_links_do_not_take_is_said(tmp_path):
+    folder = write_molecules(tmp_path / "graphs")
+    assert (
+        "graphs.csv: not read: 'energy'; features are of nodes and edges."
+        in from_files(folder, "toxic").preprocessing["notices"]
+    )
+    assert not any(
+        "not read" in each for each in from_files(folder, "toxic", drop=("energy",)).preprocessing["notices"]
+    )
+    with pytest.raises(
+        ValueError, match=r"`folds` must be left out with targets of graphs, which have one fold, got 3"
+    ):
+        from_files(folder, "toxic", folds=3)
+    people = write_people(tmp_path / "people")
+    with pytest.raises(ValueError, match=r"`folds` must be left out with the task link"):
+        from_files(people, task="link", folds=3)
+
+
 def test_nodes_without_a_target_are_in_no_fold(tmp_path):
     folder = write_people(tmp_path, group=[None, *["red", "blue"] * 29, "red"])
     dataset = from_files(folder, "group", drop=("sick", "income", "likes_a", "likes_b"))

@@ -1,5 +1,6 @@
 """Every level with every kind of target: losses and metrics by hand, training by every engine that can."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -108,7 +109,7 @@ def test_scores_by_hand():
     assert scores["ap"] == pytest.approx((1 + 2 / 3) / 2)
     assert scores["accuracy"] == 75.0
     assert scores["f1"] == pytest.approx(2 * 2 / (2 * 2 + 1))
-    assert scores["hits@10"] == 1.0
+    assert math.isnan(scores["hits@10"])
     assert METRICS["rmse"].score(torch.tensor([[1.0], [5.0]]).double(), torch.tensor([[1.0], [1.0]])) == pytest.approx(
         8**0.5
     )
@@ -125,9 +126,24 @@ def test_auroc_of_classes_and_labels_is_a_mean():
 
 
 def test_hits_count_ties_as_missed():
-    output = torch.tensor([3.0, 1.0, *[1.0] * 10]).double()[:, None]
-    target = torch.tensor([1.0, 1.0, *[0.0] * 10])[:, None]
+    output = torch.tensor([3.0, 1.0, *[1.0] * 11]).double()[:, None]
+    target = torch.tensor([1.0, 1.0, *[0.0] * 11])[:, None]
     assert METRICS["hits@10"].score(output, target) == 0.5
+
+
+def test_hits_need_more_pairs_without_an_edge_than_they_count():
+    output = torch.tensor([3.0, 2.0, *[1.0] * 11]).double()[:, None]
+    target = torch.tensor([1.0, 1.0, *[0.0] * 11])[:, None]
+    assert METRICS["hits@10"].score(output, target) == 1.0
+    assert math.isnan(METRICS["hits@10"].score(output[:-1], target[:-1]))
+
+
+def test_f1_needs_a_row_with_the_label():
+    output = torch.tensor([[1.0, 1.0], [-1.0, 1.0]]).double()
+    target = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert METRICS["f1"].score(output, target) == 1.0
+    assert math.isnan(METRICS["f1"].score(output[:, 1:], target[:, 1:]))
+    assert METRICS["f1"].score(-output[:, :1], target[:, :1]) == 0.0
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel"])

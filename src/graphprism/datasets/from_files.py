@@ -251,7 +251,7 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
         found["graph_id"] = find_column("graph_id", graphs, options.column("graph_id"), besides) or next(iter(graphs))
     holder = graphs if level == "graph" else nodes
     if holder is not None and level != "link":
-        guessed = find_column("fold", holder, options.column("fold"), options.target)
+        guessed = find_column("fold", holder, options.column("fold"), (*options.target, *options.drop))
         if guessed and (options.column("fold") or parse_folds(holder[guessed]) is not None):
             found["fold"] = guessed
     return found
@@ -322,6 +322,7 @@ def _targets(
     if level == "link":
         reason = "the task link, whose targets are the edges (`--drop COLUMN`, `drop=`, leaves a column out)"
         _refuse(options, ("target", "positive"), reason)
+        _refuse(options, ("folds",), "the task link, which has one division of its edges")
         notices.append(f"Folds of edges are drawn {shares} with seed {options.seed}.")
         return None, np.zeros((0, 1), np.int64)
     what = "graphs" if level == "graph" else "nodes"
@@ -336,9 +337,24 @@ def _targets(
     each = [f"{holder.path.name}: the target {name!r}" for name in options.target]
     target = encode_target(columns, options.task, title, each, options.positive)
     notices.extend(_positive_notice(target, options))
+    if level == "graph":
+        _refuse(options, ("folds",), "targets of graphs, which have one fold")
+        others = [
+            each for each in holder if each not in (names["graph_id"], names["fold"], *options.target, *options.drop)
+        ]
+        if others:
+            notices.append(
+                f"{holder.path.name}: not read: {', '.join(map(repr, others))}; features are of nodes and edges."
+            )
     if not names["fold"]:
         notices.append(f"Folds are drawn and stratified {shares} with seed {options.seed}.")
         return target, drawn_folds(target, options.shares, options.folds if level == "node" else 1, options.seed)
+    way = f"folds of the column {names['fold']!r} (`--drop {names['fold']}`, `drop=`, leaves it out)"
+    _refuse(options, ("shares", "folds", "seed"), way)
+    if options.column("fold") is None:
+        notices.append(
+            f"{holder.path.name}: column {names['fold']!r} holds the folds (--drop {names['fold']} draws them)."
+        )
     folds = parse_folds(holder[names["fold"]])
     if folds is None:
         must = "must hold train, valid and test, or numbers from 0"
@@ -376,6 +392,9 @@ def _fit(
     nodes, edges = tables.nodes, tables.edges
     parts = {name for name in names.values() if name} | {*options.target, *options.drop}
     there = {*edges, *(nodes or ()), *(tables.graphs or ())}
+    for name in options.drop:
+        if name in (*options.target, options.column("fold")):
+            raise ValueError(f"`drop` must leave the target and the folds, got {name!r}")
     for name in (*options.drop, *options.categories, *options.numbers):
         if name not in there:
             raise ValueError(f"{edges.path.parent}: no table has the column {name!r} that is named")

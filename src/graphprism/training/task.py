@@ -93,7 +93,7 @@ def _accuracy(output: Tensor, target: Tensor) -> float:
 
 
 def _f1(output: Tensor, target: Tensor) -> float:
-    """Mean over classes or labels; of a binary target that of its second class."""
+    """Mean over classes, or over the labels that some row has; of a binary target that of its second class."""
     with needs_extra("training"):
         from torchmetrics.functional.classification import binary_f1_score, multiclass_f1_score
 
@@ -101,7 +101,7 @@ def _f1(output: Tensor, target: Tensor) -> float:
         return float(multiclass_f1_score(output, target.view(-1), output.size(1), average="macro"))
     labels = [(found > 0, wanted) for found, wanted in _labels(output, target)]
     return _mean(
-        [float(binary_f1_score(found.long(), wanted)) if wanted.numel() else float("nan") for found, wanted in labels]
+        [float(binary_f1_score(found.long(), wanted)) if wanted.any() else float("nan") for found, wanted in labels]
     )
 
 
@@ -164,17 +164,19 @@ def _mean(values: list[float]) -> float:
 
 
 def hits_at(count: int) -> Callable[[Tensor, Tensor], float]:
-    """Share of the edges that are above all but ``count - 1`` of the pairs without an edge; 1 where these are fewer.
+    """Share of the edges that are above all but ``count - 1`` of the pairs without an edge.
 
-    >>> hits_at(2)(torch.tensor([[3.0], [1.0], [2.0], [0.0]]), torch.tensor([[1.0], [1.0], [0.0], [0.0]]))
-    1.0
+    NaN where there are at most ``count`` of these: hardly any order of the pairs would be worse than 1.
+
+    >>> hits_at(1)(torch.tensor([[3.0], [1.0], [2.0], [0.0]]), torch.tensor([[1.0], [1.0], [0.0], [0.0]]))
+    0.5
     """
 
     def score(output: Tensor, target: Tensor) -> float:
         is_edge = target.view(-1) > 0.5
         edges, others = output.view(-1)[is_edge], output.view(-1)[~is_edge]
-        if others.numel() < count:
-            return 1.0
+        if others.numel() <= count:
+            return float("nan")
         return float((edges > others.topk(count).values[-1]).double().mean())
 
     return score
