@@ -70,7 +70,9 @@ ARROWS = {
     "report": {"results"},
     # The page takes the policy of the report; its numbers are those of bare layers on split graphs.
     "play": {"report", "analysis", "nn", "splitting"},
+    # A listing reads what packed files say of themselves, without torch.
     "cli": {
+        "packed",
         "adviser",
         "experiments",
         "report",

@@ -4,6 +4,7 @@ from typer.testing import CliRunner
 
 from graphprism.cli.app import app
 from graphprism.datasets import DATASETS, load, save
+from tests.datasets.own_files import write_people
 from tests.datasets.raw.raw_node_files import write_arxiv
 from tests.datasets.raw_files import write_zinc
 from tests.datasets.small_sets import one_graph, three_graphs
@@ -26,6 +27,33 @@ def test_list(tmp_path):
     assert "from raw files" in lines["arxiv-year"]
     assert lines["cora"].split()[3:8:2] == ["node", "multiclass", "accuracy"]
     assert str(tmp_path / "mine.npz") in lines["mine"]
+    assert lines["mine"].split()[3:8:2] == ["node", "multiclass", "accuracy"]
+
+
+def test_list_tells_an_import_from_the_set_of_its_name(tmp_path):
+    write_people(tmp_path / "cora")
+    (tmp_path / "broken.npz").write_bytes(b"no archive")
+    imported = data("import", tmp_path / "cora", "--target", "sick", "--data", tmp_path)
+    assert imported.exit_code == 0, imported.output
+    run = data("list", "--data", tmp_path)
+    lines = {line.split()[1]: line for line in run.stdout.splitlines() if line.startswith("│")}
+    assert lines["cora"].split()[3:8:2] == ["node", "binary", "auroc"]
+    assert str(tmp_path / "cora.npz") in lines["cora"]
+    assert lines["broken"].split()[2:6] == ["│", "│", "│", "│"]
+
+
+def test_import_keeps_a_set_that_it_did_not_write(tmp_path):
+    write_people(tmp_path / "cora")
+    save(one_graph(), tmp_path / "cora.npz")
+    before = (tmp_path / "cora.npz").read_bytes()
+    command = ("import", tmp_path / "cora", "--target", "sick", "--data", tmp_path)
+    refused = data(*command)
+    assert refused.exit_code == 2
+    assert "is the data set cora of `graphprism data list`: --name NAME gives yours another name" in refused.stderr
+    assert (tmp_path / "cora.npz").read_bytes() == before
+    first, second = (data(*command, "--name", "people").stdout for _ in range(2))
+    assert first.splitlines()[-1].endswith("MB).")
+    assert second.splitlines()[-1].endswith("MB), in place of an earlier one.")
 
 
 def test_list_of_a_folder_that_is_not_there(tmp_path):

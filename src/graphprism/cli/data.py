@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,10 +24,15 @@ def list_datasets(data: Data = None) -> None:
     """List the data sets that are known by name or packed in the data folder."""
     folder = data_folder(data)
     files, rows = {path.stem: path for path in sorted(folder.glob("*.npz"))}, []
+    about = {name: _about(path) for name, path in files.items()}
+    own = {name: path for name, path in files.items() if name not in DATASETS or "preprocessing" in about[name]}
     for name, known in DATASETS.items():
-        packed = _size(files.pop(name)) if name in files else _way(known)
-        rows.append((name, known.level, known.task, known.metric, packed, known.source))
-    rows += [(name, "", "", "", _size(path), str(path)) for name, path in files.items()]
+        if name not in own:
+            packed = _size(files[name]) if name in files else _way(known)
+            rows.append((name, known.level, known.task, known.metric, packed, known.source))
+    for name, path in own.items():
+        level, task, metric = (str(about[name].get(key) or "") for key in ("level", "task", "metric"))
+        rows.append((name, level, task, metric, _size(path), str(path)))
     header = ("name", "level", "task", "metric", "packed", "source")
     Console().print(uncut_table(header, rows, title=f"Data sets in or for {folder}"))
 
@@ -176,8 +182,13 @@ def import_files(
         file = out or data_folder(data) / f"{dataset.name}.npz"
         if file.suffix != ".npz":
             raise ValueError(f"`out` must end in .npz, got {file}")
+        replaced = file.is_file()
+        if replaced and out is None and file.stem in DATASETS and "preprocessing" not in _about(file):
+            raise ValueError(
+                f"{file} is the data set {file.stem} of `graphprism data list`: --name NAME gives yours another name"
+            )
         save(dataset, file)
-    typer.echo(f"{file} is written ({_size(file)}).")
+    typer.echo(f"{file} is written ({_size(file)}){', in place of an earlier one' * replaced}.")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -228,6 +239,17 @@ def _way(known: KnownDataset) -> str:
     if known.loader or known.files:
         return "on first use" if known.loader else "from raw files"
     return "as a packed file" if known.address else "not needed"
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """What a packed file says of itself; empty if it cannot be read."""
+    from graphprism.packed import open_arrays
+
+    try:
+        found = json.loads(str(open_arrays(path, ("about",))["about"]))
+    except (ValueError, KeyError, OSError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _size(path: Path) -> str:
