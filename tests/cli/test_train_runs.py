@@ -132,6 +132,13 @@ def test_targets_of_nodes_have_a_protocol_of_their_own(directed, protocol, model
     assert runs_on(options(dataset="mine", lr="0.5", patience=7), dataset)[0].patience == 7
 
 
+def test_a_budget_finds_the_width_of_nodes_too():
+    dataset = replace(one_graph(), directed=False)
+    assert [(run.width, run.budget) for run in runs_on(options(budget=2_000), dataset)] == [(None, 2_000)] * 2
+    assert [run.width for run in runs_on(options(budget=2_000, width=7), dataset)] == [7, 7]
+    assert [run.width for run in runs_on(options(), dataset)] == [64, 64]
+
+
 def test_loops_that_a_protocol_adds_can_be_left_out():
     dataset = replace(one_graph(), directed=False)
     assert [run.self_loops for run in runs_on(options(), dataset)] == [True, True]

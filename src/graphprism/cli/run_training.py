@@ -153,6 +153,8 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     defaults = dict(protocol(name, dataset.level, dataset.directed, dataset.has_scaled_features))
     if given.get("ffn") or given.get("activation", "relu") != "relu":
         defaults.pop("normalize", None)  # of directed graphs; the layers that were asked for cannot have it
+    if "budget" in given and "width" not in given:
+        defaults.pop("width", None)  # of nodes and links; the budget finds one
     shared = {**defaults, **given}
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)

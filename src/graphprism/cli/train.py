@@ -70,6 +70,7 @@ def train(
     """Train models on graphs or on the nodes of one graph, and compare each MRS model with its plain partner.
 
     Without options: gcn and mrs-gcn on generated molecules, about a minute. Appends results to FOLDER/ledger.jsonl.
+    The table has the smallest training loss of all epochs, and the scores of the epoch of best validation.
     Interrupted runs are resumed, finished ones are read from the ledger. Exit code 1 if a run diverged.
     """
     try:
