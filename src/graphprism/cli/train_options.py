@@ -97,7 +97,7 @@ Split = Annotated[
 Layers = Annotated[int | None, _network("layers", "Number of convolutions.")]
 Width = Annotated[
     int | None,
-    _network("width", "Channels of a layer. Default: the most that --budget allows; on nodes and links without it 64, directed 128."),
+    _network("width", "Channels of a layer. Default: the most that --budget allows; else on nodes 64, directed 128."),
 ]
 Budget = Annotated[int | None, _network("budget", "Maximum number of parameters, to make models comparable.")]
 Residual = Annotated[bool, typer.Option("--residual", help="Residual connections.", rich_help_panel="Network")]
