@@ -84,6 +84,23 @@ def test_unknown_ends_of_edges_mention_the_graph(shop):
         gp.load(folder / "runs").predict(new)
 
 
+def test_new_nodes_need_a_table_and_ids_of_their_own(shop, tmp_path):
+    folder, old, _ = shop
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "with.csv").write_text("one,other\nc1,c2\nc3,new\n")
+    again = write_shop(tmp_path / "again", [f"c{n}" for n in range(36)], 28, 34, target=False)
+    predictor = gp.load(folder / "runs")
+    for graph in (old, folder / "shop.npz"):
+        with pytest.raises(
+            ValueError, match=r"must have a table of the nodes that are new to the graph, got edges alone"
+        ):
+            predictor.predict(alone, graph=graph)
+    must = r"what.csv: 'c28' in the column 'name', row 1, must be the id of a new node, got that of one of the graph"
+    with pytest.raises(ValueError, match=must):
+        predictor.predict(again, graph=folder / "shop.npz")
+
+
 def test_ids_in_a_file_are_as_many_as_nodes(shop, tmp_path):
     from graphprism.datasets import DatasetFileError, read
 

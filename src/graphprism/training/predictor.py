@@ -293,6 +293,8 @@ class Predictor:
                 )
             tables, before = read_tables(Path(graphs), files, self.preprocessing.files), None
             new, edges = tables, (tables.edges,)
+            if old is not None and tables.nodes is None and self.preprocessing.nodes:
+                raise ValueError(f"{graphs}: must have a table of the nodes that are new to the graph, got edges alone")
             if old is not None and (packed := _packed_file(old)) is not None:
                 before = self._packed_graph(packed)
                 first = before.x.size(0)
@@ -308,6 +310,9 @@ class Predictor:
                 hint = "if it is a node of an older graph, name that one (--graph PATH or graph=PATH)"
                 raise UnknownNodeError(f"{error}; {hint}") from None
             inputs, ids, name = found.dataset, found.ids, found.id_column
+            if old is not None and len(ids) == first:
+                came = "edges between old ones alone"
+                raise ValueError(f"{graphs}: must have nodes that are new to the graph, got {came}")
         else:
             inputs = self._tensors(graphs)
             self._check_codes(inputs, "`graphs`" if isinstance(graphs, PackedDataset) else str(graphs))
