@@ -6,7 +6,9 @@ from typer.testing import CliRunner
 
 from graphprism.analysis import Certificate, SplitComparison
 from graphprism.cli.app import app
+from graphprism.datasets import from_files, save
 from graphprism.splitting import ORDERINGS
+from tests.datasets.own_files import write_people
 
 
 def inspect(*arguments):
@@ -140,3 +142,18 @@ def test_inspect_prefers_a_data_set_to_a_folder_of_its_name(tmp_path, monkeypatc
     (tmp_path / "tables").mkdir()
     path.rename(tmp_path / "tables.npz")  # the first bytes say what a file is
     assert inspect("tables", "--data", tmp_path).exit_code == 0
+
+
+def test_inspect_takes_columns_of_the_tables_of_an_import(tmp_path):
+    folder = write_people(tmp_path / "people")
+    edges = (folder / "edges.csv").read_text().splitlines()
+    kinds = [f"{line},{('kind', 'like', 'owes')[number % 3] if number else 'how'}" for number, line in enumerate(edges)]
+    kinds[0] = f"{edges[0]},how"
+    (folder / "edges.csv").write_text("\n".join(kinds) + "\n")
+    save(from_files(folder, task="link", directed=True), tmp_path / "people.npz")
+    run = inspect(tmp_path / "people.npz", "--split", "attr(how)", "--json")
+    assert run.exit_code == 0, run.output
+    same = inspect(tmp_path / "people.npz", "--split", "attr(edge_attr)", "--json")
+    assert Certificate.from_json(run.stdout).rank_counts == Certificate.from_json(same.stdout).rank_counts
+    wrong = inspect(tmp_path / "people.npz", "--split", "attr(who)")
+    assert "got a graph without it, but with how" in wrong.stderr

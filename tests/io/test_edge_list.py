@@ -291,3 +291,16 @@ def test_named_edges_tell_that_a_first_line_of_nodes_is_no_edge(written):
     assert graph.note == "first line 'u v': names of columns, not an edge between these nodes"
     assert graph.edge_index.size(1) == 2
     assert read_graph(written("From,To\nAnn,Bob\n"), labels=None).note == ""
+
+
+def test_nodes_without_an_edge_are_said(written):
+    graph = read_graph(written("1,2\n2,3\n3,1\n3,5\n"))
+    assert graph.num_nodes == 6
+    assert graph.note == "nodes are numbers, 0 to 5: 2 of them in no edge (--labels takes numbers as names)"
+    named = read_graph(written("1,2\n2,3\n3,1\n3,5\n"), labels=True)
+    assert (named.num_nodes, named.note) == (4, "")
+    weighted = read_graph(written("source,target,weight\n0,2,0.5\n"))
+    assert (
+        weighted.note
+        == "third column 'weight': weights; nodes are numbers, 0 to 2: 1 of them in no edge (--labels takes numbers as names)"
+    )

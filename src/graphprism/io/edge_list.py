@@ -298,7 +298,18 @@ def read_edge_list(path: Path, *, labels: bool | None = False) -> FileGraph:
             weights.append(np.ascontiguousarray(table[:, 2], np.float64))
     if not ends:
         raise GraphFileError(path, "holds no edges")
-    return replace(_graph(path, np.concatenate(ends), np.concatenate(weights) if weights else None), note=note)
+    both = np.concatenate(ends)
+    found = _graph(path, both, np.concatenate(weights) if weights else None)
+    return replace(found, note="; ".join(filter(None, [note, _unnamed(both, found.num_nodes)])))
+
+
+def _unnamed(ends: npt.NDArray[np.int32], num_nodes: int) -> str:
+    """A note about nodes that are there for their number alone."""
+    there = np.zeros(num_nodes, dtype=bool)
+    there[ends.reshape(-1)] = True
+    lacking = num_nodes - int(there.sum())
+    few = f"nodes are numbers, 0 to {num_nodes - 1:,}: {lacking:,} of them in no edge (--labels takes numbers as names)"
+    return few if lacking else ""
 
 
 def _header(path: Path) -> list[str] | None:

@@ -32,6 +32,7 @@ class FileGraph:
         batch: Index of the graph of each node, if the file holds several.
         labels: Name of each node in the file, if nodes are not numbers there.
         name: Name of the graph.
+        edge_names: Names of the columns of ``edge_attr``, each of which is an attribute, too; empty if they have none.
         note: How the third column of an edge list was read, or which attributes of GraphML were not; empty without any.
     """
 
@@ -45,6 +46,15 @@ class FileGraph:
     name: str = ""
     edge_type: Tensor | None = None
     note: str = ""
+    edge_names: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Tensor:
+        """The column of ``edge_attr`` of that name, so that a split can read it: ``attr(NAME)``."""
+        names, rows = vars(self).get("edge_names", ()), vars(self).get("edge_attr")
+        if name not in names or rows is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        column: Tensor = rows[:, names.index(name)]
+        return column
 
 
 class GraphFileError(ValueError):

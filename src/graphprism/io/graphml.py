@@ -199,6 +199,7 @@ def read_graphml(path: Path) -> FileGraph:
         edge_weight=None if weight is None else torch.cat([weight, weight[both]]),
         labels=tuple(handler.numbers),
         name=handler.name or path.name,
+        edge_names=tuple(each for each in handler.columns("edge") if each != "weight"),
         note=f"not read: {'; '.join(left_out)}" if (left_out := handler.left_out()) else "",
     )
 

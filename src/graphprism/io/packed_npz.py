@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,14 +33,18 @@ def read_packed(path: Path) -> FileGraph:
 
 def _as_batch(arrays: Arrays, nodes: Array, edges: Array, default_name: str) -> FileGraph:
     offset = np.repeat(np.cumsum(nodes) - nodes, edges)
+    about = _about(str(arrays.get("about", "")))
+    attr = _rows(arrays, "edge_attr", int(edges.sum()))
+    names = _edge_names(about)
     return FileGraph(
         edge_index=torch.from_numpy(arrays["edge_index"].astype(np.int64) + offset),
         num_nodes=int(nodes.sum()),
         x=_rows(arrays, "x", int(nodes.sum())),
-        edge_attr=_rows(arrays, "edge_attr", int(edges.sum())),
+        edge_attr=attr,
         edge_weight=_weight(arrays, int(edges.sum())),
         batch=torch.from_numpy(np.repeat(np.arange(nodes.size), nodes)) if nodes.size > 1 else None,
-        name=_name(str(arrays.get("about", ""))) or default_name,
+        name=str(about.get("name", "")) or default_name,
+        edge_names=names if attr is not None and attr.dim() == 2 and attr.size(1) == len(names) else (),
     )
 
 
@@ -58,9 +63,17 @@ def _weight(arrays: Arrays, edges: int) -> Tensor | None:
     return weight if weight is None or weight.dtype == torch.float64 else weight.float()
 
 
-def _name(about: str) -> str:
+def _about(text: str) -> dict[str, Any]:
     try:
-        fields = json.loads(about)
+        fields = json.loads(text)
     except (ValueError, RecursionError):  # JSON that is nested too deeply
-        return ""
-    return str(fields.get("name", "")) if isinstance(fields, dict) else ""
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _edge_names(about: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the columns of edges in the tables that a data set was imported from."""
+    preprocessing = about.get("preprocessing")
+    columns = preprocessing.get("edges") if isinstance(preprocessing, dict) else None
+    names = [each.get("name") if isinstance(each, dict) else None for each in columns or []]
+    return tuple(names) if all(isinstance(each, str) for each in names) else ()
