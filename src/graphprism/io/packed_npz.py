@@ -75,5 +75,5 @@ def _edge_names(about: dict[str, Any]) -> tuple[str, ...]:
     """Names of the columns of edges in the tables that a data set was imported from."""
     preprocessing = about.get("preprocessing")
     columns = preprocessing.get("edges") if isinstance(preprocessing, dict) else None
-    names = [each.get("name") if isinstance(each, dict) else None for each in columns or []]
-    return tuple(names) if all(isinstance(each, str) for each in names) else ()
+    names = [str(each.get("name")) for each in columns or [] if isinstance(each, dict)]
+    return tuple(names)
