@@ -428,7 +428,10 @@ def test_trial_knows_its_validation_fold_and_its_end():
 def test_splits_that_were_not_tried_are_separated_by_semicolons():
     others = [replace(KNOWN, split=split) for split in ("ppr", "core")]
     advice = advice_of([0.5, 0.6], [0.3, 0.41], [KNOWN, *others])
-    assert "ppr, relations apart; core, relations apart: they did not fit into the time." in advice.not_tested
+    assert (
+        "ppr, relations apart; core, relations apart: at the pace of the first steps they did not fit into the time."
+        in advice.not_tested
+    )
 
 
 def test_advise_says_that_it_drew_folds():

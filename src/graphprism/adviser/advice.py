@@ -374,7 +374,8 @@ def _not_tested(run: Run, dataset: PackedDataset, trial: Trial | None, untried: 
     found = [f"models other than {run.model} and learning rates other than {run.lr:g}."]
     if untried:
         ran = trial is not None and not trial.skipped
-        found.append(f"{'; '.join(untried)}: {'they did not fit into the time' if ran else 'no trial was run'}.")
+        why = "at the pace of the first steps they did not fit into the time" if ran else "no trial was run"
+        found.append(f"{'; '.join(untried)}: {why}.")
     if trial is not None and not trial.skipped:
         if trial.run.epochs < run.epochs:
             found.append(f"trainings of more than {counted(trial.run.epochs, 'epoch')}; the full one has {run.epochs}.")
