@@ -323,7 +323,8 @@ def _targets(
         reason = "the task link, whose targets are the edges (`--drop COLUMN`, `drop=`, leaves a column out)"
         _refuse(options, ("target", "positive"), reason)
         _refuse(options, ("folds",), "the task link, which has one division of its edges")
-        notices.append(f"Folds of edges are drawn {shares} with seed {options.seed}.")
+        held = "those of validation and test are not among the edges of the graph"
+        notices.append(f"Folds of edges are drawn {shares} with seed {options.seed}; {held}.")
         return None, np.zeros((0, 1), np.int64)
     what = "graphs" if level == "graph" else "nodes"
     if holder is None:

@@ -33,6 +33,10 @@ class Block(NamedTuple):
     columns: int
 
 
+# What to do with more columns.
+_TABLE = "; `graphprism data import FOLDER` takes tables of edges"
+
+
 def blocks(path: Path) -> Iterator[Block]:
     """Reads ``path`` block by block and checks that every line has as many cells as the first, two or three."""
     columns, is_first = 0, True
@@ -137,7 +141,9 @@ def _cells_per_line(text: bytes) -> npt.NDArray[np.int64]:
 
 def _ragged(path: Path, line: int, cells: int, columns: int) -> GraphFileError:
     if columns not in (2, 3):
-        return GraphFileError(path, f"a line must hold source, target and possibly a weight, got {cells} cells", line)
+        return GraphFileError(
+            path, f"a line must hold source, target and possibly a weight, got {cells} cells{_TABLE}", line
+        )
     return GraphFileError(path, f"a line must hold {columns} cells as the first one does, got {cells}", line)
 
 
@@ -234,7 +240,9 @@ def _decoded(path: Path, line: int, raw: bytes) -> str:
 
 def _check_row(path: Path, line: int, cells: list[str], columns: int) -> None:
     if columns not in (2, 3):
-        raise GraphFileError(path, f"a line must hold source, target and possibly a weight, got {columns} cells", line)
+        raise GraphFileError(
+            path, f"a line must hold source, target and possibly a weight, got {columns} cells{_TABLE}", line
+        )
     if len(cells) != columns:
         raise GraphFileError(path, f"a line must hold {columns} cells as the first one does, got {len(cells)}", line)
     if not all(cells):
