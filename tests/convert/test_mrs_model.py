@@ -270,6 +270,12 @@ def test_data_object_of_another_ordering_is_refused(split, other, words):
     assert torch.equal(model(data, edge_type=own.edge_type), model(own))
 
 
+def test_data_object_of_the_same_ordering_as_a_function_is_taken():
+    model = gp.to_mrs(TakesData(), "degree")
+    data = gp.SplitEdges(gp.splitting.by_order(gp.splitting.ORDERINGS["degree"]))(Data(x=X, edge_index=EDGES))
+    assert torch.equal(model(data), model(Data(x=X, edge_index=EDGES)))
+
+
 def test_data_object_of_an_unnamed_ordering_is_taken():
     model, data = gp.to_mrs(TakesData(), "degree"), gp.SplitEdges("ppr")(Data(x=X, edge_index=EDGES))
     data.split_rule = '[["order", 3, [1]]]'  # as 0.1 wrote it

@@ -190,7 +190,10 @@ def is_of(rule: list[Factor], split: Split) -> bool:
 def _may_be_same(one: Factor, other: Factor) -> bool:
     if one.kind != "order" or other.kind != "order":
         return (one.kind, one.detail) == (other.kind, other.detail)
-    return None in (one.name, other.name) or one.name == other.name
+    names = [
+        each.name and each.name.replace("'", "") for each in (one, other)
+    ]  # by_order(degree) is by_order("degree")
+    return None in names or names[0] == names[1]
 
 
 def _described(split: Split) -> Factor:
