@@ -223,7 +223,7 @@ class RelationalAdj:
 
     def _check_weight(self) -> None:
         if self.edge_weight is not None:
-            if self.edge_weight.dim() == 2:
+            if isinstance(self.edge_weight, Tensor) and self.edge_weight.dim() == 2:
                 came = f"{list(self.edge_weight.shape)}; layers that take edge features have `edge_attr=` for them"
                 raise ValueError(f"`edge_weight` must have shape [{self.num_edges}], got {came}")
             check_shape("edge_weight", self.edge_weight, [self.num_edges])

@@ -190,9 +190,8 @@ def is_of(rule: list[Factor], split: Split) -> bool:
 def _may_be_same(one: Factor, other: Factor) -> bool:
     if one.kind != "order" or other.kind != "order":
         return (one.kind, one.detail) == (other.kind, other.detail)
-    names = [
-        each.name and each.name.replace("'", "") for each in (one, other)
-    ]  # by_order(degree) is by_order("degree")
+    # by_order(degree), a function, is by_order("degree")
+    names = [each.name and each.name.replace("'", "") for each in (one, other)]
     return None in names or names[0] == names[1]
 
 

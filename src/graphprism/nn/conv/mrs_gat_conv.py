@@ -152,7 +152,7 @@ class MRSGATConv(RelationalConv):
     ) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
         """One layer; see the class for shapes."""
         check_takes_loops(edge_index, self.add_self_loops)
-        if edge_attr is not None and edge_attr.dim() == 1:  # one number for each edge, as PyG's layer takes it
+        if isinstance(edge_attr, Tensor) and edge_attr.dim() == 1:  # one number for each edge, as PyG's layer takes it
             edge_attr = edge_attr.view(-1, 1)
         adj = to_adj(x, edge_index, edge_type, edge_weight, self.num_relations)
         x_src, x_dst = split_nodes(x)
