@@ -301,12 +301,14 @@ class _Tap:
         return self._propagate(edge_index, *args, **kwargs)
 
     def edge_updater(self, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+        place = self._next_message()
+        sent = None if place is None else self.done[place]
+        if isinstance(sent, _Sent) and sent.update is not None:
+            return sent.update
         self.edges = edge_index if isinstance(edge_index, Tensor) else None
         out = self._edge_updater(edge_index, *args, **kwargs)
         self.update = out if isinstance(out, Tensor) else None
-        place = self._next_message()
-        sent = None if place is None else self.done[place]
-        return sent.update if isinstance(sent, _Sent) and sent.update is not None else out
+        return out
 
     def message(self, *args: Any, **kwargs: Any) -> Tensor:
         self.messages += 1
