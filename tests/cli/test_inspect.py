@@ -157,3 +157,16 @@ def test_inspect_takes_columns_of_the_tables_of_an_import(tmp_path):
     assert Certificate.from_json(run.stdout).rank_counts == Certificate.from_json(same.stdout).rank_counts
     wrong = inspect(tmp_path / "people.npz", "--split", "attr(who)")
     assert "got a graph without it, but with how" in wrong.stderr
+
+
+def test_inspect_names_the_nodes_whose_numbers_it_shows(tmp_path):
+    file = tmp_path / "names.csv"
+    file.write_text("ann,bob\nbob,cid\ncid,ann\ncid,dan\ndan,eve\n")
+    run = inspect(file, "--split", "degree")
+    assert "witnesses: nodes 0 (0, 1, 0) and 1 (0, 0, 1)" in run.stdout
+    assert run.stdout.splitlines()[-1] == "names.csv: node 0 is 'ann'; node 1 is 'bob'."
+    ring = tmp_path / "ring.csv"
+    ring.write_text("".join(f"n{number},n{(number + 1) % 15}\n" for number in range(15)))
+    shown = inspect(ring, "--split", "core").stdout.splitlines()[-1]
+    assert shown.count(" is ") == 12
+    assert " is " not in inspect(file).stdout.splitlines()[-1]
