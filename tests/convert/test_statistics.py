@@ -131,3 +131,12 @@ def test_reset_parameters_resets_them():
     model.model.reset_parameters()
     names = model.model.statistics
     assert all(not model.model.get_buffer(f"statistics_{n}").any() for n, name in enumerate(names) if "mean" in name)
+
+
+@each
+def test_evaluation_leaves_them_as_they_are(layer):
+    _, model = both(layer)
+    model.train()(X, EDGES)
+    before = [(id(buffer), buffer._version) for buffer in model.eval().buffers()]
+    model(X, EDGES)
+    assert [(id(buffer), buffer._version) for buffer in model.buffers()] == before

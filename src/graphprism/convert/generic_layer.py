@@ -180,29 +180,19 @@ class GenericLayer(torch.nn.Module):
     def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
         """The output with parameters (R, ...) by name, on the edges of ``entry``."""
         mixed: list[_Sent | Tensor] = []
-        before = {name: self._own(number) for number, name in enumerate(self.statistics)}
-        after: dict[str, Tensor] = {}
-        last: dict[str, Tensor] = {}
+        # in evaluation norms leave their statistics as they are
+        moves = any(self.conv.get_submodule(name.rpartition(".")[0]).training for name in self.statistics)
+        statistics = _Statistics({name: self._own(number) for number, name in enumerate(self.statistics)}, moves)
         while sum(isinstance(each, _Sent) for each in mixed) < self.calls:
-            made = []
-            # each step runs the layer from its start: the same update by two of them is one, others add up
-            now = {name: each.clone() for name, each in before.items()}
+            made, own = [], {**stacks, **statistics.of_next_step()}
             for r in range(self.current.num_relations):
-                step, seen = next_step(call, {name: stack[r] for name, stack in {**stacks, **now}.items()}, mixed)
+                step, seen = next_step(call, {name: stack[r] for name, stack in own.items()}, mixed)
                 made.append(step)
-            after = {
-                name: torch.where(each == last[name], after[name], after[name] + (each - before[name]))
-                if last
-                else each
-                for name, each in now.items()
-            }
-            last = now
             types = found_types(seen, entry, self.current.num_relations)
             if types is None:
                 raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
             mixed.append(_mixed_step(made, types, self.conv.node_dim))
-        for name, each in before.items():
-            each.copy_(after[name])
+        statistics.write()
         return _with_steps(call, mixed)
 
     def _entry(self, named: Mapping[str, Any], edge_type: Tensor | None) -> list[SplitEdgeIndex]:
@@ -246,6 +236,32 @@ def _adds_loops_of_norm(conv: MessagePassing) -> bool:
     """Whether a layer of PyG adds self-loops in ``gcn_norm``, which adds them to those of a sparse tensor."""
     is_on = getattr(conv, "add_self_loops", False) and getattr(conv, "normalize", True)
     return bool(is_on) and "gcn_norm" in type(conv).forward.__code__.co_names
+
+
+class _Statistics:
+    """The running statistics of all copies during a call, (R, ...) by name.
+
+    Each step runs the layer from its start, with the statistics before the call: the same update in two steps is one,
+    others add up.
+    """
+
+    def __init__(self, before: dict[str, Tensor], moves: bool) -> None:
+        self.before, self.moves = before, moves
+        self.steps: list[dict[str, Tensor]] = []
+
+    def of_next_step(self) -> dict[str, Tensor]:
+        """Those that the norms of the next step read and update."""
+        self.steps.append({name: each.clone() for name, each in self.before.items()} if self.moves else self.before)
+        return self.steps[-1]
+
+    def write(self) -> None:
+        """Updates them by all steps."""
+        for name, before in self.before.items() if self.moves else ():
+            first, *others = [step[name] for step in self.steps]
+            after, last = first, first
+            for each in others:
+                after, last = torch.where(each == last, after, after + (each - before)), each
+            before.copy_(after)
 
 
 class _Sent(NamedTuple):
