@@ -2,7 +2,8 @@
 
 from graphprism.datasets.describe import describe
 from graphprism.datasets.from_data import from_data
-from graphprism.datasets.from_files import ImportOptions, from_files
+from graphprism.datasets.from_files import from_files
+from graphprism.datasets.import_options import ImportOptions
 from graphprism.datasets.leak_audit import LeakAudit, leak_audit
 from graphprism.datasets.load import from_pyg, from_raw, load
 from graphprism.datasets.molecules import molecules
