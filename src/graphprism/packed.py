@@ -5,6 +5,7 @@ Errors are `ValueError`s that do not name the file; the caller adds its name.
 
 from __future__ import annotations
 
+import json
 import struct
 import tokenize
 import zipfile
@@ -39,6 +40,15 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+
+
+def parse_about(text: object) -> dict[str, Any] | None:
+    """What a file says of itself, JSON in its array ``about``; None if it is no object."""
+    try:
+        fields = json.loads(str(text))
+    except (ValueError, RecursionError):  # text that is nested too deeply
+        return None
+    return fields if isinstance(fields, dict) else None
 
 
 def open_arrays(path: Path, keys: Iterable[str]) -> Arrays:

@@ -147,9 +147,8 @@ def test_inspect_prefers_a_data_set_to_a_folder_of_its_name(tmp_path, monkeypatc
 def test_inspect_takes_columns_of_the_tables_of_an_import(tmp_path):
     folder = write_people(tmp_path / "people")
     edges = (folder / "edges.csv").read_text().splitlines()
-    kinds = [f"{line},{('kind', 'like', 'owes')[number % 3] if number else 'how'}" for number, line in enumerate(edges)]
-    kinds[0] = f"{edges[0]},how"
-    (folder / "edges.csv").write_text("\n".join(kinds) + "\n")
+    kinds = ["how", *(("kind", "like", "owes")[number % 3] for number in range(len(edges) - 1))]
+    (folder / "edges.csv").write_text("".join(f"{line},{kind}\n" for line, kind in zip(edges, kinds, strict=True)))
     save(from_files(folder, task="link", directed=True), tmp_path / "people.npz")
     run = inspect(tmp_path / "people.npz", "--split", "attr(how)", "--json")
     assert run.exit_code == 0, run.output

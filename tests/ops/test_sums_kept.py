@@ -64,7 +64,7 @@ def test_layers_share_the_rows(sorted_weights):
     assert len(sorted_weights) == 2  # of the incoming and of the outgoing entries
 
 
-def test_rows_are_those_of_the_weights(sorted_weights):
+def test_rows_are_those_of_the_weights():
     adj = in_forward(make_adj("hub"))
     x, weight = normal(adj.size[0], 5), normal(3, 5, 4)
     for graph in (adj, adj.with_weight(2 * adj.edge_weight), adj.with_weight(None), adj.transpose(), adj):

@@ -96,6 +96,11 @@ def test_new_nodes_need_a_table_and_ids_of_their_own(shop, tmp_path):
             ValueError, match=r"must have a table of the nodes that are new to the graph, got edges alone"
         ):
             predictor.predict(alone, graph=graph)
+    (alone / "what.csv").write_text("name,age\n")
+    (alone / "with.csv").write_text("one,other\nc1,c2\n")
+    for graph in (old, folder / "shop.npz"):
+        with pytest.raises(ValueError, match=r"must have nodes that are new to the graph, got edges between old ones"):
+            predictor.predict(alone, graph=graph)
     must = r"what.csv: 'c28' in the column 'name', row 1, must be the id of a new node, got that of one of the graph"
     with pytest.raises(ValueError, match=must):
         predictor.predict(again, graph=folder / "shop.npz")

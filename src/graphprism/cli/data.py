@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -243,13 +242,13 @@ def _way(known: KnownDataset) -> str:
 
 def _about(path: Path) -> dict[str, Any]:
     """What a packed file says of itself; empty if it cannot be read."""
-    from graphprism.packed import open_arrays
+    from graphprism.packed import open_arrays, parse_about
 
     try:
-        found = json.loads(str(open_arrays(path, ("about",))["about"]))
-    except (ValueError, KeyError, OSError):
+        arrays = open_arrays(path, ("about",))
+    except (ValueError, OSError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return parse_about(arrays.get("about")) or {}
 
 
 def _size(path: Path) -> str:

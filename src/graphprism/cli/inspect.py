@@ -38,7 +38,7 @@ def inspect(
     weight (weights, edge_weight, w, value, val, strength), else it is ignored; the output says which.
     """
     with exit_on_user_error():
-        from graphprism.analysis import certify, inspect_graph
+        from graphprism.analysis import FileGraph, certify, inspect_graph
         from graphprism.experiments.find_graph import find_graph
 
         make = None if layer is None else _layer(layer)
@@ -50,10 +50,9 @@ def inspect(
         typer.echo(result.to_json())
     else:
         Console().print(result)
-        names = _names(result, getattr(found, "labels", None))
-        for text in (names, getattr(found, "note", "")):
-            if text:
-                typer.echo(f"{getattr(found, 'name', graph)}: {text}.")
+        if isinstance(found, FileGraph):
+            for text in filter(None, (_names(result, found.labels), found.note)):
+                typer.echo(f"{found.name}: {text}.")
 
 
 # More nodes of cycles are not named.
@@ -62,10 +61,11 @@ _MOST_NAMES = 12
 
 def _names(result: Certificate | SplitComparison, labels: Sequence[str] | None) -> str:
     """The names of the nodes whose numbers a certificate shows; empty where nodes are numbers, or none is shown."""
-    relations = getattr(result, "relations", ())
-    shown = [*(getattr(result, "witness", None) or ()), *(node for each in relations for node in each.cycle)]
-    if not labels or not shown or getattr(result, "num_graphs", 0) != 1:
+    from graphprism.analysis import Certificate
+
+    if not labels or not isinstance(result, Certificate) or result.num_graphs != 1:
         return ""
+    shown = [*(result.witness or ()), *(node for each in result.relations for node in each.cycle)]
     chosen = sorted(list(dict.fromkeys(shown))[:_MOST_NAMES])
     return "; ".join(f"node {node} is {labels[node][:40]!r}" for node in chosen)
 

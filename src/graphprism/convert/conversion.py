@@ -153,9 +153,10 @@ def _converted(
                 if isinstance(child, MessagePassing):
                     parent._modules[key] = convert(f"{prefix}.{key}" if prefix else key, child)
         model = _with_directions(model, current)
-    if refused and (strict or all(new is old for old, new in done.items())):
+    some = any(new is not old for old, new in done.items())
+    if refused and (strict or not some):
         reasons = "; ".join(_reasons(refused))
-        way = "; `strict=False` leaves such layers plain" if any(new is not old for old, new in done.items()) else ""
+        way = "; `strict=False` leaves such layers plain" if some else ""
         raise ValueError(f"every convolution must have a multi-relational form, got {reasons}{way}")
     if not done:
         name = type(model).__name__

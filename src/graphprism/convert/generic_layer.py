@@ -20,7 +20,7 @@ from graphprism.convert.own_layers import check_edges
 from graphprism.convert.softmax_switch import SoftmaxSwitch
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 from graphprism.nn.conv.self_loops import weight_with_loops
-from graphprism.ops.backends import is_batched
+from graphprism.ops.backends import is_batched, is_traced
 
 # before, compiled code could not undo that methods are replaced during a call
 _UNTRACED = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
@@ -48,8 +48,8 @@ class GenericLayer(torch.nn.Module):
 
     Time grows with R: every copy computes all messages, and with an attention all logits before. Each copy has running
     statistics of its own, since its batch norms see its own rows; a call updates them once, a layer that passes
-    messages several times once for each. Each pass draws its own
-    dropout: where a layer drops out its input and reads it in messages and beside them, the two have different masks.
+    messages several times once for each. Each pass draws its own dropout: where a layer drops out its input and reads
+    it in messages and beside them, the two have different masks.
 
     `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
     and relations are given, and `torch.export` does. Older versions run it eagerly: during a call ``message``,
@@ -125,7 +125,7 @@ class GenericLayer(torch.nn.Module):
     def _before_load(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
         keys = [f"{prefix}deviations.{number}" for number in range(len(self.deviations))]
         self.together.adopt(state, f"{prefix}together.", keys)
-        for number, name in enumerate(self.statistics):  # written before 0.2: the same for all copies
+        for number, name in enumerate(self.statistics):  # a state without them: the same for all copies
             common = state.get(f"{prefix}conv.{name}")
             if common is not None:
                 state.setdefault(f"{prefix}statistics_{number}", common.expand(self._own(number).shape).clone())
@@ -154,7 +154,7 @@ class GenericLayer(torch.nn.Module):
         return self._call(*args, **kwargs)
 
     def _call(self, *args: Any, edge_type: Tensor | None = None, **kwargs: Any) -> Any:
-        if torch._C._get_tracing_state() is not None:  # `torch.jit.trace`
+        if is_traced():
             name = type(self.conv).__name__
             raise ValueError(f"a converted {name} must be exported by `torch.export` with `edge_type`, got torch.jit")
         named = {**named_arguments(self.arguments, args), **kwargs}
@@ -465,8 +465,6 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
                 wanted = list(parameters.values())
                 grads = torch.autograd.grad(message.sum(), wanted, retain_graph=True, allow_unused=True)
                 found |= {key for key, grad in zip(parameters, grads, strict=True) if grad is not None}
-    if not parameters:
-        raise NotConvertible("its messages depend on no parameters: it has none")
     edges = edges_of_call({**named_arguments(argument_names(conv.forward), args), **kwargs})
     entries = [SplitEdgeIndex(each, torch.zeros(each.size(1), dtype=torch.long, device=each.device)) for each in edges]
     for seen in tap.seen:

@@ -164,13 +164,14 @@ class MRSModel(torch.nn.Module):
                 "`data.edge_type` must be of `SplitEdges`, got one of another source: rename it, so that the model "
                 "splits the edges, or say that these are the relations, `model(data, edge_type=data.edge_type)`"
             )
-        count = split_relations(Data(split_rule=rule))
+        stored = Data(split_rule=rule)
+        count = split_relations(stored)
         if own is not None and count is not None and count != own:
             raise ValueError(
                 f"`data.edge_type` must be of the model's split, {self.current.split!r} with {own} relations, got one "
                 f"of a split with {count}"
             )
-        if (other := other_split(Data(split_rule=rule), self.current.split)) is not None:
+        if (other := other_split(stored, self.current.split)) is not None:
             raise ValueError(
                 f"`data.edge_type` must be of the model's split, {self.current.split!r}, got one of {other}; say "
                 "that these are the relations with `model(data, edge_type=data.edge_type)`"

@@ -69,12 +69,12 @@ def assemble(
         texts = [each for each in dict.fromkeys(np.stack(ends, 1).reshape(-1).tolist()) if each not in known_ids]
     elif names["id"]:
         texts = as_text(wanted_columns(nodes, [names["id"]])[0]).tolist()
+        for row, text in enumerate(texts if old else ()):
+            if text in known_ids:
+                must = "must be the id of a new node, got that of one of the graph"
+                raise ValueError(f"{nodes.path}: {text!r} in the column {names['id']!r}, row {row + 1}, {must}")
     else:
         texts = [str(len(old) + number) for number in nodes.rows]
-    for row, text in enumerate(texts):
-        if text in known_ids and nodes is not None:
-            must = "must be the id of a new node, got that of one of the graph"
-            raise ValueError(f"{nodes.path}: {text!r} in the column {names['id']!r}, row {row + 1}, {must}")
     ids = np.array([*old, *texts], dtype=object)
     owner = np.zeros(ids.size, np.int64)
     if pre.level == "graph":

@@ -17,7 +17,7 @@ from graphprism.datasets.folds import parse_folds
 from graphprism.datasets.from_data import drawn_folds, node_masks, with_links, with_target
 from graphprism.datasets.graph_tables import GraphTables, find_column, missing_table
 from graphprism.datasets.import_options import ImportOptions, refuse
-from graphprism.datasets.packed_dataset import PackedDataset
+from graphprism.datasets.packed_dataset import PackedDataset, rows_of
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
 from graphprism.datasets.targets import EncodedTarget, encode_target, known_entries, standardised
 from graphprism.io.columns import Columns, as_text, stray_text
@@ -351,16 +351,14 @@ def _with_folds(
 
 def select_graphs(dataset: PackedDataset, chosen: torch.Tensor) -> PackedDataset:
     """The inputs of a subset of graphs; targets and folds are not touched."""
-    sizes, edges = dataset.node_ptr.diff(), dataset.edge_ptr.diff()
-    is_chosen = torch.zeros(len(dataset), dtype=torch.bool)
-    is_chosen[chosen] = True
-    nodes, links = is_chosen.repeat_interleave(sizes), is_chosen.repeat_interleave(edges)
+    nodes, node_ptr = rows_of(dataset.node_ptr, chosen)
+    links, edge_ptr = rows_of(dataset.edge_ptr, chosen)
     return replace(
         dataset,
         x=dataset.x[nodes],
         edge_index=dataset.edge_index[:, links],
         edge_attr=None if dataset.edge_attr is None else dataset.edge_attr[links],
         edge_weight=None if dataset.edge_weight is None else dataset.edge_weight[links],
-        node_ptr=torch.cat([sizes.new_zeros(1), sizes[is_chosen].cumsum(0)]),
-        edge_ptr=torch.cat([edges.new_zeros(1), edges[is_chosen].cumsum(0)]),
+        node_ptr=node_ptr,
+        edge_ptr=edge_ptr,
     )

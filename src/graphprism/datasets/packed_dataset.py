@@ -220,8 +220,8 @@ class PackedDataset:
             indices: Indices of graphs, where negative ones count from the end, or a boolean mask over all graphs.
         """
         chosen = self._chosen(indices)
-        nodes, ptr = _rows_of(self.node_ptr, chosen)
-        edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
+        nodes, ptr = rows_of(self.node_ptr, chosen)
+        edges, edge_ptr = rows_of(self.edge_ptr, chosen)
         owner = torch.arange(chosen.numel(), device=chosen.device)
         edge_index = self.edge_index[:, edges].long()
         shift = ptr[:-1].repeat_interleave(edge_ptr.diff(), output_size=edge_index.size(1))
@@ -255,8 +255,8 @@ class PackedDataset:
         if self.level == "link":
             raise ValueError(f"{self.name} must have targets of graphs or nodes to select some, got those of links")
         chosen = self._chosen(indices)
-        nodes, node_ptr = _rows_of(self.node_ptr, chosen)
-        edges, edge_ptr = _rows_of(self.edge_ptr, chosen)
+        nodes, node_ptr = rows_of(self.node_ptr, chosen)
+        edges, edge_ptr = rows_of(self.edge_ptr, chosen)
         masks: dict[str, Any] = {key: mask[nodes] for key in MASKS if (mask := getattr(self, key)) is not None}
         return replace(
             self,
@@ -324,7 +324,7 @@ def _types_or_features(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor.long()
 
 
-def _rows_of(ptr: Tensor, chosen: Tensor) -> tuple[Tensor | slice, Tensor]:
+def rows_of(ptr: Tensor, chosen: Tensor) -> tuple[Tensor | slice, Tensor]:
     """Concatenated rows of the chosen graphs, and the offset of each graph among them."""
     start, count = ptr[chosen], ptr[chosen + 1] - ptr[chosen]
     new_ptr = torch.cat([count.new_zeros(1), count.cumsum(0)])

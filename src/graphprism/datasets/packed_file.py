@@ -15,7 +15,7 @@ from torch import Tensor
 from graphprism._checks import check_path, check_type
 from graphprism._files import whole_file
 from graphprism.datasets.packed_dataset import MASKS, PackedDataset, as_weight
-from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
+from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays, parse_about
 
 
 class DatasetFileError(ValueError):
@@ -299,11 +299,8 @@ def read(path: str | Path, defaults: dict[str, Any] | None = None) -> PackedData
 
 
 def _parse(about: Array | None) -> dict[str, Any]:
-    try:
-        fields = json.loads(str(about))
-    except (ValueError, RecursionError):  # text that is nested too deeply
-        fields = None
-    if not isinstance(fields, dict):
+    fields = parse_about(about)
+    if fields is None:
         raise ValueError("`about` must be JSON with name, level, task and metric")
     return fields
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from graphprism.nn import MODELS
 from graphprism.results import RunResult
 from graphprism.training import Run
 from graphprism.training.run import ORIGIN
+from graphprism.training.train import why_alone
 
 # Nodes per training epoch by data set: number of training graphs times their mean number of nodes.
 _NODES = {
@@ -196,11 +196,5 @@ def _kinds(run: Run) -> list[tuple[str, ...]]:
     """Keys of similarity for runs on graphs, the most similar first."""
     plus = "ffn" if run.ffn else "walks" if run.pe_encoder == "walk" else ""
     network, data = f"{run.model} {run.remedy}", (run.dataset, f"batches of {run.batch_size}")
-    alone = [("alone", *data, plus)] if _is_alone(run) else []
+    alone = [("alone", *data, plus)] if why_alone(run) else []
     return [(*data, network, plus), (run.dataset, network, plus), (network, plus), *alone, (plus,)]
-
-
-def _is_alone(run: Run) -> bool:
-    """Whether lockstep takes no such run, whatever its data."""
-    conv = MODELS[run.model]
-    return run.remedy is not None or not conv.takes_graph or conv.directed or conv.edge_norm is None

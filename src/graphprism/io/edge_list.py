@@ -33,10 +33,6 @@ class Block(NamedTuple):
     columns: int
 
 
-# What to do with more columns.
-_TABLE = "; `graphprism data import FOLDER` takes tables of edges"
-
-
 def blocks(path: Path) -> Iterator[Block]:
     """Reads ``path`` block by block and checks that every line has as many cells as the first, two or three."""
     columns, is_first = 0, True
@@ -141,9 +137,9 @@ def _cells_per_line(text: bytes) -> npt.NDArray[np.int64]:
 
 def _ragged(path: Path, line: int, cells: int, columns: int) -> GraphFileError:
     if columns not in (2, 3):
-        return GraphFileError(
-            path, f"a line must hold source, target and possibly a weight, got {cells} cells{_TABLE}", line
-        )
+        more = "`graphprism data import FOLDER` takes tables of edges"
+        must = f"a line must hold source, target and possibly a weight, got {cells} cells; {more}"
+        return GraphFileError(path, must, line)
     return GraphFileError(path, f"a line must hold {columns} cells as the first one does, got {cells}", line)
 
 
@@ -239,12 +235,8 @@ def _decoded(path: Path, line: int, raw: bytes) -> str:
 
 
 def _check_row(path: Path, line: int, cells: list[str], columns: int) -> None:
-    if columns not in (2, 3):
-        raise GraphFileError(
-            path, f"a line must hold source, target and possibly a weight, got {columns} cells{_TABLE}", line
-        )
-    if len(cells) != columns:
-        raise GraphFileError(path, f"a line must hold {columns} cells as the first one does, got {len(cells)}", line)
+    if columns not in (2, 3) or len(cells) != columns:
+        raise _ragged(path, line, len(cells), columns)
     if not all(cells):
         raise GraphFileError(path, "a cell is empty", line)
 
@@ -316,8 +308,10 @@ def _unnamed(ends: npt.NDArray[np.int32], num_nodes: int) -> str:
     there = np.zeros(num_nodes, dtype=bool)
     there[ends.reshape(-1)] = True
     lacking = num_nodes - int(there.sum())
-    few = f"nodes are numbers, 0 to {num_nodes - 1:,}: {lacking:,} of them in no edge (--labels takes numbers as names)"
-    return few if lacking else ""
+    if not lacking:
+        return ""
+    hint = "--labels takes numbers as names"
+    return f"nodes are numbers, 0 to {num_nodes - 1:,}: {lacking:,} of them in no edge ({hint})"
 
 
 def _header(path: Path) -> list[str] | None:

@@ -99,14 +99,13 @@ class GraphMLHandler:
                 found[key.name] = [values[row] for row in range(rows)]
         return found
 
-    def left_out(self) -> list[str]:
-        """The attributes that `columns` does not give, each with the reason."""
+    def left_out(self, read: dict[str, dict[str, list[float]]]) -> list[str]:
+        """The attributes that are not among those ``read`` of nodes and of edges, each with the reason."""
         found = []
         for kind, rows in (("node", len(self.numbers)), ("edge", len(self.undirected))):
-            read = self.columns(kind)
             for number, key in self._keys.items():
                 values = self._values.get((kind, number), {}) or self._texts.get((kind, number), {})
-                if values and key.name not in read:
+                if values and key.name not in read[kind]:
                     reason = f"{len(values):,} of {counted(rows, kind)} have one" if key.numeric else "text"
                     found.append(f"{kind} attribute {key.name[:40]!r} ({reason})")
         return found
@@ -190,17 +189,20 @@ def read_graphml(path: Path) -> FileGraph:
         raise GraphFileError(path, "holds no nodes")
     ends = torch.tensor(handler.ends, dtype=torch.long).view(-1, 2).t()
     both = torch.tensor(handler.undirected, dtype=torch.bool) & (ends[0] != ends[1])
-    weight, attributes = _edge_columns(handler)
+    read = {kind: handler.columns(kind) for kind in ("node", "edge")}
+    left_out = handler.left_out(read)
+    weight = read["edge"].pop("weight", None)
+    attributes = _matrix(read["edge"], len(handler.undirected))
     return FileGraph(
         edge_index=torch.cat([ends, ends[:, both].flip(0)], dim=1),
         num_nodes=len(handler.numbers),
-        x=_matrix(handler.columns("node"), len(handler.numbers)),
-        edge_attr=None if attributes is None else torch.cat([attributes, attributes[both]]),
-        edge_weight=None if weight is None else torch.cat([weight, weight[both]]),
+        x=_matrix(read["node"], len(handler.numbers)),
+        edge_attr=None if attributes is None else _with_turned(attributes, both),
+        edge_weight=None if weight is None else _with_turned(torch.tensor(weight, dtype=torch.float64), both),
         labels=tuple(handler.numbers),
         name=handler.name or path.name,
-        edge_names=tuple(each for each in handler.columns("edge") if each != "weight"),
-        note=f"not read: {'; '.join(left_out)}" if (left_out := handler.left_out()) else "",
+        edge_names=tuple(read["edge"]),
+        note=f"not read: {'; '.join(left_out)}" if left_out else "",
     )
 
 
@@ -262,11 +264,9 @@ def _check_encoding(_version: object, encoding: str | None, _standalone: object)
         raise _Refused(f"must be in UTF-8, UTF-16 or an encoding of one byte a character, got {encoding[:40]!r}")
 
 
-def _edge_columns(handler: GraphMLHandler) -> tuple[Tensor | None, Tensor | None]:
-    columns = handler.columns("edge")
-    weight = columns.pop("weight", None)
-    num_edges = len(handler.undirected)
-    return None if weight is None else torch.tensor(weight, dtype=torch.float64), _matrix(columns, num_edges)
+def _with_turned(rows: Tensor, both: Tensor) -> Tensor:
+    """Rows of edges, then those of the edges that are taken the other way, too."""
+    return torch.cat([rows, rows[both]])
 
 
 def _matrix(columns: dict[str, list[float]], rows: int) -> Tensor | None:

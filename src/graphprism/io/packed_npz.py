@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphprism.io.file_graph import FileGraph, GraphFileError
-from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays
+from graphprism.packed import Array, Arrays, check_rows, graph_sizes, open_arrays, parse_about
 
 _KEYS = ("about", "edge_index", "x", "edge_attr", "edge_weight", "num_nodes", "num_edges")
 
@@ -33,7 +32,7 @@ def read_packed(path: Path) -> FileGraph:
 
 def _as_batch(arrays: Arrays, nodes: Array, edges: Array, default_name: str) -> FileGraph:
     offset = np.repeat(np.cumsum(nodes) - nodes, edges)
-    about = _about(str(arrays.get("about", "")))
+    about = parse_about(arrays.get("about")) or {}
     attr = _rows(arrays, "edge_attr", int(edges.sum()))
     names = _edge_names(about)
     return FileGraph(
@@ -63,17 +62,8 @@ def _weight(arrays: Arrays, edges: int) -> Tensor | None:
     return weight if weight is None or weight.dtype == torch.float64 else weight.float()
 
 
-def _about(text: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):  # JSON that is nested too deeply
-        return {}
-    return fields if isinstance(fields, dict) else {}
-
-
 def _edge_names(about: dict[str, Any]) -> tuple[str, ...]:
     """Names of the columns of edges in the tables that a data set was imported from."""
     preprocessing = about.get("preprocessing")
     columns = preprocessing.get("edges") if isinstance(preprocessing, dict) else None
-    names = [str(each.get("name")) for each in columns or [] if isinstance(each, dict)]
-    return tuple(names)
+    return tuple(str(each.get("name")) for each in columns or [] if isinstance(each, dict))

@@ -273,23 +273,30 @@ def why_not_lockstep(run: Run, dataset: PackedDataset, has_hubs: bool | None = N
         return (
             "" if classes else f"on nodes lockstep knows accuracy of classes alone, not {task.target} by {task.metric}"
         )
-    conv = MODELS[run.model]
-    if run.remedy is not None:
-        return "lockstep has no remedies"
-    if not conv.takes_graph or conv.directed or conv.edge_norm is None:
-        return f"lockstep has no {run.model} on graphs"
+    if reason := why_alone(run):
+        return reason
     if uses_weights(run, dataset):
         return "lockstep on graphs takes edges without weights"
     if run.norm not in _NORMS:
         return f"lockstep knows batch norm alone, not {run.norm}"
     if run.jk == "lstm":  # not implemented for many runs or a padded width
         return "lockstep has no jumping knowledge by an LSTM"
-    if conv.relational:
+    if MODELS[run.model].relational:
         splits = run_splits(run, dataset)
         if len(splits) != 1 or is_soft(splits[0]) or run.learned_split:
             return "lockstep takes one type per edge, not scores, learned or not, or a split for each layer"
     if most_neighbours(dataset) > _MOST_SLOTS if has_hubs is None else has_hubs:
         return f"a node has more than {_MOST_SLOTS} neighbours"
+    return ""
+
+
+def why_alone(run: Run) -> str:
+    """Why lockstep takes no such run on graphs, whatever its data; empty where it may."""
+    conv = MODELS[run.model]
+    if run.remedy is not None:
+        return "lockstep has no remedies"
+    if not conv.takes_graph or conv.directed or conv.edge_norm is None:
+        return f"lockstep has no {run.model} on graphs"
     return ""
 
 
