@@ -25,7 +25,7 @@ from tests.training.node_sets import small_set
 
 NAMES = [
     "none", "residual", "residual + BN", "GCNII", "PairNorm", "DropEdge", "JK", "FAGCN", "A-DGN", "G2", "LMGC",
-    "MRS", "MRS + residual + BN",
+    "MRS", "MRS + residual + BN", "MRS + G2",
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import torch
 
 from graphprism.datasets import molecules
 from graphprism.nn import REMEDIES
+from graphprism.nn.models.remedies import SPLITTABLE
 from graphprism.training import Run
 from graphprism.training.eager import EagerEngine
 from graphprism.training.processes import make_fabric
@@ -12,6 +13,7 @@ from graphprism.training.processes import make_fabric
 BASE = {"layers": 3, "width": 8, "epochs": 3, "warmup": 1, "batch_size": 16, "clip": 0.1, "precision": "float64"}
 RUNS = {
     **{remedy: Run(model="gcn", remedy=remedy, **BASE) for remedy in REMEDIES},
+    **{f"{remedy}, split": Run(model="mrs-gcn", remedy=remedy, **BASE) for remedy in SPLITTABLE},
     "directed": Run(model="mrs-dir-gcn", norm="batch", **BASE),
     "directed GAT": Run(model="dir-gat", residual=True, **BASE),
     "learned split": Run(learned_split=True, **BASE),

@@ -108,7 +108,8 @@ class Run:
             commas and sorted by name; empty for convolutions.
         encode: Whether a linear map comes before the first convolution and another after the last; nodes only, graphs
             always have them.
-        remedy: None, or a name of `graphprism.nn.models.REMEDIES` that changes every layer of the model ``"gcn"``.
+        remedy: None, or a name of `graphprism.nn.models.REMEDIES` that changes every layer of the model ``"gcn"``;
+            those with graph convolutions also of ``"mrs-gcn"``.
 
     >>> Run(model="gcn", layers=4) == Run.from_dict(Run(model="gcn", layers=4).to_dict())
     True

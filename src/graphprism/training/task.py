@@ -13,6 +13,7 @@ from torch.nn import functional
 from graphprism._checks import check_choice, check_type
 from graphprism._extras import needs_extra
 from graphprism.datasets import PackedDataset
+from graphprism.nn.models.remedies import SPLITTABLE
 from graphprism.training.run import ORIGIN, Run
 
 LEVELS = ("graph", "node", "link")
@@ -144,13 +145,17 @@ def _label_score(name: str, output: Tensor, target: Tensor) -> float:
 
 
 def _check_remedy(run: Run, level: str) -> None:
-    """Raises unless a remedy stands alone on plain graph convolutions between an encoder and a head."""
+    """Raises unless a remedy stands alone on graph convolutions, plain or split, between an encoder and a head."""
+    models = ("gcn", "mrs-gcn") if run.remedy in SPLITTABLE else ("gcn",)
+    if run.model not in models:
+        raise ValueError(f"`model` must be {' or '.join(models)} with the remedy {run.remedy}, got {run.model!r}")
     wanted = {
-        "model": "gcn",
         "residual": False,
         "norm": None,
         "normalize": False,
         "ffn": False,
+        "learned_split": False,
+        "split_layers": "all",
         "jk": None,
         "encode": level == "node",
     }

@@ -7,10 +7,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphprism.nn import REMEDIES, RemedyGNN
+from graphprism.nn.models.remedies import SPLITTABLE
 
 NODES, FEATURES, WIDTH, LAYERS = 7, 5, 4, 3
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0, 4, 0, 5, 6], [1, 0, 2, 1, 3, 2, 0, 3, 0, 4, 6, 5]])  # two graphs
 BATCH = torch.tensor([0, 0, 0, 0, 0, 1, 1])
+TYPES = torch.tensor([0, 1, 2, 0, 1, 2, 1, 0, 2, 2, 0, 1])
 
 
 def made(remedy, **options):
@@ -37,8 +39,21 @@ def pair_norm(h):
     return h / (1e-5 + h.square().sum(1).mean()).sqrt()
 
 
-def step(remedy, conv, layer, h, first):
+def relations():
+    """The normalised graph in three parts: degrees count the edges of all relations."""
+    weights = normalised(dense(EDGES))
+    return [weights * dense(EDGES[:, relation == TYPES]) for relation in range(3)]
+
+
+def step(remedy, conv, layer, h, first, parts=None):
     a = normalised(dense(EDGES))
+
+    def convolved():
+        lin = getattr(conv, "phi", conv).lin
+        if parts is None:
+            return a @ h @ (lin.weight.t() if remedy == "a-dgn" else lin()[0])
+        return sum(part @ h @ matrix for part, matrix in zip(parts, lin(), strict=True))
+
     if remedy == "gcnii":
         beta = math.log(0.5 / layer + 1)
         mixed = 0.9 * a @ h + 0.1 * first
@@ -48,8 +63,8 @@ def step(remedy, conv, layer, h, first):
         return 0.3 * first + (a * scores.t()) @ h
     if remedy == "a-dgn":
         own = conv.W - conv.W.t() - 0.1 * torch.eye(WIDTH)
-        return h + 0.1 * (h @ own.t() + a @ h @ conv.phi.lin.weight.t() + conv.bias).tanh()
-    new = a @ h @ conv.lin()[0] + conv.bias
+        return h + 0.1 * (h @ own.t() + convolved() + conv.bias).tanh()
+    new = convolved() + conv.bias
     if remedy == "pairnorm":
         return torch.cat([pair_norm(new[graph == BATCH]) for graph in (0, 1)]).relu()
     if remedy == "g2":
@@ -68,6 +83,48 @@ def test_remedy_by_dense_matrices(remedy):
         h = step(remedy, conv, layer, h, first)
     expected = h @ model.head.weight.t() + model.head.bias
     torch.testing.assert_close(model(x, EDGES, batch=BATCH), expected)
+
+
+@pytest.mark.parametrize("given", ["types", "scores"])
+@pytest.mark.parametrize("remedy", SPLITTABLE)
+def test_split_under_a_remedy_by_dense_matrices(remedy, given):
+    model, x = made(remedy, num_relations=3)
+    first = h = x @ model.encoder.weight.t() + model.encoder.bias
+    for layer, conv in enumerate(model.convs, 1):
+        h = step(remedy, conv, layer, h, first, relations())
+    expected = h @ model.head.weight.t() + model.head.bias
+    types = TYPES if given == "types" else torch.nn.functional.one_hot(TYPES, 3).to(x)
+    torch.testing.assert_close(model(x, EDGES, types, batch=BATCH), expected)
+
+
+@pytest.mark.parametrize("remedy", SPLITTABLE)
+def test_equal_matrices_of_all_relations_are_the_remedy_alone(remedy):
+    plain, x = made(remedy)
+    split, _ = made(remedy, num_relations=3)
+    with torch.no_grad():
+        for name, value in split.named_parameters():
+            if name.endswith(".deviation"):
+                value.zero_()
+            elif name.endswith(".common"):
+                matrix = plain.get_parameter(name.removesuffix("common") + "weight")
+                value.copy_(matrix.t() if remedy == "a-dgn" else matrix.view_as(value))
+            else:
+                value.copy_(plain.get_parameter(name))
+    torch.testing.assert_close(split(x, EDGES, TYPES, batch=BATCH), plain(x, EDGES, batch=BATCH))
+
+
+@pytest.mark.parametrize(
+    ("remedy", "options", "message"),
+    [
+        ("gcnii", {"num_relations": 3}, "`num_relations` must be 1 with gcnii, which cannot be split, got 3"),
+        ("g2", {"num_relations": [3, 2]}, "`num_relations` must be one for all layers"),
+        ("g2", {"num_relations": 3, "split_layers": "early"}, "`split_layers` must be 'all' with the remedy g2"),
+        ("g2", {"num_relations": 3, "learned_split": True}, "`learned_split` must be False with the remedy g2"),
+    ],
+)
+def test_split_that_a_remedy_cannot_have_is_named(remedy, options, message):
+    with pytest.raises(ValueError, match=message):
+        RemedyGNN(remedy, 4, 2, 3, in_channels=FEATURES, **options)
 
 
 @pytest.mark.parametrize("remedy", REMEDIES)

@@ -44,6 +44,7 @@ _ROWS: dict[str, dict[str, Any]] = {
     "LMGC": {"model": "lmgc"},
     "MRS": {"model": "mrs-gcn"},
     "MRS + residual + BN": {"model": "mrs-gcn", **_RESIDUAL},
+    "MRS + G2": {"model": "mrs-gcn", "remedy": "g2"},
 }
 # Columns and their readings.
 COLUMNS = {
@@ -290,12 +291,12 @@ def _scale(axes: Axes, column: str) -> None:
     axes.minorticks_off()
 
 
-# Thirteen lines need more colours than other figures: Tol's muted scheme, safe for colour blindness.
+# Fourteen lines need more colours than other figures: Tol's muted scheme, safe for colour blindness.
 _COLOURS = (
     *("#555555", "#cc6677", "#ddcc77", "#117733", "#88ccee", "#882255"),
     *("#44aa99", "#ee7733", "#332288", "#999933", "#aa4499"),
 )
-_MARKERS = "osD^v<>PX*hpd"
+_MARKERS = "osD^v<>PX*hpd8"
 
 
 def _line(axes: Axes, table: TableResult, name: str, column: str, number: int) -> None:
@@ -305,7 +306,7 @@ def _line(axes: Axes, table: TableResult, name: str, column: str, number: int) -
     axes.plot(
         [layers for layers, _ in points],
         [mean for _, mean in points],
-        ":" if name == "none" else "--" if split and "residual" in name else "-",
+        ":" if name == "none" else "-" if not split else "--" if "residual" in name else "-." if "G2" in name else "-",
         label=name,
         color="black" if split else _COLOURS[number % len(_COLOURS)],
         marker=_MARKERS[number % len(_MARKERS)],

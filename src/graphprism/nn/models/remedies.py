@@ -15,7 +15,7 @@ from torch_geometric.nn import AntiSymmetricConv, FAConv, GCN2Conv, GCNConv, Pai
 from graphprism._checks import check_choice
 from graphprism.nn.conv import MRSGCNConv
 from graphprism.nn.models.baselines.gates import gradient_gate
-from graphprism.nn.models.convolutions import Convolution
+from graphprism.nn.models.convolutions import Convolution, LayerOptions
 from graphprism.nn.models.gnn import GNN
 from graphprism.ops import RelationalAdj, at_receivers, at_senders, edge_norm, entry_sum, relational_aggregate
 from graphprism.ops.dropout import dropout, keep_mask
@@ -68,25 +68,31 @@ def _members(owner: Tensor, num_graphs: int | None) -> RelationalAdj:
     return RelationalAdj.in_forward(edges, None, None, 1, (owner.numel(), count))
 
 
-def _plain(width: int, layer: int) -> torch.nn.Module:
-    return MRSGCNConv(width, width, num_relations=1)
+def _plain(width: int, layer: int, options: LayerOptions) -> torch.nn.Module:
+    return _split(width, options) if options.num_relations > 1 else MRSGCNConv(width, width, num_relations=1)
 
 
-def _initial_residual(width: int, layer: int) -> torch.nn.Module:
+def _split(width: int, options: LayerOptions, bias: bool = True) -> torch.nn.Module:
+    return MRSGCNConv(width, width, bias=bias, **options.relational())
+
+
+def _initial_residual(width: int, layer: int, options: LayerOptions) -> torch.nn.Module:
     return _InitialResidual(width, alpha=0.1, theta=0.5, layer=layer, normalize=False)
 
 
-def _frequencies(width: int, layer: int) -> torch.nn.Module:
+def _frequencies(width: int, layer: int, options: LayerOptions) -> torch.nn.Module:
     return _Frequencies(width, eps=0.3, normalize=False)
 
 
-def _antisymmetric(width: int, layer: int) -> torch.nn.Module:
-    conv: torch.nn.Module = AntiSymmetricConv(width, _Neighbours(width, width, bias=False, normalize=False))
+def _antisymmetric(width: int, layer: int, options: LayerOptions) -> torch.nn.Module:
+    split = options.num_relations > 1
+    inner = _split(width, options, bias=False) if split else _Neighbours(width, width, bias=False, normalize=False)
+    conv: torch.nn.Module = AntiSymmetricConv(width, inner)
     return conv
 
 
-# Layer factory of each remedy, from the width and the layer number, which starts at 1.
-REMEDIES: Mapping[str, Callable[[int, int], torch.nn.Module]] = MappingProxyType(
+# Layer factory of each remedy, from the width, the layer number, which starts at 1, and the options of the network.
+REMEDIES: Mapping[str, Callable[[int, int, LayerOptions], torch.nn.Module]] = MappingProxyType(
     {
         "gcnii": _initial_residual,
         "pairnorm": _plain,
@@ -96,11 +102,24 @@ REMEDIES: Mapping[str, Callable[[int, int], torch.nn.Module]] = MappingProxyType
         "g2": _plain,
     }
 )
+# Those with a graph convolution in every layer, which can have a matrix for each relation.
+SPLITTABLE = ("pairnorm", "dropedge", "a-dgn", "g2")
 # Its layers have no matrices: with the parameter budget of the others it would be thousands of channels wide.
 WITHOUT_MATRICES = ("fagcn",)
 
 _DROPPED_EDGES = 0.2
 _GATE_EXPONENT = 2.0
+
+
+def check_split(remedy: str, num_relations: object, options: Mapping[str, Any]) -> None:
+    """Raises `ValueError` for a split that a network with this remedy cannot have."""
+    if remedy not in SPLITTABLE and num_relations != 1:
+        raise ValueError(f"`num_relations` must be 1 with {remedy}, which cannot be split, got {num_relations}")
+    if not isinstance(num_relations, int):
+        raise ValueError(f"`num_relations` must be one for all layers with the remedy {remedy}, got {num_relations}")
+    for name, value in (("split_layers", "all"), ("learned_split", False)):
+        if options.get(name, value) != value:
+            raise ValueError(f"`{name}` must be {value!r} with the remedy {remedy}, got {options[name]!r}")
 
 
 _INPUTS = tuple(signature(GNN.forward).parameters)[1:]
@@ -125,12 +144,16 @@ class RemedyGNN(GNN):
     ``g2``         `GradientGating` with :math:`p = 2` and matrices of its own in every layer
     =============  ===================================================================================================
 
+    With several relations :math:`C` is `MRSGCNConv`, with a matrix for each of them: a split under the remedy. GCNII
+    and FAGCN, which have no :math:`C`, cannot be split.
+
     Args:
         remedy: one of the names above.
         hidden_channels: width of every layer.
         out_channels: size of an output row.
         num_layers: number of layers.
-        options: as in `GNN`, for encoder, readout and ``jk``; there is always an encoder.
+        num_relations: number of relations R of the graph.
+        options: as in `GNN`, for encoder, readout, ``jk`` and the start of relations; there is always an encoder.
 
     Shapes: as `GNN`
 
@@ -140,11 +163,22 @@ class RemedyGNN(GNN):
         torch.Size([3, 3])
     """
 
-    def __init__(self, remedy: str, hidden_channels: int, out_channels: int, num_layers: int, **options: Any) -> None:
+    def __init__(
+        self,
+        remedy: str,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        *,
+        num_relations: int = 1,
+        **options: Any,
+    ) -> None:
         check_choice("remedy", remedy, tuple(REMEDIES))
+        check_split(remedy, num_relations, options)
         layers = count(1)
-        conv = Convolution(remedy, lambda i, o, _: REMEDIES[remedy](o, next(layers)))
-        super().__init__(conv, hidden_channels, out_channels, num_layers, **options)
+        make = REMEDIES[remedy]
+        conv = Convolution(remedy, lambda i, o, given: make(o, next(layers), given), relational=num_relations > 1)
+        super().__init__(conv, hidden_channels, out_channels, num_layers, num_relations=num_relations, **options)
         self.remedy = remedy
         self._pair_norm = PairNorm()
         self._members: RelationalAdj | None = None
