@@ -45,14 +45,17 @@ MINUS = "−"
 
 
 def fixed(value: float | None, digits: int) -> str:
-    """A number with ``digits`` decimals; empty for None.
+    """A number with ``digits`` decimals; without them one of seven digits or more, of a network that exploded.
 
-    >>> fixed(-0.1234, 2), fixed(498200, 0), fixed(None, 3)
-    ('−0.12', '498,200', '')
+    >>> fixed(-0.1234, 2), fixed(498200, 0), fixed(2.0149e22, 3), fixed(None, 3)
+    ('−0.12', '498,200', '2.0e22', '')
     """
     if value is None:
         return ""
-    return f"{value:,.{digits}f}".replace("-", MINUS) if math.isfinite(value) else "not finite"
+    if not math.isfinite(value):
+        return "not finite"
+    text = f"{value:,.{digits}f}" if digits == 0 or abs(value) < 1e6 else f"{value:.1e}".replace("e+", "e")
+    return text.replace("-", MINUS)
 
 
 def signed(value: float, digits: int) -> str:

@@ -128,7 +128,9 @@ def in_child(name):
     words = [sys.executable, "-m", "tests.border.bad_on_gpu", name]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {"broken": (done.stderr or "the process died")[-500:]}
+    if not lines:
+        return {"broken": (done.stderr or "the process died")[-500:]}
+    return {**json.loads(lines[-1]), "said": done.stderr[-500:]}  # with the text of the assertion
 
 
 if __name__ == "__main__":

@@ -95,5 +95,5 @@ def test_bad_index_ends_in_an_assertion(case, verdicts):
     assert found["error"] is not None, "a bad index must end in an error, got none"
     # an access out of bounds would have read or written before it was noticed
     assert "illegal memory access" not in found["error"]
-    assert "device-side assert" in found["error"]
+    assert "device-side assert" in found["error"], found
     assert not found["ran_on"], "nothing that the stream was given later may run"

@@ -122,3 +122,19 @@ def test_picture_has_plain_numbers_and_says_why_lines_end():
     assert [label.get_text() for label in rank.get_yticklabels()] == ["10", "30", "100"]
     assert (distance.get_yscale(), distance.get_ylim()[0]) == ("linear", 0)
     assert "a line ends where runs diverge or are missing" in figure.get_suptitle()
+
+
+def test_network_that_exploded_does_not_hide_the_others():
+    spec = remedies_spec("zinc12k", "graph")
+    scores = {"rank-one distance": (1.5, 1e-16, 1e-2), "score": (0.5, 2e22, 0.4)}
+    cells = tuple(
+        Cell(f"none {layers}", column, Score(value, 0.1, 3))
+        for column, values in scores.items()
+        for layers, value in zip((2, 8, 32), values, strict=True)
+    )
+    figure = plot_remedies(TableResult(spec.name, spec.title, "", spec.rows, spec.columns, cells), {})
+    score, _, distance, _ = figure.axes
+    assert score.get_title() == "test score (1 outside)"
+    assert 0.3 < score.get_ylim()[0] < 0.4 < 0.5 < score.get_ylim()[1] < 0.6
+    assert distance.get_title() == "rank-one distance (1 outside)"
+    assert 1e-3 < distance.get_ylim()[0] < 1e-2

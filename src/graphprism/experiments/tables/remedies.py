@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -256,8 +257,8 @@ def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figur
     for axes, column in zip(panels.flat, _PANELS, strict=True):
         for number, name in enumerate(names):
             _line(axes, table, name, column, number)
-        _scale(axes, column)
         axes.set(title=f"test {column}" if column == "score" else column)
+        _scale(axes, column)
         axes.set_xscale("log", base=2)
         axes.set_xticks(LAYERS, [str(layers) for layers in LAYERS])
         axes.spines[["top", "right"]].set_visible(False)
@@ -275,15 +276,29 @@ def plot_remedies(table: TableResult, results: Mapping[str, RunResult]) -> Figur
 
 
 def _scale(axes: Axes, column: str) -> None:
-    """A logarithmic axis for ranks and distances that span more than a factor of ten, else from zero."""
+    """An axis of the values that say something, and in the title how many lie outside of it.
+
+    Errors of networks that exploded are left out, and distances that are nothing but rounding. Ranks and distances that
+    span more than a factor of ten get a logarithmic axis, other ones start at zero.
+    """
     lines: Any = axes.lines
-    values = [float(value) for line in lines for value in line.get_ydata()]
-    if column not in ("effective rank", "rank-one distance") or not values:
+    found = [float(value) for line in lines for value in line.get_ydata()]
+    if column not in ("score", "effective rank", "rank-one distance") or not found:
+        return
+    low, high = (-math.inf, 10 * abs(median(found))) if column == "score" else (1e-4 * max(found), math.inf)
+    values = [value for value in found if low <= value <= high]
+    if outside := len(found) - len(values):
+        axes.set_title(f"{axes.get_title()} ({outside} outside)")
+    if column == "score":
+        if outside:
+            margin = 0.05 * (max(values) - min(values))
+            axes.set_ylim(min(values) - margin, max(values) + margin)
         return
     if max(values) < 10 * min(values) or min(values) <= 0:
         axes.set_ylim(bottom=0)
         return
     axes.set_yscale("log")
+    axes.set_ylim(0.8 * min(values), 1.25 * max(values))
     powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))))
     ticks = [each * 10.0**power for power in powers for each in (1, 3)]
     ticks = [tick for tick in (*ticks, 10.0**powers.stop) if min(values) <= tick <= 1.1 * max(values)]
