@@ -10,7 +10,8 @@ from torch_geometric.nn import GATv2Conv, MessagePassing, TransformerConv, conv
 from torch_geometric.utils import softmax
 
 import graphprism as gp
-from graphprism.convert import generic_layer, to_mrs
+from graphprism.convert import steps, to_mrs
+from graphprism.convert.softmax_switch import SoftmaxSwitch
 from tests.convert.cases import CASES, EDGES, N, X
 
 TYPES = torch.arange(EDGES.size(1)) % 3
@@ -63,7 +64,7 @@ def test_softmax_of_pyg_is_over_the_edges_of_all_relations(name, monkeypatch):
         seen.append((softmax(src, index, *more), index))
         return seen[-1][0]
 
-    monkeypatch.setattr(generic_layer, "softmax", watched)
+    monkeypatch.setattr(steps, "softmax", watched)
     model(*args)
     assert seen
     for alpha, index in seen:
@@ -72,11 +73,7 @@ def test_softmax_of_pyg_is_over_the_edges_of_all_relations(name, monkeypatch):
 
 def test_attentive_cases_are_all():
     """Every converted convolution of PyG that calls `softmax` is tested here."""
-    users = {
-        name
-        for name in conv.__all__
-        if name != "MessagePassing" and generic_layer.SoftmaxSwitch(getattr(conv, name)).methods
-    }
+    users = {name for name in conv.__all__ if name != "MessagePassing" and SoftmaxSwitch(getattr(conv, name)).methods}
     # GATConv becomes our layer, FusedGATConv inherits from it and is refused
     assert users - {"GATConv", "FusedGATConv"} == set(ATTENTIVE)
 

@@ -14,7 +14,7 @@ from torch_geometric.nn import DirGNNConv, EdgeConv, GatedGraphConv, GINConv, GI
 
 from graphprism._checks import check_choice, check_function, check_positive, check_type
 from graphprism.convert.current_split import CurrentSplit
-from graphprism.convert.generic_layer import GenericLayer, NotConvertible, probe
+from graphprism.convert.generic_layer import GenericLayer, NotConvertible, Probed, probe
 from graphprism.convert.mrs_model import MRSModel, argument_names
 from graphprism.convert.own_layers import OwnLayer, own_layer
 from graphprism.convert.probe_sums import probe_sums
@@ -207,7 +207,7 @@ def _convert(
     try:
         # values are needed even where the model is made under `torch.device("meta")`
         with nullcontext() if probed is conv else torch.device("cpu"):
-            names, passes, makes_edges, at = _probed(probed, call)
+            found, at = _probed(probed, call)
     except NotConvertible:
         raise
     except Exception as error:
@@ -216,23 +216,22 @@ def _convert(
         raise NotConvertible(
             f"its input cannot be guessed: {_GIVE_EXAMPLE} ({type(error).__name__}: {error})"
         ) from error
+    names, passes, makes_edges, edge_arguments = found
     if at is None:
-        made = GenericLayer(conv, names, passes, makes_edges, current, start, decay, deviation)
+        made = GenericLayer(conv, names, passes, makes_edges, current, start, decay, deviation, edge_arguments)
     else:
         made = SummedLayer(conv, names, passes, at, current, start, decay, deviation)
     return made.train(conv.training)
 
 
-def _probed(
-    conv: MessagePassing, call: tuple[tuple[Any, ...], dict[str, Any]] | None
-) -> tuple[list[str], int, bool, str | None]:
+def _probed(conv: MessagePassing, call: tuple[tuple[Any, ...], dict[str, Any]] | None) -> tuple[Probed, str | None]:
     """What `GenericLayer` takes, and for a `SummedLayer` where its sums are."""
     args, kwargs = _guessed_call(conv) if call is None else call
-    names, passes, makes_edges = probe(copy.deepcopy(conv), args, kwargs)
-    if names:
-        return names, passes, makes_edges, None
-    names, at = _found_sums(conv, args, kwargs, passes)
-    return names, passes, makes_edges, at
+    found = probe(copy.deepcopy(conv), args, kwargs)
+    if found.names:
+        return found, None
+    names, at = _found_sums(conv, args, kwargs, found.calls)
+    return found._replace(names=names), at
 
 
 def _with_values(conv: MessagePassing) -> MessagePassing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,16 +11,18 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn import FAConv, MessagePassing
-from torch_geometric.utils import softmax
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
-from graphprism.convert.layer_call import Call, Stop, check_sizes, edges_of_call, found_types, run
+from graphprism.convert.layer_call import Call, edges_of_call, found_types, run
 from graphprism.convert.mrs_model import argument_names, is_sparse_adj, named_arguments
 from graphprism.convert.own_layers import check_edges
+from graphprism.convert.part_probe import probe_parts
+from graphprism.convert.part_steps import NOT_IN_PARTS, EdgeArguments, may_use_parts, steps_in_parts
 from graphprism.convert.softmax_switch import SoftmaxSwitch
+from graphprism.convert.steps import Sent, Tap, mixed_step, next_step, with_steps
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 from graphprism.nn.conv.self_loops import weight_with_loops
-from graphprism.ops.backends import is_batched, is_traced
+from graphprism.ops.backends import is_traced
 
 # before, compiled code could not undo that methods are replaced during a call
 _UNTRACED = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
@@ -46,10 +48,12 @@ class GenericLayer(torch.nn.Module):
     (attention of ``HypergraphConv``) or one that is called by ``super()``, or computed in another way stays that of
     each copy.
 
-    Time grows with R: every copy computes all messages, and with an attention all logits before. Each copy has running
-    statistics of its own, since its batch norms see its own rows; a call updates them once, a layer that passes
-    messages several times once for each. Each pass draws its own dropout: where a layer drops out its input and reads
-    it in messages and beside them, the two have different masks.
+    A copy gets the edges of its relation alone where the message of an edge reads no other edges, as found by a probe
+    when the layer is converted (see `probe_parts`). Where it does (norms over edges, batch norms), in compiled code,
+    with soft types and with hooks on the layer, every copy computes all messages, and with an attention all logits
+    before: time then grows with R. Each copy has running statistics of its own, since its batch norms see its own rows;
+    a call updates them once, a layer that passes messages several times once for each. Each pass draws its own dropout:
+    where a layer drops out its input and reads it in messages and beside them, the two have different masks.
 
     `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
     and relations are given, and `torch.export` does. Older versions run it eagerly: during a call ``message``,
@@ -67,6 +71,8 @@ class GenericLayer(torch.nn.Module):
         start: ``"shared"``, or ``"independent"`` to draw new parameters for each relation.
         decay: :math:`\lambda`, how strongly relations are tied to the common parameters.
         deviation: ``"full"``, or ``"diagonal"`` for one factor for each row of a matrix.
+        edge_arguments: what the edges of one relation have rows in, if messages depend on no other edges; None: every
+            copy gets all edges.
     """
 
     def __init__(
@@ -79,10 +85,12 @@ class GenericLayer(torch.nn.Module):
         start: str,
         decay: float,
         deviation: str = "full",
+        edge_arguments: EdgeArguments | None = None,
     ) -> None:
         super().__init__()
         check_start(start, decay, deviation)
         self.conv, self.names, self.calls, self.makes_edges, self.current = conv, names, calls, makes_edges, current
+        self.edge_arguments = edge_arguments
         self.arguments = argument_names(conv.forward)
         self.softmax = SoftmaxSwitch(type(conv))
         common = dict(conv.named_parameters())
@@ -179,11 +187,21 @@ class GenericLayer(torch.nn.Module):
 
     def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
         """The output with parameters (R, ...) by name, on the edges of ``entry``."""
-        mixed: list[_Sent | Tensor] = []
+        # of a layer that was pickled by an earlier version there are none
+        arguments = getattr(self, "edge_arguments", None)
+        if arguments is not None and may_use_parts(self.conv, entry):
+            own = [{name: stack[r] for name, stack in stacks.items()} for r in range(self.current.num_relations)]
+            with suppress(*NOT_IN_PARTS):
+                return with_steps(call, steps_in_parts(call, own, self.calls, entry, arguments))
+        return with_steps(call, self._steps(call, stacks, entry))
+
+    def _steps(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> list[Sent | Tensor]:
+        """All steps, from copies that get all edges."""
+        mixed: list[Sent | Tensor] = []
         # in evaluation norms leave their statistics as they are
         moves = any(self.conv.get_submodule(name.rpartition(".")[0]).training for name in self.statistics)
         statistics = _Statistics({name: self._own(number) for number, name in enumerate(self.statistics)}, moves)
-        while sum(isinstance(each, _Sent) for each in mixed) < self.calls:
+        while sum(isinstance(each, Sent) for each in mixed) < self.calls:
             made, own = [], {**stacks, **statistics.of_next_step()}
             for r in range(self.current.num_relations):
                 step, seen = next_step(call, {name: stack[r] for name, stack in own.items()}, mixed)
@@ -191,9 +209,9 @@ class GenericLayer(torch.nn.Module):
             types = found_types(seen, entry, self.current.num_relations)
             if types is None:
                 raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
-            mixed.append(_mixed_step(made, types, self.conv.node_dim))
+            mixed.append(mixed_step(made, types, self.conv.node_dim))
         statistics.write()
-        return _with_steps(call, mixed)
+        return mixed
 
     def _entry(self, named: Mapping[str, Any], edge_type: Tensor | None) -> list[SplitEdgeIndex]:
         edges = edges_of_call(named)
@@ -264,178 +282,17 @@ class _Statistics:
             before.copy_(after)
 
 
-class _Sent(NamedTuple):
-    """A message, the attention that the layer stores with it, and the output of ``edge_updater``, if any."""
+class Probed(NamedTuple):
+    """What a `GenericLayer` takes beside the layer."""
 
-    message: Tensor
-    alpha: Tensor | None
-    update: Tensor | None
-
-
-class _Logits(NamedTuple):
-    """Arguments of a call of PyG's ``softmax`` over edges."""
-
-    src: Tensor
-    target: Tensor | None
-    ptr: Tensor | None
-    num_nodes: int | None
-    dim: int
-
-    def softmax(self) -> Tensor:
-        out: Tensor = softmax(self.src, self.target, self.ptr, self.num_nodes, self.dim)
-        return out
+    names: list[str]
+    calls: int
+    makes_edges: bool
+    edge_arguments: EdgeArguments | None
 
 
-class _Tap:
-    """Replaces methods of a layer during a call: returns the steps ``done`` so far, then records the next ones.
-
-    A step is a message, or a softmax over edges, whose value is its attention.
-    """
-
-    def __init__(self, call: Call, done: Sequence[_Sent | Tensor], stops: bool) -> None:
-        conv = self.conv = call.conv
-        self.done, self.stops, self.edges = done, stops, call.edges
-        self.methods = {} if call.switch is None else call.switch.bound(conv)
-        self._propagate, self._edge_updater = conv.propagate, conv.edge_updater
-        self._message = self.methods.get("message", conv.message)
-        self.count = 0
-        self.messages = 0
-        self.update: Tensor | None = None
-        self.seen: list[Tensor] = []
-        self.made: list[tuple[_Sent | _Logits, Tensor]] = []
-
-    def replaced(self) -> dict[str, Any]:
-        """Attributes of the layer during the call."""
-        own = {"propagate": self.propagate, "message": self.message, "edge_updater": self.edge_updater}
-        return {**self.methods, **own}
-
-    def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
-            check_edges(edge_index)
-        self.seen.append(edge_index)
-        self.edges = edge_index
-        return self._propagate(edge_index, *args, **kwargs)
-
-    def edge_updater(self, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
-        place = self._next_message()
-        sent = None if place is None else self.done[place]
-        if isinstance(sent, _Sent) and sent.update is not None:
-            return sent.update
-        self.edges = edge_index if isinstance(edge_index, Tensor) else None
-        out = self._edge_updater(edge_index, *args, **kwargs)
-        self.update = out if isinstance(out, Tensor) else None
-        return out
-
-    def message(self, *args: Any, **kwargs: Any) -> Tensor:
-        self.messages += 1
-        place = self._next_message()
-        if place is not None:
-            sent, self.count = self.done[place], place + 1
-            assert isinstance(sent, _Sent)
-            check_sizes(sent.message.size(self.conv.node_dim), self.seen[-1].size(1))
-            if sent.alpha is not None:
-                self.conv._alpha = sent.alpha
-            return sent.message
-        out: Tensor = self._message(*args, **kwargs)
-        self.count += 1
-        self._record(_Sent(out, getattr(self.conv, "_alpha", None), self.update), self.seen[-1])
-        self.update = None
-        return out
-
-    def softmax(self, src: Tensor, index: Tensor | None, ptr: Tensor | None, num_nodes: int | None, dim: int) -> Tensor:
-        logits = _Logits(src, index, ptr, num_nodes, dim)
-        if self.edges is None or src.size(dim) != self.edges.size(1) or not _may_be_ends(index, self.edges):
-            return logits.softmax()  # not of all edges
-        number, self.count = self.count, self.count + 1
-        if number < len(self.done):
-            alpha = self.done[number]
-            if isinstance(alpha, _Sent):
-                raise ValueError(f"{type(self.conv).__name__} must compute the same softmax in every call, got another")
-            check_sizes(alpha.size(dim), src.size(dim))
-            return alpha
-        self._record(logits, self.edges)
-        return logits.softmax()
-
-    def _next_message(self) -> int | None:
-        """Place of the next message that is done; a softmax inside of it is not computed again."""
-        return next((n for n in range(self.count, len(self.done)) if isinstance(self.done[n], _Sent)), None)
-
-    def _record(self, step: _Sent | _Logits, edges: Tensor) -> None:
-        self.made.append((step, edges))
-        if self.stops:
-            raise Stop
-
-
-def _may_be_ends(index: Tensor | None, edges: Tensor) -> bool:
-    """Whether groups are those of the ends of ``edges``, not of as many nodes or anything else.
-
-    Where tensors have no memory of their own (compiled code, `torch.vmap`, PyG's ``EdgeIndex``), the number of rows has
-    to do.
-    """
-    if index is None or torch.compiler.is_compiling():
-        return True
-    if any(type(each) is not Tensor or is_batched(each) for each in (index, edges)):
-        return True
-    return index.untyped_storage().data_ptr() == edges.untyped_storage().data_ptr()
-
-
-def next_step(
-    call: Call, parameters: dict[str, Tensor], done: Sequence[_Sent | Tensor]
-) -> tuple[_Sent | _Logits, Tensor]:
-    """The message or the logits after the steps ``done``, with other parameters of the layer, and their edges."""
-    # an exception cannot be traced: compiled code runs the call to the end, and ignores its output
-    tap = _Tap(call, done, stops=not torch.compiler.is_compiling())
-    with suppress(Stop):
-        run(call, tap, parameters)
-    if tap.made:
-        return tap.made[0]
-    messages = sum(isinstance(each, _Sent) for each in done)
-    raise ValueError(f"{type(call.conv).__name__} must pass messages {messages + 1} times, got {tap.messages} times")
-
-
-def _with_steps(call: Call, done: Sequence[_Sent | Tensor]) -> Any:
-    tap = _Tap(call, done, stops=False)
-    out = run(call, tap, {})
-    messages = sum(isinstance(each, _Sent) for each in done)
-    if tap.messages != messages:
-        raise ValueError(f"{type(call.conv).__name__} must pass messages {messages} times, got {tap.messages} times")
-    return out
-
-
-def _mixed_step(each: list[_Sent | _Logits], types: Tensor, node_dim: int) -> _Sent | Tensor:
-    """A step with the rows of every edge from the copy of its relation; of logits the softmax."""
-    sent = [step for step in each if isinstance(step, _Sent)]
-    logits = [step for step in each if isinstance(step, _Logits)]
-    if not sent:
-        src = _select([step.src for step in logits], types, logits[0].dim)
-        return logits[0]._replace(src=src).softmax()
-    message = _select([step.message for step in sent], types, node_dim)
-    return _Sent(message, _mixed([step.alpha for step in sent], types), _mixed([step.update for step in sent], types))
-
-
-def _mixed(each: list[Tensor | None], types: Tensor) -> Tensor | None:
-    """Per-edge rows other than messages, each from the copy of its relation; None unless there is a row per edge."""
-    known = [part for part in each if part is not None and part.dim() and part.size(0) == types.size(0)]
-    return _select(known, types, 0) if len(known) == len(each) else None
-
-
-def _select(each: list[Tensor], types: Tensor, node_dim: int) -> Tensor:
-    """The message of every edge from the copy of its relation."""
-    dim = node_dim if node_dim >= 0 else each[0].dim() + node_dim
-    for message in each:
-        check_sizes(message.size(dim), types.size(0))
-    shape = [-1 if axis == dim else 1 for axis in range(each[0].dim())]
-    if types.dim() == 2:
-        scores = types.to(each[0].dtype)
-        return torch.stack([scores[:, r].view(shape) * each[r] for r in range(len(each))]).sum(dim=0)
-    out = each[0]
-    for r in range(1, len(each)):
-        out = torch.where((types == r).view(shape), each[r], out)
-    return out
-
-
-def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], int, bool]:
-    """Finds the parameters that messages depend on, the number of message passes, and whether the layer makes edges.
+def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Probed:
+    """Finds what messages depend on, parameters and other edges, how often they are passed, and along which edges.
 
     Parameters are found by autograd; raises if the layer has none.
 
@@ -454,13 +311,13 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     for parameter in parameters.values():
         parameter.requires_grad_(True)
     call = Call(conv, None, None, args, kwargs)
-    tap = _Tap(call, [], stops=False)
+    tap = Tap(call, [], stops=False)
     with torch.enable_grad():
         run(call, tap, {})
         if not tap.made:
             raise NotConvertible("it passes no messages through `propagate` and `message`")
         found: set[str] = set()
-        for message in (step.message for step, _ in tap.made if isinstance(step, _Sent)):
+        for message in (step.message for step, _ in tap.made if isinstance(step, Sent)):
             if message.requires_grad:
                 wanted = list(parameters.values())
                 grads = torch.autograd.grad(message.sum(), wanted, retain_graph=True, allow_unused=True)
@@ -471,4 +328,7 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if not entries or found_types(seen, entries, 1) is None:
             raise NotConvertible(f"{name} passes messages along edges that it makes itself")
     makes_edges = not all(any(seen is each for each in edges) for seen in tap.seen)
-    return [key for key in parameters if key in found], len(tap.made), makes_edges
+    passes = len(tap.made)
+    call = call._replace(switch=SoftmaxSwitch(type(conv)), edges=edges[0] if len(edges) == 1 else None)
+    arguments = probe_parts(call, passes, edges)
+    return Probed([key for key in parameters if key in found], passes, makes_edges, arguments)

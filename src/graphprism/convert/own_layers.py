@@ -150,14 +150,14 @@ def own_layer(
     # layers of this package have nodes in the last dimension but one, as `GATConv` has, which counts before its heads
     if make is None or conv.node_dim != (0 if type(conv) is GATConv else -2):
         return None
-    if conv._decomposed_layers != 1 or any(map(is_parametrized, conv.modules())) or _has_hooks(conv):
+    if conv._decomposed_layers != 1 or any(map(is_parametrized, conv.modules())) or has_any_hooks(conv):
         return None
     options = {"num_relations": num_relations, "start": start, "decay": decay, "deviation": deviation}
     made = make(conv, options)
     return None if made is None else made.train(conv.training)
 
 
-def _has_hooks(conv: MessagePassing) -> bool:
+def has_any_hooks(conv: MessagePassing) -> bool:
     """Whether the convolution or one of its parts has hooks, which its counterpart would not call."""
     own = (hooks for name, hooks in vars(conv).items() if name.endswith(("_forward_hooks", "_forward_pre_hooks")))
     return any(own) or any(map(has_hooks, conv.modules()))
