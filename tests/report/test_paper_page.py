@@ -122,6 +122,15 @@ def test_pace_takes_runs_on_a_shared_device_where_there_are_no_others():
     assert pace.seconds(replace(gcn, layers=8)) == pytest.approx(480)
 
 
+def test_pace_ignores_steps_of_0_1_that_were_not_captured():
+    run = Run("zinc12k", "gcn", layers=4, epochs=100)
+    done = result(replace(run, seed=1), 0.1, 80.0)
+    old = replace(done, engine="eager", versions={"graphprism": "0.1.0"})
+    assert Pace([old, result(run, 0.1, 40.0)]).seconds(run) == pytest.approx(40)
+    for taken in (replace(old, engine="lockstep"), replace(old, versions={"graphprism": "0.2.0"})):
+        assert Pace([taken]).seconds(run) == pytest.approx(80)
+
+
 def test_pace_on_nodes_grows_with_the_graph_the_layers_and_the_epochs():
     cora = Run("cora", "gcn", batch_size=None, layers=2, epochs=1)
     squirrel = replace(cora, dataset="squirrel")  # 17 times the size

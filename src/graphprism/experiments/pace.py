@@ -53,8 +53,9 @@ class Pace:
     many epochs as the similar ones did. Widths are not considered.
 
     Args:
-        results: Finished runs; those on other hardware, or of a version with other fields or models, are ignored. Runs
-            on a device that others shared (without ``step_ms``) count where there are no others with so many layers.
+        results: Finished runs; those on other hardware, of a version with other fields or models, or on graphs by steps
+            that 0.1 did not capture, are ignored. Runs on a device that others shared (without ``step_ms``) count where
+            there are no others with so many layers.
     """
 
     def __init__(self, results: Iterable[RunResult]) -> None:
@@ -71,7 +72,7 @@ class Pace:
                     found = _NodePace(_size(run.dataset), each.seconds / (epochs * run.layers), epochs)
                     for kind in _node_kinds(run):
                         self._of_nodes.setdefault(kind, []).append(found)
-            elif run.dataset in _NODES:
+            elif run.dataset in _NODES and not _has_plain_steps(each):
                 kinds = _kinds(run)
                 pace = _GraphPace(run.layers, each.seconds / _epoch_nodes(run), is_shared, kinds[0])
                 for kind in kinds:
@@ -166,6 +167,11 @@ def _known_run(result: RunResult) -> Run | None:
         return Run.from_dict({**ORIGIN, **result.run})
     except (ValueError, TypeError):
         return None
+
+
+def _has_plain_steps(result: RunResult) -> bool:
+    """Whether a run on graphs took ten times as long as it would: 0.1 captured the steps of lockstep alone."""
+    return result.engine == "eager" and result.versions.get("graphprism", "").startswith("0.1.")
 
 
 def _trained_epochs(result: RunResult) -> int:
