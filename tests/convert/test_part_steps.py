@@ -121,6 +121,8 @@ def test_example_without_shared_ends_proves_nothing():
     path = torch.tensor([[0, 1, 2], [1, 2, 3]])
     model = to_mrs(Layer(lambda layer, x, index: x).double(), "degree", example=(X, path))
     assert layers(model)[0].edge_arguments is None
+    model = to_mrs(Layer(lambda layer, x, index: x).double(), "degree", example=(X, EDGES[:, :0]))
+    assert layers(model)[0].edge_arguments is None
     model = to_mrs(Layer(lambda layer, x, index: x).double(), "degree", example=(X, EDGES))
     assert layers(model)[0].edge_arguments is not None
 

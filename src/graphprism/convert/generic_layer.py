@@ -330,5 +330,5 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     makes_edges = not all(any(seen is each for each in edges) for seen in tap.seen)
     passes = len(tap.made)
     call = call._replace(switch=SoftmaxSwitch(type(conv)), edges=edges[0] if len(edges) == 1 else None)
-    arguments = probe_parts(call, passes, edges)
+    arguments = probe_parts(call, passes, edges) if found else None
     return Probed([key for key in parameters if key in found], passes, makes_edges, arguments)
