@@ -1,21 +1,25 @@
 """Converted layers whose copies get the edges of their own relation alone."""
 
 import copy
+import gc
+import random
 
 import pytest
 import torch
-from torch_geometric.nn import GATv2Conv, MessagePassing, ResGatedGraphConv, TransformerConv
+from torch_geometric.nn import GATv2Conv, MessagePassing, ResGatedGraphConv, SuperGATConv, TransformerConv
 from torch_geometric.utils import scatter, softmax
 
-from graphprism.convert import to_mrs
+from graphprism.convert import layer_call, part_steps, steps, to_mrs
+from graphprism.convert.current_split import SplitEdgeIndex
 from graphprism.convert.generic_layer import GenericLayer
 from tests.convert.cases import ATTR, CASES, EDGES, N, X, outcome
 from tests.convert.test_shared_softmax import part
 
 TYPES = torch.arange(EDGES.size(1)) % 3
 GENERIC = [name for name in CASES if outcome(name)[0] == "generic"]
-# A batch norm in the network of messages, and a mesh whose four edges a face are of the same two faces.
-WHOLE = {"GENConv", "MeshCNNConv"}
+# A batch norm in the network of messages, a mesh whose four edges a face are of the same two faces, and random edges in
+# training.
+WHOLE = {"GENConv", "MeshCNNConv", "SuperGATConv"}
 RANDOM = torch.Generator().manual_seed(1)
 
 
@@ -75,6 +79,7 @@ class Layer(MessagePassing):
     def __init__(self, function, aggr="add"):
         super().__init__(aggr=aggr)
         self.lin, self.function, self.counts = torch.nn.Linear(X.size(1), 4), function, []
+        self.scale = torch.nn.Parameter(torch.zeros(4))
 
     def forward(self, x, edge_index, edge_weight=None):
         self.weight = edge_weight
@@ -96,12 +101,16 @@ READS_OTHERS = {
     "mean": lambda layer, x, index: x - x.mean(dim=0),
     "maximum": lambda layer, x, index: x / x.abs().max(),
     "order": lambda layer, x, index: x.cumsum(0),
+    "at first unseen": lambda layer, x, index: x + layer.scale * x.mean(dim=0),
+    "hardly seen": lambda layer, x, index: x + (layer.scale + 1e-7) * x.mean(dim=0),
+    "in training": lambda layer, x, index: x - x.mean(dim=0) if layer.training else x,
+    "random": lambda layer, x, index: x * (torch.rand(1) if layer.training else 1.0),
     "kept": lambda layer, x, index: x if layer.weight is None else x * layer.weight.view(-1, 1),
 }
 
 
 @pytest.mark.parametrize("name", [name for name in READS_OTHERS if name != "kept"])
-@pytest.mark.parametrize("x", [X, torch.ones_like(X)], ids=["normal", "ones"])
+@pytest.mark.parametrize("x", [X, 1e-7 * X, torch.ones_like(X), torch.zeros_like(X)], ids=["normal", "tiny", "1", "0"])
 def test_messages_that_read_other_edges_get_all(name, x):
     torch.manual_seed(0)
     model = to_mrs(Layer(READS_OTHERS[name]).double(), "degree", example=(x, EDGES))
@@ -142,12 +151,12 @@ class Attention(Layer):
         return x_j * softmax(x_j[:, :1], index)
 
 
-def test_attention_computes_logits_once_for_each_edge():
+def test_attention_computes_logits_and_messages_of_their_relation_alone():
     model = to_mrs(Attention(None).double(), "degree", example=(X, EDGES))
     conv = layers(model)[0].conv
     conv.counts.clear()
     model(X, EDGES, edge_type=TYPES)
-    assert conv.counts == torch.bincount(TYPES).tolist()
+    assert conv.counts == 2 * torch.bincount(TYPES).tolist()
 
 
 def test_rows_that_the_layer_kept_aside():
@@ -243,3 +252,211 @@ def test_gates_of_all_edges():
     model = part(to_mrs(Gated().double(), "degree", example=(X, EDGES)))
     assert layers(model)[0].edge_arguments is not None
     check_same(model, with_all_edges(model), X, EDGES, edge_type=TYPES)
+
+
+class Embedded(Layer):
+    """Takes numbers of kinds."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        self.kinds = torch.nn.Embedding(3, X.size(1))
+
+    def forward(self, x, edge_index):
+        return super().forward(self.kinds(x), edge_index)
+
+
+def test_equal_kinds_prove_nothing():
+    model = to_mrs(Embedded(READS_OTHERS["mean"]).double(), "degree", example=(torch.zeros(N).long(), EDGES))
+    assert layers(model)[0].edge_arguments is None
+
+
+class Optional(Layer):
+    """Reads other edges where it is told to."""
+
+    def forward(self, x, edge_index, centre=False, shift=None):
+        self.centre, self.shift = centre, shift
+        return self.propagate(edge_index, x=self.lin(x), w=None)
+
+    def message(self, x_j, w):
+        x_j = x_j - x_j.mean(dim=0) if self.centre else x_j
+        return x_j if self.shift is None else x_j + self.shift * x_j.mean(dim=0)
+
+
+@pytest.mark.parametrize("more", [{"centre": True}, {"shift": torch.ones(1).double()}])
+def test_arguments_that_the_probe_had_not(more):
+    torch.manual_seed(0)
+    model = part(to_mrs(Optional(None).double(), "degree", example=(X, EDGES)))
+    assert layers(model)[0].edge_arguments is not None
+    check_same(model, with_all_edges(model), X, EDGES, edge_type=TYPES, **more)
+
+
+class KeepsRows(Layer):
+    """Keeps rows of nodes of its copy until after a softmax."""
+
+    def __init__(self, place):
+        super().__init__(None)
+        self.place = place
+
+    def forward(self, x, edge_index):
+        self.kept = self.lin(x)
+        return self.propagate(edge_index, x=self.kept, w=None)
+
+    def message(self, x_j, w, index):
+        if self.place == "no gradients":
+            with torch.no_grad():
+                alpha = softmax(x_j[:, :1], index)
+            return alpha * self.lin(x_j @ self.lin.weight)
+        alpha = softmax(x_j[:, :1], index)
+        if self.place == "attention":
+            self.attention = alpha
+            return alpha * x_j
+        return alpha * self.kept[index]
+
+
+@pytest.mark.parametrize("place", ["rows", "attention", "no gradients"])
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_state_during_a_softmax(place, in_parts):
+    torch.manual_seed(0)
+    model = part(to_mrs(KeepsRows(place).double(), "degree", example=(X, EDGES)))
+    layer = layers(model)[0]
+    assert layer.edge_arguments is None  # it keeps tensors
+    whole = with_all_edges(model)
+    if in_parts:  # and if it were not for that
+        layer.edge_arguments = layers(to_mrs(Attention(None).double(), "degree", example=(X, EDGES)))[0].edge_arguments
+    check_same(model, whole, X, EDGES, edge_type=TYPES)
+    if place == "attention" and not in_parts:
+        assert layer.conv.attention.size(0) == EDGES.size(1)
+
+
+def test_cache_of_a_message():
+    def normed(layer, x, index):
+        if not layer.counts[1:]:
+            layer.cache.append(torch.bincount(index, minlength=N).clamp(min=1))
+        return x / layer.cache[-1][index].view(-1, 1)
+
+    plain = Layer(normed).double()
+    plain.cache = []
+    model = to_mrs(plain, "degree", example=(X, EDGES))
+    assert layers(model)[0].edge_arguments is None
+
+
+class Signed(Layer):
+    """Messages along two sets of edges."""
+
+    def forward(self, x, pos_edge_index, neg_edge_index):
+        x = self.lin(x)
+        return self.propagate(pos_edge_index, x=x, w=None) - 2 * self.propagate(neg_edge_index, x=x, w=None)
+
+
+def test_equal_edges_of_two_sets_have_their_own_relations():
+    torch.manual_seed(0)
+    plain = Signed(lambda layer, x, index: x).double()
+    model = part(to_mrs(plain, "degree", example=(X, EDGES, EDGES.clone())))
+    layer = layers(model)[0]
+    assert layer.edge_arguments is not None
+    call = layer_call.Call(layer.conv, layer.softmax, None, (X, EDGES, EDGES.clone()), {})
+    entry = [SplitEdgeIndex(call.args[1], TYPES), SplitEdgeIndex(call.args[2], (TYPES + 1) % 3)]
+    copies = [{"lin.weight": torch.full((4, X.size(1)), 1.0 + r).double()} for r in range(3)]
+    own = part_steps.steps_in_parts(call, copies, 2, entry, layer.edge_arguments)
+    for one, other in zip(own, steps.whole_steps(call, lambda: copies, 2, entry), strict=True):
+        torch.testing.assert_close(one.message, other.message)
+
+
+class Dropped(Layer):
+    """Drops the last edge in every second call."""
+
+    calls = 0
+
+    def forward(self, x, edge_index):
+        Dropped.calls += 1
+        return self.propagate(edge_index[:, : edge_index.size(1) - Dropped.calls % 2], x=self.lin(x), w=None)
+
+
+def test_copies_that_make_different_edges():
+    model = to_mrs(Layer(lambda layer, x, index: x).double(), "degree", example=(X, EDGES))
+    layer = layers(model)[0]
+    plain = Dropped(lambda layer, x, index: x).double()
+    call = layer_call.Call(plain, layer.softmax, EDGES, (X, EDGES), {})
+    with pytest.raises(part_steps.Unsure):
+        part_steps.steps_in_parts(call, [{}] * 3, 1, [SplitEdgeIndex(EDGES, TYPES)], layer.edge_arguments)
+
+
+class Strict(Layer):
+    """Refuses what its makers did not think of, in its own ways."""
+
+    def __init__(self, kind):
+        super().__init__(None)
+        self.kind = kind
+
+    def forward(self, x, edge_index, y=None):
+        self.edges = edge_index.size(1)
+        out = self.propagate(edge_index, x=self.lin(x), w=None)
+        if self.kind == "training" and self.training:
+            self.loss = torch.nn.functional.cross_entropy(out, y)
+        if self.kind == "message":
+            self.message(x[edge_index[0]], None)
+        return out
+
+    def message(self, x_j, w):
+        if self.kind == "assert":
+            assert x_j.size(0) == self.edges
+        return x_j * {self.edges: 2.0}[x_j.size(0)] if self.kind == "key" else x_j
+
+
+@pytest.mark.parametrize("kind", ["assert", "training", "message", "key"])
+def test_whatever_a_layer_raises_in_a_probe(kind):
+    torch.manual_seed(0)
+    plain = Strict(kind).double().eval()
+    model = to_mrs(plain, "degree", example=(X, EDGES))
+    assert layers(model)[0].edge_arguments is None
+    torch.testing.assert_close(model(X, EDGES), plain(X, EDGES))
+
+
+def test_probe_draws_no_random_numbers_of_others():
+    plain = SuperGATConv(X.size(1), 4, edge_sample_ratio=0.5)
+    states = torch.get_rng_state(), random.getstate()
+    to_mrs(plain, "degree")
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1] == random.getstate()
+
+
+def test_errors_after_the_messages_are_raised_at_once():
+    model = to_mrs(Layer(lambda layer, x, index: x).double(), "degree", example=(X, EDGES))
+    conv = layers(model)[0].conv
+
+    def aggregate(*_, **__):
+        raise RuntimeError("no memory")
+
+    conv.aggregate = aggregate
+    conv.counts.clear()
+    with pytest.raises(RuntimeError, match="no memory"):
+        model(X, EDGES, edge_type=TYPES)
+    assert conv.counts == torch.bincount(TYPES).tolist()
+
+
+def test_large_examples_are_tried_in_part():
+    edges = torch.randint(3000, (2, 50_000), generator=RANDOM)
+    x = torch.randn(3000, X.size(1), generator=RANDOM).double()
+    seen = []
+
+    def message(layer, x, index):
+        seen.append(x.size(0))
+        return x
+
+    for function, known in ((message, True), (lambda layer, x, index: x - x.mean(dim=0), False)):
+        model = to_mrs(Layer(function).double(), "degree", example=(x, edges))
+        assert (layers(model)[0].edge_arguments is not None) == known
+    assert sum(size > 5000 for size in seen) == 2  # the example, and the probe for parameters
+    check_same(part(model), with_all_edges(model), x, edges)
+
+
+def test_a_call_leaves_no_garbage():
+    model = part(to_mrs(GATv2Conv(X.size(1), 4).double(), "degree"))
+    model(X, EDGES, edge_type=TYPES)
+    gc.collect()
+    gc.disable()
+    try:
+        model(X, EDGES, edge_type=TYPES)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 from torch_geometric.nn import FAConv, MessagePassing
 
-from graphprism.convert.current_split import NOT_OF_THE_GRAPH, CurrentSplit, SplitEdgeIndex
+from graphprism.convert.current_split import CurrentSplit, SplitEdgeIndex
 from graphprism.convert.layer_call import Call, edges_of_call, found_types, run
 from graphprism.convert.mrs_model import argument_names, is_sparse_adj, named_arguments
 from graphprism.convert.own_layers import check_edges
 from graphprism.convert.part_probe import probe_parts
-from graphprism.convert.part_steps import NOT_IN_PARTS, EdgeArguments, may_use_parts, steps_in_parts
+from graphprism.convert.part_steps import EdgeArguments, may_use_parts, steps_in_parts
 from graphprism.convert.softmax_switch import SoftmaxSwitch
-from graphprism.convert.steps import Sent, Tap, mixed_step, next_step, with_steps
+from graphprism.convert.steps import Sent, Tap, whole_steps, with_steps
 from graphprism.nn.conv.relational_weight import Together, check_start, deviation_size
 from graphprism.nn.conv.self_loops import weight_with_loops
 from graphprism.ops.backends import is_traced
@@ -187,31 +187,28 @@ class GenericLayer(torch.nn.Module):
 
     def _output(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> Any:
         """The output with parameters (R, ...) by name, on the edges of ``entry``."""
+        copies = [{name: stack[r] for name, stack in stacks.items()} for r in range(self.current.num_relations)]
         # of a layer that was pickled by an earlier version there are none
         arguments = getattr(self, "edge_arguments", None)
-        if arguments is not None and may_use_parts(self.conv, entry):
-            own = [{name: stack[r] for name, stack in stacks.items()} for r in range(self.current.num_relations)]
-            with suppress(*NOT_IN_PARTS):
-                return with_steps(call, steps_in_parts(call, own, self.calls, entry, arguments))
-        return with_steps(call, self._steps(call, stacks, entry))
+        steps = None
+        if arguments is not None and may_use_parts(call, entry, arguments):
+            with suppress(Exception):  # all edges then, whose error, if any, is the layer's own
+                steps = steps_in_parts(call, copies, self.calls, entry, arguments)
+        return with_steps(call, self._steps(call, copies, entry) if steps is None else steps)
 
-    def _steps(self, call: Call, stacks: Mapping[str, Tensor], entry: list[SplitEdgeIndex]) -> list[Sent | Tensor]:
+    def _steps(self, call: Call, copies: list[dict[str, Tensor]], entry: list[SplitEdgeIndex]) -> list[Sent | Tensor]:
         """All steps, from copies that get all edges."""
-        mixed: list[Sent | Tensor] = []
         # in evaluation norms leave their statistics as they are
         moves = any(self.conv.get_submodule(name.rpartition(".")[0]).training for name in self.statistics)
         statistics = _Statistics({name: self._own(number) for number, name in enumerate(self.statistics)}, moves)
-        while sum(isinstance(each, Sent) for each in mixed) < self.calls:
-            made, own = [], {**stacks, **statistics.of_next_step()}
-            for r in range(self.current.num_relations):
-                step, seen = next_step(call, {name: stack[r] for name, stack in own.items()}, mixed)
-                made.append(step)
-            types = found_types(seen, entry, self.current.num_relations)
-            if types is None:
-                raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
-            mixed.append(mixed_step(made, types, self.conv.node_dim))
+
+        def of_next_step() -> list[dict[str, Tensor]]:
+            own = statistics.of_next_step()
+            return [{**each, **{name: value[r] for name, value in own.items()}} for r, each in enumerate(copies)]
+
+        steps = whole_steps(call, of_next_step, self.calls, entry)
         statistics.write()
-        return mixed
+        return steps
 
     def _entry(self, named: Mapping[str, Any], edge_type: Tensor | None) -> list[SplitEdgeIndex]:
         edges = edges_of_call(named)
@@ -306,6 +303,7 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         raise NotConvertible("it has lazy parameters: give `example`, or call the model once before")
     if conv._decomposed_layers != 1:
         raise NotConvertible("it is decomposed (`decomposed_layers`)")
+    untouched = copy.deepcopy(conv)  # a call may leave caches
     conv.eval()
     parameters = {key: value for key, value in conv.named_parameters() if value.is_floating_point()}
     for parameter in parameters.values():
@@ -328,7 +326,7 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if not entries or found_types(seen, entries, 1) is None:
             raise NotConvertible(f"{name} passes messages along edges that it makes itself")
     makes_edges = not all(any(seen is each for each in edges) for seen in tap.seen)
-    passes = len(tap.made)
-    call = call._replace(switch=SoftmaxSwitch(type(conv)), edges=edges[0] if len(edges) == 1 else None)
-    arguments = probe_parts(call, passes, edges) if found else None
-    return Probed([key for key in parameters if key in found], passes, makes_edges, arguments)
+    names, passes = [key for key in parameters if key in found], len(tap.made)
+    del tap, message  # the graph of all messages
+    arguments = probe_parts(untouched, args, kwargs, names, passes) if names else None
+    return Probed(names, passes, makes_edges, arguments)

@@ -12,26 +12,57 @@ from torch_geometric.nn import MessagePassing
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, SplitEdgeIndex
 from graphprism.convert.layer_call import Call, Stop, check_sizes, found_types, run
+from graphprism.convert.mrs_model import argument_names, named_arguments
 from graphprism.convert.own_layers import has_any_hooks
 from graphprism.convert.steps import Logits, Sent, Tap, may_be_ends, too_few_messages
 
 
 class EdgeArguments(NamedTuple):
-    """Names of the tensors that a layer gives to ``propagate`` and ``edge_updater``: with a row per edge, or without.
+    """What a probe saw of a layer whose messages depend on no other edges, see `probe_parts`.
 
-    There are such names for a layer only if its messages depend on no other edges: see `probe_parts`.
+    Attributes:
+        of_edges: tensors that the layer gives to ``propagate`` and ``edge_updater`` with a row per edge.
+        of_others: those without.
+        kinds: what the layer was called with, see `kinds`.
     """
 
     of_edges: frozenset[str]
     of_others: frozenset[str]
+    kinds: dict[str, Any]
 
 
 class Unsure(Exception):
     """A call differs from those of the probe, so that its copies must get all edges."""
 
 
-# What parts of a call may raise where the whole call raises nothing, or something of its own.
-NOT_IN_PARTS = (Unsure, ValueError, RuntimeError, IndexError)
+def kinds(call: Call) -> dict[str, Any]:
+    """The arguments of a call as far as messages may read other edges for them: not their tensors and numbers."""
+    named = {**named_arguments(argument_names(call.conv.forward), call.args), **call.kwargs}
+    return {name: _kind(value) for name, value in named.items() if value is not None}
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_kind(each) for each in value]
+    if isinstance(value, Mapping):
+        return {key: _kind(each) for key, each in value.items()}
+    return value if isinstance(value, (bool, str)) or value is None else type(value).__name__
+
+
+def may_use_parts(call: Call, entry: list[SplitEdgeIndex], arguments: EdgeArguments) -> bool:
+    """Whether a call may be computed in parts.
+
+    Not if its arguments are other ones than those of the probe, in traced code, with hooks, which see the rows of all
+    edges, for soft types, or where a host-device sync is not allowed.
+    """
+    if torch.compiler.is_compiling() or getattr(call.conv, "explain", None) or has_any_hooks(call.conv):
+        return False
+    types = [each.edge_type for each in entry]
+    if any(type(each) is not Tensor or each.dim() != 1 for each in types) or kinds(call) != arguments.kinds:
+        return False
+    if not any(each.is_cuda for each in types):
+        return True
+    return not torch.cuda.is_current_stream_capturing() and not torch.cuda.get_sync_debug_mode()
 
 
 def steps_in_parts(
@@ -41,7 +72,9 @@ def steps_in_parts(
     entry: list[SplitEdgeIndex],
     arguments: EdgeArguments,
 ) -> list[Sent | Tensor]:
-    """All steps of a call with the rows of every edge from the copy of its relation; `Unsure` if it cannot be done.
+    """All steps of a call with the rows of every edge from the copy of its relation.
+
+    Raises `Unsure`, or whatever a layer raises on some of the edges, if it cannot be done.
 
     Args:
         call: the call.
@@ -50,10 +83,24 @@ def steps_in_parts(
         entry: the edges of the call with their relations.
         arguments: what the edges of one relation have rows in.
     """
+    known = _KnownParts(call.conv, entry, len(parameters))
     done: list[Sent | Tensor] = []
-    known: list[_Parts] = []
     while sum(isinstance(each, Sent) for each in done) < calls:
-        done += _Round(call, parameters, done, entry, arguments, known).steps()
+        found: list[Sent | Logits] = []
+        parts: _Parts | None = None
+        for relation, own in enumerate(parameters):
+            tap = _PartTap(call, done, known, arguments, relation)
+            with suppress(Stop):
+                run(call, tap, dict(own))
+                raise too_few_messages(call.conv, done, tap.messages)
+            if tap.made:
+                if parts is not None and tap.parts_made is not parts:
+                    raise Unsure  # the copies make different edges, as by dropout
+                parts = tap.parts_made
+                found.append(tap.made[0][0])
+        if parts is None:
+            raise Unsure  # no relation has edges
+        done.append(_joined(found, parts, call.conv.node_dim))
     return done
 
 
@@ -69,7 +116,7 @@ class _Parts:
     def __init__(self, edges: Tensor, types: Tensor, num_relations: int) -> None:
         self.edges = edges
         place = types.argsort(stable=True)
-        counts = torch.bincount(types, minlength=num_relations).tolist()  # the one host-device sync
+        counts = torch.bincount(types, minlength=num_relations).tolist()  # a host-device sync
         if len(counts) > num_relations:
             raise Unsure  # a relation that there is not
         self.rows: Sequence[Tensor] = place.split(counts)
@@ -79,102 +126,52 @@ class _Parts:
 
     def joined(self, parts: list[Tensor], dim: int) -> Tensor:
         """Rows of all edges in their order, from those of each relation that has edges."""
-        return torch.cat(parts, dim).index_select(dim, self._inverse)
+        rows = torch.cat(parts, dim)
+        check_sizes(rows.size(dim), self._inverse.numel())
+        return rows.index_select(dim, self._inverse)
 
 
-class _Round:
-    """One run of every copy: up to the next step, and past a softmax up to the step after it.
+class _KnownParts:
+    """The parts of all edges that a call passes messages along."""
 
-    At a softmax a copy waits until all of them have come so far: the next copy is run inside of its call.
-    """
+    def __init__(self, conv: MessagePassing, entry: list[SplitEdgeIndex], num_relations: int) -> None:
+        self.conv, self.entry, self.num_relations = conv, entry, num_relations
+        self._known: list[_Parts] = []
+
+    def of(self, edges: Tensor) -> _Parts:
+        """The edges of each relation."""
+        for each in self._known:
+            if each.edges is edges:
+                return each
+            # every copy makes its own self-loops; but of the sets of edges that a layer gets two may be equal
+            is_given = self._is_given(edges) or self._is_given(each.edges)
+            if not is_given and torch.equal(each.edges, edges):
+                return each
+        types = found_types(edges, self.entry, self.num_relations)
+        if types is None:
+            raise ValueError(NOT_OF_THE_GRAPH.format(type(self.conv).__name__))
+        self._known.append(_Parts(edges, types, self.num_relations))
+        return self._known[-1]
+
+    def _is_given(self, edges: Tensor) -> bool:
+        return any(edges is each.edge_index for each in self.entry)
+
+
+class _PartTap(Tap):
+    """Gives the methods of a layer the edges of one relation until the next step, which it records."""
 
     def __init__(
         self,
         call: Call,
-        parameters: Sequence[Mapping[str, Tensor]],
         done: Sequence[Sent | Tensor],
-        entry: list[SplitEdgeIndex],
+        known: _KnownParts,
         arguments: EdgeArguments,
-        known: list[_Parts],
+        relation: int,
     ) -> None:
-        self.call, self.parameters, self.done, self.entry = call, parameters, done, entry
-        self.arguments, self._known = arguments, known
-        self._started = 0
-        self._found: list[dict[int, Sent | Logits]] = [{}, {}]
-        self._parts: list[_Parts] = []
-        self._alpha: Tensor | None = None
-        # before any call, as they keep the methods of the layer that they replace
-        self._taps = [_PartTap(self, relation) for relation in range(len(parameters))]
-
-    def steps(self) -> list[Sent | Tensor]:
-        """The next step, or two of them."""
-        self._run_others()
-        if not self._found[0]:
-            raise Unsure  # no relation has edges
-        if self._alpha is None:
-            return [self._joined(0)]
-        return [self._alpha, self._joined(1)]
-
-    def parts(self, edges: Tensor) -> _Parts:
-        """The edges of each relation."""
-        for each in self._known:
-            if each.edges is edges or torch.equal(each.edges, edges):
-                return each
-        types = found_types(edges, self.entry, len(self.parameters))
-        if types is None:
-            raise ValueError(NOT_OF_THE_GRAPH.format(type(self.call.conv).__name__))
-        self._known.append(_Parts(edges, types, len(self.parameters)))
-        return self._known[-1]
-
-    def record(self, relation: int, step: Sent | Logits, parts: _Parts) -> None:
-        """Notes the step of a copy; ends its run, unless it is a softmax and the first step."""
-        number = int(relation in self._found[0])
-        self._found[number][relation] = step
-        self._parts = [*self._parts[:number], parts]
-        if number or isinstance(step, Sent):
-            raise Stop
-        self._run_others()
-
-    def alpha(self) -> Tensor:
-        """The softmax over the first steps of all copies."""
-        if self._alpha is None:
-            joined = self._joined(0)
-            assert isinstance(joined, Tensor)
-            self._alpha = joined
-        return self._alpha
-
-    def _run_others(self) -> None:
-        while self._started < len(self.parameters):
-            relation, self._started = self._started, self._started + 1
-            tap = self._taps[relation]
-            with suppress(Stop):
-                run(self.call, tap, dict(self.parameters[relation]))
-                raise too_few_messages(self.call.conv, self.done, tap.messages)
-
-    def _joined(self, number: int) -> Sent | Tensor:
-        found, parts = self._found[number], self._parts[number]
-        steps = [found[relation] for relation in sorted(found)]
-        sent = [step for step in steps if isinstance(step, Sent)]
-        logits = [step for step in steps if isinstance(step, Logits)]
-        if logits:
-            src = parts.joined([step.src for step in logits], logits[0].dim)
-            return logits[0]._replace(src=src).softmax()
-
-        def rows(each: list[Tensor | None]) -> Tensor | None:
-            known = [part for part in each if part is not None]
-            return parts.joined(known, 0) if len(known) == len(each) else None
-
-        message = parts.joined([step.message for step in sent], self.call.conv.node_dim)
-        return Sent(message, rows([step.alpha for step in sent]), rows([step.update for step in sent]))
-
-
-class _PartTap(Tap):
-    """Gives the methods of a layer the edges of one relation until the next steps of a `_Round` are recorded."""
-
-    def __init__(self, own_round: _Round, relation: int) -> None:
-        super().__init__(own_round.call, own_round.done, stops=True)
-        self.round, self.relation = own_round, relation
+        super().__init__(call, done, stops=True)
+        self.known, self.arguments, self.relation = known, arguments, relation
         self.parts: _Parts | None = None  # of the edges that a method gets; None while it gets all of them
+        self.parts_made: _Parts | None = None  # of the edges of the recorded step
 
     def propagate(self, edge_index: Any, *args: Any, **kwargs: Any) -> Any:
         if self._next_message() is not None:
@@ -188,7 +185,7 @@ class _PartTap(Tap):
             return super().edge_updater(edge_index, *args, **kwargs)
         kwargs = self._enter(edge_index, kwargs)
         out = self._edge_updater(self.edges, *args, **kwargs)
-        rows = self._rows()
+        rows = self._rows(self.parts)
         self.edges, self.parts = edge_index, None
         if not isinstance(out, Tensor) or out.dim() == 0 or out.size(0) != rows.numel():
             raise Unsure
@@ -200,21 +197,19 @@ class _PartTap(Tap):
     def message(self, *args: Any, **kwargs: Any) -> Tensor:
         if self._next_message() is not None:
             return super().message(*args, **kwargs)
+        parts, rows = self.parts, self._rows(self.parts)
         self.messages += 1
         out: Tensor = self._message(*args, **kwargs)
-        self.count += 1
-        rows, parts = self._rows(), self.parts
-        assert parts is not None  # messages are computed inside of `propagate`
         check_sizes(out.size(self.conv.node_dim), rows.numel())
         alpha = getattr(self.conv, "_alpha", None)
         if not isinstance(alpha, Tensor) or alpha.dim() == 0:
             alpha = None
-        elif alpha.size(0) == parts.edges.size(1):
+        elif alpha.size(0) == self.seen[-1].size(1):
             alpha = alpha.index_select(0, rows)
         elif alpha.size(0) != rows.numel():
             alpha = None
-        self.round.record(self.relation, Sent(out, alpha, self.update), parts)
-        raise AssertionError("a message ends the run of a copy")
+        self._record_part(Sent(out, alpha, self.update), parts)
+        return out
 
     def softmax(self, src: Tensor, index: Tensor | None, ptr: Tensor | None, num_nodes: int | None, dim: int) -> Tensor:
         logits = Logits(src, index, ptr, num_nodes, dim)
@@ -222,42 +217,46 @@ class _PartTap(Tap):
             return logits.softmax()
         number, self.count = self.count, self.count + 1
         if number < len(self.done):
-            whole = self.done_alpha(number)
-        else:
-            parts = self.parts or self.round.parts(self.edges)
-            if index is None or ptr is not None:
-                raise Unsure
-            if self.parts is None:
-                logits = logits._replace(src=src.index_select(dim, self._rows(parts)))
-            else:  # the receivers of all edges, where the layer has those of its part
-                end = int(index.storage_offset() != self.edges.storage_offset())
-                logits = logits._replace(target=parts.edges[end])
-            self.round.record(self.relation, logits, parts)
-            whole = self.round.alpha()
-        return whole if self.parts is None else whole.index_select(dim, self._rows())
+            alpha = self.done_alpha(number)
+            return alpha if self.parts is None else alpha.index_select(dim, self._rows(self.parts))
+        parts = self.parts or self.known.of(self.edges)
+        if index is None or ptr is not None:
+            raise Unsure
+        if self.parts is None:
+            logits = logits._replace(src=src.index_select(dim, self._rows(parts)))
+        else:  # the receivers of all edges, where the layer has those of its part
+            end = int(index.storage_offset() != self.edges.storage_offset())
+            logits = logits._replace(target=parts.edges[end])
+        self._record_part(logits, parts)
+        return logits.src
+
+    def _record_part(self, step: Sent | Logits, parts: _Parts | None) -> None:
+        assert parts is not None
+        self.parts_made = parts
+        self._record(step, parts.edges)
 
     def _enter(self, edge_index: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Takes the edges of the relation; returns the arguments with their rows. Ends a copy without edges."""
         if type(edge_index) is not Tensor or edge_index.layout != torch.strided:
             raise Unsure
-        self.parts = self.round.parts(edge_index)
+        self.parts = self.known.of(edge_index)
         self.edges = self.parts.own[self.relation]
-        rows = self._rows()
+        rows = self._rows(self.parts)
         if not rows.numel():
             raise Stop
         return {name: self._own(name, value, edge_index.size(1), rows) for name, value in kwargs.items()}
 
     def _own(self, name: str, value: Any, count: int, rows: Tensor) -> Any:
-        if not isinstance(value, Tensor) or value.dim() == 0 or name in self.round.arguments.of_others:
+        if not isinstance(value, Tensor) or value.dim() == 0 or name in self.arguments.of_others:
             return value
         dim = edge_dim(value, count, self.conv.node_dim)
-        if (name in self.round.arguments.of_edges) != (dim is not None):
+        if (name in self.arguments.of_edges) != (dim is not None):
             raise Unsure
         return value if dim is None else value.index_select(dim, rows)
 
-    def _rows(self, parts: _Parts | None = None) -> Tensor:
-        parts = parts or self.parts
-        assert parts is not None
+    def _rows(self, parts: _Parts | None) -> Tensor:
+        if parts is None:
+            raise Unsure  # a message outside of `propagate`
         return parts.rows[self.relation]
 
 
@@ -269,14 +268,17 @@ def edge_dim(value: Tensor, count: int, node_dim: int) -> int | None:
     return node_dim % value.dim() if here else None
 
 
-def may_use_parts(conv: MessagePassing, entry: list[SplitEdgeIndex]) -> bool:
-    """Whether a call may be computed in parts: not in traced code, for soft types, or where a sync is not allowed."""
-    # hooks see the rows of all edges
-    if torch.compiler.is_compiling() or getattr(conv, "explain", None) or has_any_hooks(conv):
-        return False
-    types = [each.edge_type for each in entry]
-    if any(type(each) is not Tensor or each.dim() != 1 for each in types):
-        return False
-    if not any(each.is_cuda for each in types):
-        return True
-    return not torch.cuda.is_current_stream_capturing() and not torch.cuda.get_sync_debug_mode()
+def _joined(steps: list[Sent | Logits], parts: _Parts, node_dim: int) -> Sent | Tensor:
+    """A step of all edges; of logits the softmax."""
+    sent = [step for step in steps if isinstance(step, Sent)]
+    logits = [step for step in steps if isinstance(step, Logits)]
+    if logits:
+        src = parts.joined([step.src for step in logits], logits[0].dim)
+        return logits[0]._replace(src=src).softmax()
+
+    def rows(each: list[Tensor | None]) -> Tensor | None:
+        known = [part for part in each if part is not None]
+        return parts.joined(known, 0) if len(known) == len(each) else None
+
+    message = parts.joined([step.message for step in sent], node_dim)
+    return Sent(message, rows([step.alpha for step in sent]), rows([step.update for step in sent]))

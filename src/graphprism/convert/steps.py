@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,7 +11,8 @@ from torch import Tensor
 from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import softmax
 
-from graphprism.convert.layer_call import Call, Stop, check_sizes, run
+from graphprism.convert.current_split import NOT_OF_THE_GRAPH, SplitEdgeIndex
+from graphprism.convert.layer_call import Call, Stop, check_sizes, found_types, run
 from graphprism.convert.own_layers import check_edges
 from graphprism.ops.backends import is_batched
 
@@ -150,6 +151,34 @@ def next_step(call: Call, parameters: dict[str, Tensor], done: Sequence[Sent | T
     if tap.made:
         return tap.made[0]
     raise too_few_messages(call.conv, done, tap.messages)
+
+
+def whole_steps(
+    call: Call,
+    parameters: Callable[[], Sequence[Mapping[str, Tensor]]],
+    calls: int,
+    entry: list[SplitEdgeIndex],
+) -> list[Sent | Tensor]:
+    """All steps of a call with the rows of every edge from the copy of its relation; each copy gets all edges.
+
+    Args:
+        call: the call.
+        parameters: of each copy, by name, for the next step.
+        calls: how often the layer passes messages.
+        entry: the edges of the call with their relations.
+    """
+    done: list[Sent | Tensor] = []
+    while sum(isinstance(each, Sent) for each in done) < calls:
+        copies = parameters()
+        made = []
+        for own in copies:
+            step, seen = next_step(call, dict(own), done)
+            made.append(step)
+        types = found_types(seen, entry, len(copies))
+        if types is None:
+            raise ValueError(NOT_OF_THE_GRAPH.format(type(call.conv).__name__))
+        done.append(mixed_step(made, types, call.conv.node_dim))
+    return done
 
 
 def too_few_messages(conv: MessagePassing, done: Sequence[Sent | Tensor], messages: int) -> ValueError:
