@@ -104,7 +104,7 @@ READS_OTHERS = {
     "at first unseen": lambda layer, x, index: x + layer.scale * x.mean(dim=0),
     "hardly seen": lambda layer, x, index: x + (layer.scale + 1e-7) * x.mean(dim=0),
     "in training": lambda layer, x, index: x - x.mean(dim=0) if layer.training else x,
-    "random": lambda layer, x, index: x * (torch.rand(1) if layer.training else 1.0),
+    "random": lambda layer, x, index: x * (torch.rand(1) > 0 if layer.training else 1.0),
     "kept": lambda layer, x, index: x if layer.weight is None else x * layer.weight.view(-1, 1),
 }
 
