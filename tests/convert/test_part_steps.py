@@ -3,6 +3,7 @@
 import copy
 import gc
 import random
+import weakref
 
 import pytest
 import torch
@@ -450,13 +451,23 @@ def test_large_examples_are_tried_in_part():
     check_same(part(model), with_all_edges(model), x, edges)
 
 
-def test_a_call_leaves_no_garbage():
-    model = part(to_mrs(GATv2Conv(X.size(1), 4).double(), "degree"))
-    model(X, EDGES, edge_type=TYPES)
-    gc.collect()
+def test_tensors_of_a_call_are_freed_without_the_garbage_collector():
+    made = []
+
+    class Watched(Layer):
+        def message(self, x_j, w, index):
+            out = x_j * softmax(x_j[:, :1], index)
+            made.append(weakref.ref(out))
+            return out
+
+    model = to_mrs(Watched(None).double(), "degree", example=(X, EDGES))
+    assert layers(model)[0].edge_arguments is not None
+    made.clear()
     gc.disable()
     try:
-        model(X, EDGES, edge_type=TYPES)
-        assert gc.collect() == 0
+        out = model(X, EDGES, edge_type=TYPES)
+        assert len(made) == 3
+        del out
+        assert not any(each() is not None for each in made)
     finally:
         gc.enable()

@@ -1,21 +1,30 @@
 """Workers side by side: ``python run_tiny.py DATA OUT SEEDS EPOCHS WORKERS`` runs the small table in each.
 
-Every epoch of training is a line ``PID KEY EPOCH``; who reads them may kill a worker in the middle of a run.
+Every epoch of training is a line ``PID KEY EPOCH``. Who reads them kills a worker in the middle of a run and writes
+OUT/killed; until then workers wait after the second epoch.
 """
 
 import os
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
 from graphprism.experiments import Reproduction, Settings
 from graphprism.experiments.runner import Listener
+from graphprism.training.session import EpochReport
 from tests.experiments.tiny_table import TINY
 
 
 def work(data: str, out: str, seeds: int, epochs: int) -> None:
     settings = Settings(seeds=seeds, epochs=epochs, engine="eager")
-    listener = Listener(on_epoch=lambda report: print(os.getpid(), report.run.key, report.epoch, flush=True))
+
+    def on_epoch(report: EpochReport) -> None:
+        print(os.getpid(), report.run.key, report.epoch, flush=True)
+        while report.epoch == 2 and not (Path(out) / "killed").exists():
+            time.sleep(0.01)
+
+    listener = Listener(on_epoch=on_epoch)
     Reproduction.of(TINY, settings, Path(data), Path(out)).run(listener)
 
 

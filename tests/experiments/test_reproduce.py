@@ -148,20 +148,21 @@ def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
     assert sorted(result.key for result in ledger.read()) == sorted(run.key for run in runs)
 
 
-def kill_in_the_middle(workers):
-    """Kills the first worker that has finished the second epoch of a run; gives its number and what was said so far."""
+def kill_in_the_middle(workers, killed):
+    """Kills the first worker that has finished the second epoch of a run, and writes a file; gives what was said so far."""
     said = []
     for line in workers.stdout:
         said.append(line.split())
         if said[-1][2] == "2":
             os.kill(int(said[-1][0]), signal.SIGKILL)
+            killed.touch()
             return said
     raise AssertionError(workers.stderr.read())
 
 
 def test_two_processes_train_each_run_once_and_one_that_is_killed_is_replaced(warm_python, data, tmp_path):
     workers = warm_python.start(WORKERS, data, tmp_path, 2, 8, 2)
-    before = kill_in_the_middle(workers)
+    before = kill_in_the_middle(workers, tmp_path / "killed")
     killed, key, _ = before[-1]
     said, errors = workers.communicate()
     assert workers.returncode == 1, f"one of two was killed: {errors}"
