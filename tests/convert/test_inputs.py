@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch.nn import BatchNorm1d, Linear, ReLU, Sequential
-from torch_geometric.nn import GINEConv, MessagePassing
+from torch_geometric.nn import GCN, GINEConv, MessagePassing
 
 import graphprism as gp
 
@@ -43,3 +43,9 @@ def test_unknown_input_says_what_an_example_is() -> None:
         gp.to_mrs(Own(), "degree")
     mrs = gp.to_mrs(Own(), "degree", example=(X, EDGES))
     assert mrs(X, EDGES).shape == (4, 5)
+
+
+def test_an_attribute_that_the_call_lacks_is_named():
+    model = gp.to_mrs(GCN(8, 8, 2), "degree * attr(bond, 4)")
+    with pytest.raises(ValueError, match="must have an attribute `bond`"):
+        model(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]))

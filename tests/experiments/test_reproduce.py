@@ -149,7 +149,7 @@ def test_many_at_once_are_the_runs_that_are_free_and_missing(tmp_path):
 
 
 def kill_in_the_middle(workers, killed):
-    """Kills the first worker that has finished the second epoch of a run, and writes a file; gives what was said so far."""
+    """Kills the first worker that has finished the second epoch of a run; gives what was said. Writes a file then."""
     said = []
     for line in workers.stdout:
         said.append(line.split())

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -70,6 +71,16 @@ def test_best_by_validation_is_compared_and_diverged_runs_are_left_out():
 def test_without_a_partner_there_is_no_comparison():
     assert compare([scored("mrs-gcn", 0, 0.3), scored("sage", 0, 0.4)]) == []
     assert "Plain against split" not in page([], [scored("mrs-gcn", 0, 0.3)])
+
+
+def test_data_that_changed_under_one_name_are_not_compared():
+    plain, split = scored("gcn", 0, 0.4), scored("mrs-gcn", 0, 0.3)
+    one, other = (dict.fromkeys(("data",), each * 32) for each in ("ab", "cd"))
+    assert compare([replace(plain, **one), replace(split, **other)]) == []
+    (found,) = compare([replace(plain, **one), replace(split, **one), replace(split, **other)])
+    assert found.dataset == f"{plain.run['dataset']} (data ababababa)"
+    (found,) = compare([replace(plain, data=None), replace(split, **one)])  # of an older ledger
+    assert found.dataset == plain.run["dataset"]
 
 
 def test_headline_stands_first_also_without_tables():

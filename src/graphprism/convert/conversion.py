@@ -77,7 +77,10 @@ def to_mrs(
     resolved = resolve_split(split)
     count = resolved.num_relations if num_relations is None else num_relations
     if count is None:
-        raise ValueError(f"`num_relations` must be given if the split does not define it, got None with {resolved!r}")
+        raise ValueError(
+            f"`num_relations` must be given if the split does not define it, got None with {resolved!r}; an attribute "
+            'may say how many values it has, as "degree * attr(edge_attr, 4)" does'
+        )
     check_positive("num_relations", count)
     if resolved.num_relations is not None and count < resolved.num_relations:
         raise ValueError(f"`num_relations` must be at least {resolved.num_relations} for {resolved!r}, got {count}")

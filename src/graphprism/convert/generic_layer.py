@@ -51,9 +51,10 @@ class GenericLayer(torch.nn.Module):
     A copy gets the edges of its relation alone where the message of an edge reads no other edges, as found by a probe
     when the layer is converted (see `probe_parts`). Where it does (norms over edges, batch norms), in compiled code,
     with soft types, with hooks on the layer and with other arguments than those of the probe, every copy computes all
-    messages, and with an attention all logits before: time then grows with R. ``edge_arguments = None`` forces it. Each copy has running statistics of its own, since its batch norms see its own rows;
-    a call updates them once, a layer that passes messages several times once for each. Each pass draws its own dropout:
-    where a layer drops out its input and reads it in messages and beside them, the two have different masks.
+    messages, and with an attention all logits before: time then grows with R. ``edge_arguments = None`` forces it. Each
+    copy has running statistics of its own, since its batch norms see its own rows; a call updates them once, a layer
+    that passes messages several times once for each. Each pass draws its own dropout: where a layer drops out its input
+    and reads it in messages and beside them, the two have different masks.
 
     `torch.compile` traces the layer from torch 2.13 on, also with ``fullgraph=True`` if the layer itself can be traced
     and relations are given, and `torch.export` does. Older versions run it eagerly: during a call ``message``,

@@ -311,7 +311,8 @@ def _edge_codes(table: Columns, names: Sequence[str], options: ImportOptions, no
     numbers = [code.name for code in codes if code.kind != "category"]
     if numbers:
         listed = ", ".join(map(repr, numbers))
-        what = f"numbers beside types are left out: {listed}" if categories else f"{listed} kept as numbers"
+        out = f"numbers beside types are left out: {listed} (--weight {numbers[0]} makes weights of them)"
+        what = out if categories else f"{listed} kept as numbers"
         few = [name for name in numbers if name not in options.numbers and _has_few_values(table[name])]
         hint = f" (--category {','.join(few)} makes types of them)" if few else ""
         notices.append(f"{table.path.name}: {what}{'' if categories else '; networks here take types of edges'}{hint}.")

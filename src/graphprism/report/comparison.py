@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphprism._text import counted, score_text, short, signed
-from graphprism.report.configurations import Configuration, configurations
+from graphprism.report.configurations import Configuration, by_data_set, configurations
 from graphprism.report.html import Html, join, section, table, tag
 from graphprism.results import RunResult, Score
 
@@ -70,11 +70,8 @@ class Comparison:
 
 def compare(runs: Iterable[RunResult]) -> list[Comparison]:
     """One comparison per data set, metric and plain model that was also trained with split edges."""
-    groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
-    for run in runs:
-        groups[str(run.run.get("dataset", "unknown")), run.metric].append(run)
     found = []
-    for (dataset, metric), group in groups.items():
+    for (dataset, metric), group in by_data_set(runs).items():
         by_model: dict[str, list[Configuration]] = defaultdict(list)
         for each in configurations(group):
             by_model[str(each.runs[0].run.get("model"))].append(each)

@@ -69,6 +69,20 @@ class Configuration:
         return sum(run.status != "finished" for run in self.runs)
 
 
+def by_data_set(runs: Iterable[RunResult]) -> dict[tuple[str, str], list[RunResult]]:
+    """Runs whose scores may be compared, by data set and metric; data that changed under one name are several sets."""
+    runs = list(runs)
+    fingerprints: dict[str, set[str | None]] = defaultdict(set)
+    for run in runs:
+        fingerprints[str(run.run.get("dataset", "unknown"))].add(run.data)
+    groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
+    for run in runs:
+        name = str(run.run.get("dataset", "unknown"))
+        changed = len(fingerprints[name] - {None}) > 1
+        groups[f"{name} (data {(run.data or 'unknown')[:9]})" if changed else name, run.metric].append(run)
+    return dict(groups)
+
+
 def configurations(runs: Iterable[RunResult]) -> list[Configuration]:
     """The configurations of one data set, in order of their first run."""
     groups: dict[str, list[RunResult]] = defaultdict(list)

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from graphprism._text import counted
-from graphprism.report.configurations import Configuration, configurations
+from graphprism.report.configurations import Configuration, by_data_set, configurations
 from graphprism.report.html import Html, section, tag
 from graphprism.results import RunResult, Score
 
@@ -89,10 +89,7 @@ def curve_data(runs: Sequence[RunResult]) -> dict[str, Any]:
         ``panels`` as plain data, ``grids`` of epochs that curves share, ``points``, the maximum per curve, and
         ``thinned``, whether a curve was thinned.
     """
-    groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
-    for run in runs:
-        groups[str(run.run.get("dataset", "unknown")), run.metric].append(run)
-    found = {name: configurations(group) for name, group in groups.items()}
+    found = {name: configurations(group) for name, group in by_data_set(runs).items()}
     points = max(20, min(POINTS, ALL_POINTS // max(1, sum(map(len, found.values())))))
     grids = Grids(points)
     panels = [_panel_data(dataset, metric, each, grids) for (dataset, metric), each in found.items()]

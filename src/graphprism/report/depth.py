@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from graphprism._text import score_text, short
 from graphprism.report.comparison import best_configuration, mean_score, plain_partner
-from graphprism.report.configurations import Configuration, configurations, describe_run
+from graphprism.report.configurations import Configuration, by_data_set, configurations, describe_run
 from graphprism.report.html import Html, join, section, table, tag
 from graphprism.results import RunResult, Score
 
@@ -45,12 +45,9 @@ def _line(by_depth: dict[int, list[Configuration]]) -> Line:
 
 def depth(runs: Sequence[RunResult]) -> Html | None:
     """A drawing per data set and metric with several depths; None without any."""
-    groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
-    for run in runs:
-        groups[str(run.run.get("dataset", "unknown")), run.metric].append(run)
     panels = [
         _panel(dataset, metric, lines, group[0].larger_is_better)
-        for (dataset, metric), group in groups.items()
+        for (dataset, metric), group in by_data_set(runs).items()
         if (lines := depth_lines(group))
     ]
     lead = "Test score at the best configuration by validation; a bar is one standard deviation over runs."

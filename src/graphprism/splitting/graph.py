@@ -72,7 +72,7 @@ def attribute_of(graph: GraphLike, name: str, what: str) -> Tensor:
     """Attribute ``name`` of ``graph``, on the device of its edges; ``what`` describes it in the error message."""
     value = getattr(graph, name, None)
     if value is None:
-        there = "".join(f", but with {each}" for each in [", ".join(getattr(graph, "edge_names", ()))] if each)
+        there = "".join(f", but with {each}" for each in [", ".join(getattr(graph, "edge_names", None) or ())] if each)
         raise ValueError(f"the graph must have an attribute `{name}` with {what}, got a graph without it{there}")
     check_tensor(name, value)
     tensor: Tensor = value

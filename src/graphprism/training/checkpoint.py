@@ -28,7 +28,7 @@ class CheckpointError(ValueError):
     """A checkpoint that is damaged, or of another run, data set or version."""
 
     def __init__(self, path: Path, problem: str, hint: str | None = None) -> None:
-        hint = f"remove {path.parent} to start this run anew" if hint is None else hint
+        hint = f"remove {path.parent}, or train with --fresh, to start this run anew" if hint is None else hint
         super().__init__(f"{path}: {problem}; {hint}")
         self.path, self.problem, self.hint = path, problem, hint
 
