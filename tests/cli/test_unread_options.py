@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
-from graphprism.datasets import molecules, save
+from graphprism.datasets import from_data, molecules, save
 from graphprism.experiments.tune import parse_choice
 from graphprism.nn import CONVOLUTIONS, GNN
 from tests.datasets.own_files import write_molecules
@@ -66,6 +67,19 @@ def test_train_says_nothing_of_options_that_a_run_reads(data: Path, tmp_path: Pa
     run = trained(data, tmp_path, "--width", 4, *words)
     assert run.exit_code == 0, run.output
     assert "Not used" not in run.output
+
+
+def test_train_says_that_layers_on_nodes_read_no_types_of_edges(tmp_path: Path):
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(30, (2, 80), generator=generator)
+    graph = Data(x=torch.rand(30, 4, generator=generator), edge_index=edges, edge_attr=edges.sum(0) % 3)
+    graph.y = torch.arange(30) % 2
+    save(from_data(graph, name="typed"), tmp_path / "typed.npz")
+    common = ("--dataset", "typed", "--data", tmp_path, "--epochs", 1, "--accelerator", "cpu", "--out", tmp_path)
+    run = call("train", *common, "--model", "gcn,gine,gated-gcn")
+    assert run.exit_code == 0, run.output
+    assert "Not used: types of edges by gine, gated-gcn (their layers take them on graphs alone); --split" in run.stdout
+    assert "Not used" not in call("train", *common, "--model", "gcn").stdout
 
 
 def test_run_file_of_a_plain_model_has_no_unread_options(data: Path, tmp_path: Path):

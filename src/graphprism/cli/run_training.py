@@ -194,7 +194,12 @@ def unread_options(options: Mapping[str, Any], runs: Sequence[Run], dataset: Pac
         for name in names
         if not is_read and options.get(name) not in (None, defaults.get(name, getattr(Run, name)))
     ]
-    return [f"Not used: {', '.join(unread)}."] if unread else []
+    lines = [f"Not used: {', '.join(unread)}."] if unread else []
+    takes = dict.fromkeys(run.model for run in runs if CONVOLUTIONS[run.model].takes_edge_attr)
+    if takes and dataset.level != "graph" and dataset.edge_types:
+        way = '--split "attr(edge_attr)" with an mrs- model makes relations of them'
+        lines.append(f"Not used: types of edges by {', '.join(takes)} (their layers take them on graphs alone); {way}.")
+    return lines
 
 
 def _has_relations(model: str) -> bool:
