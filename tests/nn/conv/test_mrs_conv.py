@@ -53,3 +53,13 @@ def test_first_pass_in_inference_mode_leaves_a_graph_to_train_on():
         conv(example.x, adj)
     conv(example.x, adj).sum().backward()
     assert all(parameter.grad is not None for parameter in conv.parameters())
+
+
+@pytest.mark.parametrize("names", ["x_j, x_i", "x_j, edge_attr", "x_i, edge_attr, x_j"])
+def test_mrs_conv_refuses_names_of_pyg_in_another_order(names):
+    forward = eval(f"lambda self, {names}: x_j")
+    message = type("Message", (torch.nn.Module,), {"forward": forward})
+    with pytest.raises(ValueError, match=r"`message` must take \(x_i, x_j, edge_attr\) in this order, got"):
+        MRSConv(message)
+    MRSConv(type("Message", (torch.nn.Module,), {"forward": lambda self, x_i, x_j: x_j}))
+    MRSConv(type("Message", (torch.nn.Module,), {"forward": lambda self, receiver, sender: sender}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 
 import torch
@@ -37,7 +38,8 @@ class MRSConv(RelationalConv):
 
     Args:
         message: makes one message function, a module called with the rows of receiver and sender, and of the edge if
-            ``edge_attr`` is given: ``message(x_i, x_j)`` or ``message(x_i, x_j, edge_attr)``.
+            ``edge_attr`` is given: ``message(x_i, x_j)`` or ``message(x_i, x_j, edge_attr)``, in this order whatever
+            the names are; PyG's names in another order are refused.
         aggr: name or module of a PyG aggregation: ``"sum"``, ``"mean"``, ``"max"``, ``"softmax"``, ...
         combine: called with receivers and aggregated messages; `None` returns the messages alone.
         num_relations: number of relations R.
@@ -82,6 +84,7 @@ class MRSConv(RelationalConv):
         check_is_no_count("aggr", aggr, 'an aggregation of PyG or the name of one ("sum", "mean")')
         self.num_relations = num_relations
         self.messages = RelationalModules("message", message, num_relations, start, decay, deviation)
+        _check_order(self.messages.each[0])
         if combine is not None:
             check_function("combine", combine, "None or a function of receivers and aggregated messages")
         self.aggr = resolved_aggregation("aggr", aggr)
@@ -165,3 +168,11 @@ class MRSConv(RelationalConv):
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
         return f"num_relations={self.num_relations}"
+
+
+def _check_order(message: torch.nn.Module) -> None:
+    """Raises if a message function has PyG's names, by which PyG passes rows, in another order than ours."""
+    names = [each.name for each in inspect.signature(message.forward).parameters.values()]
+    known = ("x_i", "x_j", "edge_attr")
+    if set(names) <= set(known) and tuple(names) != known[: len(names)]:
+        raise ValueError(f"`message` must take ({', '.join(known)}) in this order, got ({', '.join(names)})")
