@@ -40,16 +40,15 @@ def run(call: Call, tap: Replaced, parameters: dict[str, Tensor]) -> Any:
     conv, replaced = call.conv, tap.replaced()
     before, own = dict(vars(conv)), vars(conv)  # not `setattr`, which compiled code cannot undo
     own.update(replaced)
-    outer = None  # the replacement of a call in which this one is made
     if call.switch is not None:
-        outer, call.switch.replacement = call.switch.replacement, getattr(tap, "softmax", None)
+        call.switch.replacement = getattr(tap, "softmax", None)
     try:
         if parameters:
             return torch.func.functional_call(conv, parameters, call.args, call.kwargs)
         return conv(*call.args, **call.kwargs)
     finally:
         if call.switch is not None:
-            call.switch.replacement = outer
+            call.switch.replacement = None
         for name in replaced:
             if name in before:
                 own[name] = before[name]
