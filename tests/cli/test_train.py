@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from graphprism import cli
 from graphprism.cli.app import app
+from graphprism.cli.run_training import train_runs
 from graphprism.datasets import molecules, save
 from graphprism.experiments import Ledger
 from graphprism.training import Run
@@ -136,6 +137,14 @@ def test_targets_of_nodes_are_trained_by_the_same_command(data, out):
     ]
     assert "nodes for training, validation and test, multiclass by accuracy" in done.stdout
     assert "3 epochs of the whole graph, at most, 400 without a better validation score" in done.stdout
+
+
+def test_a_split_has_one_spelling():
+    options = {"model": "mrs-gcn", "seeds": "0", "folds": "0"}
+    written = "degree*attr(edge_attr,4);ppr", "degree  *  attr(edge_attr, 4) ; ppr"
+    (one,), (other,) = (train_runs({**options, "split": each}, molecules(12)) for each in written)
+    assert one.key == other.key
+    assert one.split == "degree * attr(edge_attr, 4); ppr"
 
 
 def test_several_rates_and_seeds(data, out):

@@ -33,6 +33,7 @@ from graphprism.protocols import plain_model, protocol
 from graphprism.results import ACCELERATORS, ENGINES, RunResult
 from graphprism.training import Diverged, EpochReport, Run, Task, build_model, data_identity, forget, train
 from graphprism.training.build_model import width_of
+from graphprism.training.run import canonical_split
 from graphprism.training.train import check_run, why_not_lockstep
 
 
@@ -156,6 +157,8 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
     if "budget" in given and "width" not in given:
         defaults.pop("width", None)  # of nodes and links; the budget finds one
     shared = {**defaults, **given}
+    if "split" in shared:  # one spelling, so that a run is found again
+        shared["split"] = canonical_split(shared["split"])
     default_lr = shared.pop("lr", Run.lr)
     asked, names = options.get("lr"), options.get("model") or _default_models(dataset)
     models = [_known_model(name) for name in _parts("model", names)]

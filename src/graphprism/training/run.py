@@ -22,7 +22,7 @@ from graphprism.nn.conv.relational_weight import DECAY, DEVIATIONS, STARTS
 from graphprism.nn.models import BASELINES, MODELS, REMEDIES
 from graphprism.nn.models.blocks import ACTIVATIONS, HEADS
 from graphprism.nn.models.gnn_options import PE_ENCODERS, SPLIT_LAYERS
-from graphprism.splitting import parse_splits
+from graphprism.splitting import parse_splits, split_text
 from graphprism.training.schedule import SCHEDULES
 
 OPTIMIZERS = ("adamw", "adam")
@@ -336,3 +336,12 @@ def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
     rest = {name: value for name, value in values.items() if name != "share_init"}
     return {**rest, "start": "shared" if values["share_init"] else "independent", "decay": 0.0}
+
+
+def canonical_split(split: str) -> str:
+    """The one spelling of a split; a `Run` keeps the text that it is given, which is part of its key.
+
+    >>> canonical_split("degree*attr(kind,4)")
+    'degree * attr(kind, 4)'
+    """
+    return split_text(parse_splits(split))
