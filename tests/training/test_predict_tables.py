@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
+from typer.testing import CliRunner
 
 import graphprism as gp
+from graphprism.cli.app import app
 from graphprism.datasets import PackedDataset, from_data, from_files, molecules, save
 from graphprism.ledger import Ledger
 from graphprism.splitting import Graph, parse_split
@@ -67,6 +69,17 @@ def test_packed_graph_gives_what_its_tables_give(shop, monkeypatch):
         found = predictor.predict(new, graph=graph)
         assert found.ids == wanted.ids
         torch.testing.assert_close(found.scores, wanted.scores)
+
+
+def test_command_finds_the_graph_by_its_name(shop, tmp_path, monkeypatch):
+    monkeypatch.delenv("GRAPHPRISM_DATA", raising=False)
+    folder, old, new = shop
+    gp.load(folder / "runs").predict(new, graph=old).write_csv(tmp_path / "wanted.csv")
+    words = ["predict", folder / "runs", "-i", new, "--graph", "shop", "-o", tmp_path / "found.csv"]
+    assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 2
+    run = CliRunner().invoke(app, [str(word) for word in (*words, "--data", folder, "--accelerator", "cpu")])
+    assert run.exit_code == 0, run.output
+    assert (tmp_path / "found.csv").read_text("utf-8") == (tmp_path / "wanted.csv").read_text("utf-8")
 
 
 def test_packed_graph_must_be_imported_alike(shop, tmp_path):

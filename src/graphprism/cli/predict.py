@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graphprism._text import counted
-from graphprism.cli.arguments import exit_on_user_error, plain_warnings
+from graphprism.cli.arguments import Data, exit_on_user_error, plain_warnings
 from graphprism.results import ACCELERATORS
 
 
@@ -34,8 +34,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="The graph that new nodes belong to: files, the .npz of `graphprism data import`, or its name. "
-            "Default: the input is complete.",
+            help="The graph that new nodes belong to: files, the .npz of `graphprism data import`, or its name in the "
+            "folder --data; files alone for links. Default: the input is complete.",
         ),
     ] = None,
     pairs: Annotated[
@@ -50,6 +50,7 @@ def predict(
     graphs: Annotated[
         str | None, typer.Option(metavar="NAME", help="File of graphs.", show_default="as in training, or guessed")
     ] = None,
+    data: Data = None,
     accelerator: Annotated[str, typer.Option(metavar="|".join(ACCELERATORS), help="The kind of device.")] = "auto",
 ) -> None:
     """Predict new graphs, nodes or links with a trained model, and write a CSV file.
@@ -60,6 +61,8 @@ def predict(
         from graphprism.training import load
 
         files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
+        if graph is not None and data is not None and not Path(graph).exists() and (data / f"{graph}.npz").is_file():
+            graph = str(data / f"{graph}.npz")
         predictor = load(run, accelerator)
         found = predictor.predict(input, graph=graph, pairs=pairs, files=files)
         found.write_csv(out)
