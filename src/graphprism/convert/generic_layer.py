@@ -192,7 +192,8 @@ class GenericLayer(torch.nn.Module):
         # of a layer that was pickled by an earlier version there are none
         arguments = getattr(self, "edge_arguments", None)
         steps = None
-        if arguments is not None and may_use_parts(call, entry, arguments):
+        named = {**named_arguments(self.arguments, call.args), **call.kwargs}
+        if arguments is not None and may_use_parts(self.conv, named, entry, arguments):
             with suppress(Exception):  # all edges then, whose error, if any, is the layer's own
                 steps = steps_in_parts(call, copies, self.calls, entry, arguments)
         return with_steps(call, self._steps(call, copies, entry) if steps is None else steps)
@@ -321,7 +322,8 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
                 wanted = list(parameters.values())
                 grads = torch.autograd.grad(message.sum(), wanted, retain_graph=True, allow_unused=True)
                 found |= {key for key, grad in zip(parameters, grads, strict=True) if grad is not None}
-    edges = edges_of_call({**named_arguments(argument_names(conv.forward), args), **kwargs})
+    named = {**named_arguments(argument_names(conv.forward), args), **kwargs}
+    edges = edges_of_call(named)
     entries = [SplitEdgeIndex(each, torch.zeros(each.size(1), dtype=torch.long, device=each.device)) for each in edges]
     for seen in tap.seen:
         if not entries or found_types(seen, entries, 1) is None:
@@ -329,5 +331,5 @@ def probe(conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     makes_edges = not all(any(seen is each for each in edges) for seen in tap.seen)
     names, passes = [key for key in parameters if key in found], len(tap.made)
     del tap, message  # the graph of all messages
-    arguments = probe_parts(untouched, args, kwargs, names, passes) if names else None
+    arguments = probe_parts(untouched, named, names, passes) if names else None
     return Probed(names, passes, makes_edges, arguments)

@@ -15,7 +15,6 @@ from torch_geometric.nn import MessagePassing
 
 from graphprism.convert.current_split import SplitEdgeIndex
 from graphprism.convert.layer_call import Call, edges_of_call, run
-from graphprism.convert.mrs_model import argument_names, named_arguments
 from graphprism.convert.part_steps import EdgeArguments, edge_dim, kinds, steps_in_parts
 from graphprism.convert.softmax_switch import SoftmaxSwitch
 from graphprism.convert.steps import Sent, Tap, whole_steps
@@ -25,9 +24,7 @@ _MOST_EDGES = 4096
 _BLOCK = 64
 
 
-def probe_parts(
-    conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], calls: int
-) -> EdgeArguments | None:
+def probe_parts(conv: MessagePassing, named: dict[str, Any], names: list[str], calls: int) -> EdgeArguments | None:
     """What `steps_in_parts` needs, if the messages and logits of an edge depend on no other edges; else None.
 
     They are computed from all edges and in two parts, whose copies have other parameters, for several pairs of parts,
@@ -38,8 +35,7 @@ def probe_parts(
 
     Args:
         conv: the layer before any call; it is copied.
-        args: arguments of a call.
-        kwargs: further arguments.
+        named: arguments of a call, by name.
         names: the parameters that messages depend on.
         calls: how often it passes messages.
     """
@@ -49,18 +45,16 @@ def probe_parts(
     state = random.getstate()
     try:
         with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.no_grad(), _NoDropout():
-            return _proven(conv, args, kwargs, names, calls)
+            return _proven(conv, named, names, calls)
     except Exception:
         return None  # whatever the layer raises on values that it was not made for: it gets all edges
     finally:
         random.setstate(state)
 
 
-def _proven(
-    conv: MessagePassing, args: tuple[Any, ...], kwargs: dict[str, Any], names: list[str], calls: int
-) -> EdgeArguments | None:
-    known_kinds = kinds(Call(conv, None, None, args, kwargs))
-    named = _varied(_few_edges({**named_arguments(argument_names(conv.forward), args), **kwargs}))
+def _proven(conv: MessagePassing, named: dict[str, Any], names: list[str], calls: int) -> EdgeArguments | None:
+    known_kinds = kinds(named)
+    named = _varied(_few_edges(named))
     edges = edges_of_call(named)
     cases = [[SplitEdgeIndex(each, types) for each, types in zip(edges, case, strict=True)] for case in _halves(edges)]
     if not _shares_ends(cases[0]) or any(map(_is_one_part, cases)):

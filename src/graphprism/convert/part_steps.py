@@ -12,7 +12,6 @@ from torch_geometric.nn import MessagePassing
 
 from graphprism.convert.current_split import NOT_OF_THE_GRAPH, SplitEdgeIndex
 from graphprism.convert.layer_call import Call, Stop, check_sizes, found_types, run
-from graphprism.convert.mrs_model import argument_names, named_arguments
 from graphprism.convert.own_layers import has_any_hooks
 from graphprism.convert.steps import Logits, Sent, Tap, may_be_ends, too_few_messages
 
@@ -35,9 +34,8 @@ class Unsure(Exception):
     """A call differs from those of the probe, so that its copies must get all edges."""
 
 
-def kinds(call: Call) -> dict[str, Any]:
+def kinds(named: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call as far as messages may read other edges for them: not their tensors and numbers."""
-    named = {**named_arguments(argument_names(call.conv.forward), call.args), **call.kwargs}
     return {name: _kind(value) for name, value in named.items() if value is not None}
 
 
@@ -49,16 +47,18 @@ def _kind(value: Any) -> Any:
     return value if isinstance(value, (bool, str)) or value is None else type(value).__name__
 
 
-def may_use_parts(call: Call, entry: list[SplitEdgeIndex], arguments: EdgeArguments) -> bool:
-    """Whether a call may be computed in parts.
+def may_use_parts(
+    conv: MessagePassing, named: Mapping[str, Any], entry: list[SplitEdgeIndex], arguments: EdgeArguments
+) -> bool:
+    """Whether a call with these arguments by name may be computed in parts.
 
     Not if its arguments are other ones than those of the probe, in traced code, with hooks, which see the rows of all
     edges, for soft types, or where a host-device sync is not allowed.
     """
-    if torch.compiler.is_compiling() or getattr(call.conv, "explain", None) or has_any_hooks(call.conv):
+    if torch.compiler.is_compiling() or getattr(conv, "explain", None) or has_any_hooks(conv):
         return False
     types = [each.edge_type for each in entry]
-    if any(type(each) is not Tensor or each.dim() != 1 for each in types) or kinds(call) != arguments.kinds:
+    if any(type(each) is not Tensor or each.dim() != 1 for each in types) or kinds(named) != arguments.kinds:
         return False
     if not any(each.is_cuda for each in types):
         return True
