@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,15 +72,26 @@ class Configuration:
 def by_data_set(runs: Iterable[RunResult]) -> dict[tuple[str, str], list[RunResult]]:
     """Runs whose scores may be compared, by data set and metric; data that changed under one name are several sets."""
     runs = list(runs)
-    fingerprints: dict[str, set[str | None]] = defaultdict(set)
-    for run in runs:
-        fingerprints[str(run.run.get("dataset", "unknown"))].add(run.data)
+    changed = changed_data(runs)
     groups: dict[tuple[str, str], list[RunResult]] = defaultdict(list)
     for run in runs:
-        name = str(run.run.get("dataset", "unknown"))
-        changed = len(fingerprints[name] - {None}) > 1
-        groups[f"{name} (data {(run.data or 'unknown')[:9]})" if changed else name, run.metric].append(run)
+        name = data_set(run)
+        groups[f"{name} (data {(run.data or 'unknown')[:9]})" if name in changed else name, run.metric].append(run)
     return dict(groups)
+
+
+def changed_data(runs: Iterable[RunResult]) -> dict[str, Counter[str]]:
+    """Data sets whose runs have different fingerprints, with the number of runs of each; ignores unknown ones."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for run in runs:
+        if run.data is not None:
+            found[data_set(run)][run.data] += 1
+    return {name: counts for name, counts in found.items() if len(counts) > 1}
+
+
+def data_set(run: RunResult) -> str:
+    """Name of the data set of a run."""
+    return str(run.run.get("dataset", "unknown"))
 
 
 def configurations(runs: Iterable[RunResult]) -> list[Configuration]:

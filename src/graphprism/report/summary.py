@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphprism._text import counted, duration, short
+from graphprism.report.configurations import changed_data
 from graphprism.report.html import Html, section, table, tag
 from graphprism.results import RunResult, TableResult
 
@@ -123,19 +124,10 @@ def warnings(runs: Sequence[RunResult]) -> Html | None:
         f"⚠ In {counted(found, 'run')} a look-up without parameters comes within 10 points or 90 % of the model."
         if found
         else None,
-        *map(_data_warning, _changed_data(runs)),
+        *map(_data_warning, changed_data(runs).items()),
     ]
     items = [tag("li", line) for line in lines if line]
     return tag("ul", *items, class_="warnings") if items else None
-
-
-def _changed_data(runs: Sequence[RunResult]) -> list[tuple[str, Counter[str]]]:
-    """Data sets whose runs have different fingerprints, with the number of runs of each; ignores unknown ones."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for run in runs:
-        if run.data is not None:
-            found[str(run.run.get("dataset"))][run.data] += 1
-    return [(name, counts) for name, counts in found.items() if len(counts) > 1]
 
 
 def _data_warning(changed: tuple[str, Counter[str]]) -> str:
