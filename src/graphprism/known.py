@@ -151,7 +151,7 @@ DATASETS = MappingProxyType(
 DATA_VARIABLE = "GRAPHPRISM_DATA"
 
 
-def data_folder(root: str | Path | None = None) -> Path:
+def data_folder(root: str | os.PathLike[str] | None = None) -> Path:
     """``root``, else the folder that the environment names, else the user's cache."""
     named = named_folder(root)
     if named is not None:
@@ -159,7 +159,7 @@ def data_folder(root: str | Path | None = None) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphprism"
 
 
-def named_folder(root: str | Path | None = None) -> Path | None:
+def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
     """``root``, else the folder that the environment names, else None."""
     if root is not None and not isinstance(root, str | os.PathLike):
         raise TypeError(f"`root` must be a name or a path, got {root!r}")

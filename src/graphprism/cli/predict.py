@@ -61,10 +61,8 @@ def predict(
         from graphprism.training import load
 
         files = {part: file for part, file in (("nodes", nodes), ("edges", edges), ("graphs", graphs)) if file}
-        if graph is not None and data is not None and not Path(graph).exists() and (data / f"{graph}.npz").is_file():
-            graph = str(data / f"{graph}.npz")
         predictor = load(run, accelerator)
-        found = predictor.predict(input, graph=graph, pairs=pairs, files=files)
+        found = predictor.predict(input, graph=graph, pairs=pairs, files=files, root=data)
         found.write_csv(out)
     count = int((~found.scores.isnan().all(dim=1)).sum())
     typer.echo(f"{predictor.run.title}: {counted(count, 'prediction')} in {out}.")

@@ -207,6 +207,7 @@ class Predictor:
         graph: str | os.PathLike[str] | None = None,
         pairs: Tensor | str | os.PathLike[str] | None = None,
         files: Mapping[str, str] | None = None,
+        root: str | os.PathLike[str] | None = None,
     ) -> Predictions:
         """Probabilities and classes, or numbers in the unit of the target, with ids.
 
@@ -217,6 +218,7 @@ class Predictor:
             pairs: Pairs of nodes, (2, R), or a table with two columns of ids; for links.
             files: Names of files in the folders, see `graphprism.datasets.ImportOptions`. By default those of training
                 where a folder has them.
+            root: Folder of the data set that ``graph`` names, see `graphprism.datasets.data_folder`.
 
         Raises:
             ValueError: The graphs do not match those of training.
@@ -226,7 +228,7 @@ class Predictor:
             if value is not None and not is_read:
                 came = value if isinstance(value, str | os.PathLike) else type(value).__name__
                 raise ValueError(f"`{name}` must be None for targets of {level}s, got {came}")
-        inputs = self._inputs(graphs, graph, files)
+        inputs = self._inputs(graphs, graph, files, root)
         ids, id_names = inputs.ids, (inputs.id_name,)
         found = self._pairs(pairs, ids) if level == "link" else None
         run, dataset = self._prepared(inputs.dataset)
@@ -280,7 +282,11 @@ class Predictor:
         return find_unseen(splits, split_input(run, dataset), self.run.split, codes, edges)
 
     def _inputs(
-        self, graphs: Graphs, old: str | os.PathLike[str] | None = None, files: Mapping[str, str] | None = None
+        self,
+        graphs: Graphs,
+        old: str | os.PathLike[str] | None = None,
+        files: Mapping[str, str] | None = None,
+        root: str | os.PathLike[str] | None = None,
     ) -> _Inputs:
         """Graphs in the form of training, with the ids of what is predicted."""
         first, name = 0, "id"
@@ -295,7 +301,7 @@ class Predictor:
             new, edges = tables, (tables.edges,)
             if old is not None and tables.nodes is None and self.preprocessing.nodes:
                 raise ValueError(f"{graphs}: must have a table of the nodes that are new to the graph, got edges alone")
-            if old is not None and (packed := _packed_file(old)) is not None:
+            if old is not None and (packed := _packed_file(old, root)) is not None:
                 before = self._packed_graph(packed)
                 first = before.x.size(0)
             elif old is not None:
@@ -455,12 +461,12 @@ class Predictor:
         )
 
 
-def _packed_file(graph: str | os.PathLike[str]) -> Path | None:
+def _packed_file(graph: str | os.PathLike[str], root: str | os.PathLike[str] | None) -> Path | None:
     """The packed file that a path or the name of a data set stands for; None for tables."""
     path = Path(graph)
     if path.suffix == ".npz":
         return path
-    file = data_folder() / f"{path.name}.npz"
+    file = data_folder(root) / f"{path.name}.npz"
     return file if not path.exists() and str(path) == path.name and file.is_file() else None
 
 
