@@ -204,3 +204,17 @@ def test_collapse_of_one_node_is_not_judged():
     graphs = Batch.from_data_list([alone] * 4)
     assert collapse(GCN(3, 8, num_layers=3), graphs).verdict.endswith("measures all nodes as one matrix")
     assert collapse(GCN(3, 8, num_layers=3), graphs, whole=True).verdict == "rank collapse from layer 1 (convs.0) on"
+
+
+def test_batch_norms_that_saw_no_data_are_named_in_evaluation_alone():
+    model, data = build(GCN, 4, 8, num_layers=3, norm="batch"), ring(y=classes())
+    assert collapse(model, data).notices == ()  # in training they use the batch
+    report = collapse(model.eval(), data)
+    assert report.notices == (
+        "2 batch norms in evaluation mode have not seen data yet, so that states stay as they are; train first, or "
+        "measure after model.train()",
+    )
+    assert str(report).endswith(report.notices[0])
+    assert type(report).from_json(report.to_json()).notices == report.notices
+    model.train()(data.x, data.edge_index)
+    assert collapse(model.eval(), data).notices == ()

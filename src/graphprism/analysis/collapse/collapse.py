@@ -8,8 +8,10 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from graphprism._checks import check_flag, check_function, check_type
+from graphprism._text import counted
 from graphprism.analysis.collapse.probe import (
     Call,
     Loss,
@@ -101,8 +103,18 @@ def collapse(
         LayerCollapse(number, call.name, type(call.module).__name__, **call.measures, **gradients)
         for number, (call, gradients) in enumerate(zip(probe.calls, norms, strict=True), start=1)
     )
-    number = num_graphs(probe.batch)
-    return CollapseReport(tuple(rows), type(model).__name__, number, None if value is None else value.item(), name)
+    number, loss_value = num_graphs(probe.batch), None if value is None else value.item()
+    return CollapseReport(tuple(rows), type(model).__name__, number, loss_value, name, _notices(model))
+
+
+def _notices(model: Module) -> tuple[str, ...]:
+    """A sentence about batch norms that are the identity until they see data, if there are any."""
+    norms = [each for each in model.modules() if isinstance(each, _BatchNorm) and not each.training]
+    count = sum(each.num_batches_tracked is not None and int(each.num_batches_tracked) == 0 for each in norms)
+    if not count:
+        return ()
+    which = f"{counted(count, 'batch norm')} in evaluation mode {'has' if count == 1 else 'have'} not seen data yet"
+    return (f"{which}, so that states stay as they are; train first, or measure after model.train()",)
 
 
 def _probe(data: Any, whole: bool) -> Probe:

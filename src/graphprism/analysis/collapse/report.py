@@ -214,8 +214,8 @@ def title(report: CollapseReport) -> str:
 
 
 def footer(report: CollapseReport) -> list[str]:
-    """The verdict and its thresholds."""
-    return [f"verdict: {report.verdict}", f"({thresholds()})"]
+    """The verdict, its thresholds and the notices."""
+    return [f"verdict: {report.verdict}", f"({thresholds()})", *report.notices]
 
 
 def _columns(report: CollapseReport) -> dict[str, list[str]]:
@@ -256,6 +256,7 @@ class CollapseReport:
         num_graphs: Graphs over which the metrics are means; 1 if all nodes were measured as one matrix.
         loss: The value of the loss, or None.
         loss_name: Its name, or why there is none.
+        notices: Sentences about the model that the verdict depends on.
     """
 
     rows: tuple[LayerCollapse, ...]
@@ -263,6 +264,7 @@ class CollapseReport:
     num_graphs: int
     loss: float | None
     loss_name: str
+    notices: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -288,7 +290,8 @@ class CollapseReport:
         """Inverse of `to_json`."""
         report = json.loads(text)
         rows = tuple(_row(row) for row in report["rows"])
-        return cls(rows, report["model"], report["num_graphs"], _decode(report["loss"]), report["loss_name"])
+        loss, notices = _decode(report["loss"]), tuple(report.get("notices", ()))
+        return cls(rows, report["model"], report["num_graphs"], loss, report["loss_name"], notices)
 
     def plot(self) -> Figure:
         """A matplotlib figure of ranks, norms, energies and gradients by layer; save it with ``.savefig(path)``."""
