@@ -160,6 +160,17 @@ def test_explain_ablates_a_model_without_any_shares():
     assert min(found.merged[:2]) > 0.01
 
 
+@pytest.mark.parametrize("make", [Cached, lambda cached: GATv2Conv(6, 3)])
+def test_explain_splits_a_graph_as_the_converted_model_does(make):
+    converted = gp.to_mrs(make(False).double(), "degree, ppr", start="independent")
+    plain = Data(graph().x, GRAPH.edge_index)
+    found = gp.explain(converted, plain)
+    assert set(plain.keys()) == {"edge_index", "x"}
+    assert found == gp.explain(converted, gp.SplitEdges("degree, ppr")(plain.clone()))
+    batch = Batch.from_data_list([plain, Data(torch.randn(14, 6).double(), random_graph(14, 30, 1).edge_index)])
+    assert gp.explain(converted, batch) == gp.explain(converted, gp.SplitEdges("degree, ppr")(batch.clone()))
+
+
 def test_explain_refuses_a_call_that_lets_a_converted_model_split_what_is_left():
     converted = gp.to_mrs(GCNConv(6, 3).double(), "degree", start="independent")
     with pytest.raises(ValueError, match=r"must get `edge_type` to be explained.*edge_type=data\.edge_type"):

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import one_hot
+from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from graphprism._checks import check_function, check_homogeneous, check_integer, check_range, check_shape, check_type
 from graphprism.analysis.collapse.probe import call_model, preserved
 from graphprism.splitting import check_split
 from graphprism.splitting.check_split import split_names
+from graphprism.splitting.ranks import ranked
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def explain(
     Args:
         model: with layers of `graphprism.nn` that have several relations, or converted by `to_mrs`. Layers that keep
             PyG's code have no shares, see ``without_shares``; ablation includes them.
-        data: a graph or a batch with ``edge_type`` (E,).
+        data: a graph or a batch with ``edge_type`` (E,); without, a converted model splits it as in a call.
         score: a function of the output, larger for a better one, such as an accuracy.
         forward: ``forward(model, data)`` calls the model; by default its arguments are attributes of ``data`` by name.
             Ablation gives it graphs with fewer edges or with other relations: it has to take edges, their attributes
@@ -143,6 +145,7 @@ def explain(
     num_relations = max([*converted, *(int(layer.num_relations) for layer in layers.values())])
     if num_relations < 2:
         raise ValueError(f"`model` must have a layer with several relations, got none in {type(model).__name__}")
+    data = _split_as(model, data)
     check_split(data)
     types = data.edge_type
     check_shape("data.edge_type", types, ["E"])
@@ -193,6 +196,20 @@ def explain(
             if isinstance(module, MessagePassing) and module not in layers.values()
         ),
     )
+
+
+def _split_as(model: Module, data: Any) -> Any:
+    """``data`` with the relations that a converted model gives its edges; unchanged if it has its own."""
+    converted: list[Any] = [each for each in model.modules() if getattr(each, "takes_relations", False)]
+    splits = [each.current.split for each in converted]
+    is_split = not isinstance(data, Data) or data.edge_index is None or data.get("edge_type") is not None
+    if is_split or not splits or any(each != splits[0] for each in splits):
+        return data
+    data = copy.copy(data)
+    data.edge_type, order, data.split_rule = ranked(splits[0], data)
+    if order is not None:
+        data.node_order = order
+    return data
 
 
 def _names(names: Sequence[str] | None, data: Any, num_relations: int) -> tuple[str, ...]:
