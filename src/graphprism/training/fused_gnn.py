@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.dense import Linear
 
 from graphprism.nn import GNN, MRSGCNConv, MRSGINConv
+from graphprism.nn.models.gnn import Members
 from graphprism.ops.batched.batched_linear import batched_linear
 from graphprism.ops.batched.network_stack import network_stack
 from graphprism.ops.batched.padded_adj import PaddedAdj
@@ -30,14 +31,21 @@ class FusedGNN(GNN):
         return head
 
     def run_layers(
-        self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
+        self,
+        h: Tensor,
+        e: Tensor | None,
+        graph: Any,
+        generator: torch.Generator | None = None,
+        members: Members | None = None,
     ) -> list[Tensor]:
         """All layers at once where `relational_stack` or `network_stack` computes the same, else one by one."""
         if not isinstance(graph, PaddedAdj) or not self._is_plain():
-            return super().run_layers(h, e, graph, generator)
+            return super().run_layers(h, e, graph, generator, members)
         if not all(_is_plain_gcn(conv) for conv in self.convs):
             networks = self._networks(h)
-            return super().run_layers(h, e, graph, generator) if networks is None else _run_networks(h, graph, networks)
+            if networks is None:
+                return super().run_layers(h, e, graph, generator, members)
+            return _run_networks(h, graph, networks)
         convs = [conv for conv in self.convs if isinstance(conv, MRSGCNConv)]
         weights = [conv.lin() for conv in convs]
         biases = [conv.bias for conv in convs if conv.bias is not None]

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import MLP, GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.nn import GCN, MLP, GATConv, GCNConv, GINConv, SAGEConv
 
 from graphprism.nn import CONVOLUTIONS, GNN, MRSGCNConv
 from graphprism.nn.models.gnn import larger
@@ -96,6 +96,26 @@ def test_a_batch_gives_what_its_parts_give(conv):
     data, model = make_data(), make_graph_model(conv)
     parts = [model(part.x, part.edge_index, part.edge_type, edge_attr=part.edge_attr) for part in data.to_data_list()]
     torch.testing.assert_close(run_graphs(model, data), torch.cat(parts), **tolerance(torch.double))
+
+
+@pytest.mark.parametrize("readout", ["sum", None])
+@pytest.mark.parametrize("norm", ["layer", "graph", "instance", "pair"])
+def test_every_graph_of_a_batch_is_normalised_by_itself(norm, readout):
+    data, model = make_data(), make_graph_model("mrs-gcn", norm=norm, readout=readout)
+    alone = torch.cat([run_graphs(model, Batch.from_data_list([part])) for part in data.to_data_list()])
+    for more in ({}, {"batch_size": 3}):
+        torch.testing.assert_close(run_graphs(model, data, **more), alone, **EXACT)
+    # as in PyG's own models
+    plain = GCN(5, 6, 2, norm=norm).double()
+    ours = GNN(lambda width: GCNConv(-1, width), 6, 1, 2, in_channels=5, norm=norm, encode=False, jk="cat").double()
+    ours(torch.randn(data.num_nodes, 5).double(), data.edge_index)
+    ours.convs[0].load_state_dict(plain.convs[0].state_dict())
+    x = torch.randn(data.num_nodes, 5).double()
+    found = []
+    ours.convs[1].register_forward_pre_hook(lambda _, arguments: found.append(arguments[0]))
+    ours(x, data.edge_index, batch=data.batch)
+    first = plain.norms[0](plain.convs[0](x, data.edge_index), data.batch, 3).relu()
+    torch.testing.assert_close(found[0], first, **EXACT)
 
 
 def test_it_is_the_stack_it_says_it_is():

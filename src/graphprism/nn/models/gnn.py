@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import cycle, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,6 +43,7 @@ from graphprism.nn.models.gnn_options import (
     find_convolution,
     resolved_norm,
     splits_of,
+    takes_batch,
 )
 from graphprism.nn.models.graph_arguments import GraphArguments
 from graphprism.nn.models.sampled_hops import SampledHops
@@ -51,6 +52,13 @@ from graphprism.ops import RelationalAdj
 from graphprism.ops.backends import is_transformed
 from graphprism.ops.dropout import keep_mask
 from graphprism.ops.relu_normalize import relu_normalize
+
+
+class Members(NamedTuple):
+    """The graph of every node (N,), and the number of graphs if known."""
+
+    batch: Tensor
+    batch_size: int | None
 
 
 class GNN(torch.nn.Module):
@@ -98,7 +106,8 @@ class GNN(torch.nn.Module):
             others. The remaining layers are the plain convolution.
         jk: `None` for the last state, ``"cat"`` or ``"max"`` over the states of all layers, ``"lstm"`` for a mean with
             weights from an LSTM for each node, as in PyG's ``JumpingKnowledge``.
-        norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`.
+        norm: name of a PyG normalisation before ReLU (``"batch"``, ``"layer"``, ...), or `None`. Those that take
+            ``batch`` normalise every graph by itself.
         normalize: whether to L2-normalise the rows of every layer's output.
         dropout: share of channels dropped in training.
         alpha: weight of the messages from nodes that a node points to, for directed convolutions.
@@ -239,6 +248,7 @@ class GNN(torch.nn.Module):
             self.edge_encoder = _encoder("edge_attr", -1, hidden_channels, num_edge_types, type_start)
         self.walk_encoder = Linear(walk_steps, hidden_channels) if uses_edges and edge_walks else None
         self.norms = torch.nn.ModuleList(resolved_norm(norm, hidden_channels) for _ in layers[headless:])
+        self.norm_is_by_graph = any(map(takes_batch, self.norms))
         self.readout = None if readout is None else resolved_aggregation("readout", readout)
         self.jumping = JumpingKnowledge("lstm", hidden_channels, num_layers) if jk == "lstm" else None
         joined = hidden_channels * (num_layers if jk == "cat" else 1)
@@ -301,16 +311,18 @@ class GNN(torch.nn.Module):
         first = graph[0] if isinstance(graph, list) else graph
         if isinstance(first, RelationalAdj) and e is not None and e.size(0) != first.num_edges:
             raise ValueError(f"`edge_attr` must have {first.num_edges} rows, one for every edge, got {e.size(0)}")
-        if batch is not None and self.readout is not None:
+        members = None
+        if batch is not None:
             _check_batch(batch, h)
+            members = Members(batch, batch_size)
         if num_sampled_nodes_per_hop is not None or num_sampled_edges_per_hop is not None:
             if self.readout is not None or not self.graph_arguments.takes_graph:
                 must = "must be None in a network with a readout or without a graph"
                 raise ValueError(f"`num_sampled_nodes_per_hop` {must}")
             hops = SampledHops(num_sampled_nodes_per_hop, num_sampled_edges_per_hop, len(self.convs))
-            h = self._join(self._run_layers(h, e, graph, generator, hops))
+            h = self._join(self._run_layers(h, e, graph, generator, members, hops))
         else:
-            h = self._join(self.run_layers(h, e, graph, generator))
+            h = self._join(self.run_layers(h, e, graph, generator, members))
         if self.readout is not None:
             h = self.readout(h, batch) if batch_size is None else self.readout(h, batch, dim_size=batch_size)
         if self.head is None:
@@ -319,14 +331,19 @@ class GNN(torch.nn.Module):
         return out
 
     def run_layers(
-        self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
+        self,
+        h: Tensor,
+        e: Tensor | None,
+        graph: Any,
+        generator: torch.Generator | None = None,
+        members: Members | None = None,
     ) -> list[Tensor]:
         """The states that jumping knowledge combines; subclasses may override how they are computed.
 
         With ``jk="cat"`` or ``"lstm"`` these are the states after every layer. Otherwise the last state, or the maximum
         of all, is enough: earlier states are then not kept in memory.
         """
-        return self._run_layers(h, e, graph, generator)
+        return self._run_layers(h, e, graph, generator, members)
 
     def _run_layers(
         self,
@@ -334,6 +351,7 @@ class GNN(torch.nn.Module):
         e: Tensor | None,
         graph: Any,
         generator: torch.Generator | None,
+        members: Members | None,
         hops: SampledHops | None = None,
     ) -> list[Tensor]:
         """`run_layers` that drops, with ``hops``, layer by layer the states that no seed node depends on."""
@@ -348,7 +366,7 @@ class GNN(torch.nn.Module):
             if hops is not None:
                 h, e, own = hops.within(left, h, e, own)
                 largest = None if largest is None else largest[: h.size(0)]
-            h, e, largest = self._layer(conv, norm, ffn, h, e, own, largest, generator)
+            h, e, largest = self._layer(conv, norm, ffn, h, e, own, largest, generator, members)
             states = [*states, h] if self.jk in ("cat", "lstm") else [h if self.jk is None else largest]
             left -= 1
         if self.head is None:
@@ -367,6 +385,7 @@ class GNN(torch.nn.Module):
         graph: Any,
         largest: Tensor | None,
         generator: torch.Generator | None,
+        members: Members | None,
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """The state after a layer, its edge features, and the maximum of the state and ``largest``, if that is used."""
         second = bias = None
@@ -378,12 +397,13 @@ class GNN(torch.nn.Module):
             new, second, bias = conv.summands(h, graph)  # type: ignore[operator]
         else:
             new, e = self._convolve(conv, h, e, graph, generator)
+        members = members if self.norm_is_by_graph else None
         added = h if self.residual and h.shape == new.shape else None
         drops = self.training and self.dropout > 0
         if self.activation == "relu" and not (self.normalize or drops):
-            new = _normalise(norm, new, node_mask, relu=True, added=added)
+            new = _normalise(norm, new, node_mask, members, relu=True, added=added)
         else:
-            new = _normalise(norm, new, node_mask)
+            new = _normalise(norm, new, node_mask, members)
             if self.normalize:
                 # addition, dropout, ReLU, normalisation and maximum are one kernel
                 before = largest if self.jk == "max" and not self.residual else None
@@ -524,14 +544,20 @@ def _encoder(
 
 
 def _normalise(
-    norm: torch.nn.Module, x: Tensor, node_mask: Tensor | None, relu: bool = False, added: Tensor | None = None
+    norm: torch.nn.Module,
+    x: Tensor,
+    node_mask: Tensor | None,
+    members: Members | None,
+    relu: bool = False,
+    added: Tensor | None = None,
 ) -> Tensor:
     """Applies a norm, then ReLU, then adds; the statistics of batch normalisation exclude padding rows.
 
-    Of a batch norm over padded rows all of it is two kernels.
+    Of a batch norm over padded rows all of it is two kernels. With ``members`` the norm is one of each graph by itself.
     """
     if node_mask is not None and isinstance(norm, BatchNorm):
         return batch_norm(norm.module, x, node_mask, relu, added)
-    out: Tensor = norm(x)
+    # the third argument has several names
+    out: Tensor = norm(x) if members is None else norm(x, members.batch[: x.size(0)], members.batch_size)
     out = out.relu() if relu else out
     return out if added is None else added + out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from inspect import signature
 from typing import TypeAlias
 
 import torch
@@ -52,6 +53,11 @@ def resolved_norm(norm: object, channels: int) -> torch.nn.Module:
         return resolved("norm", norm, must, lambda: normalization_resolver(norm, channels))
     except ValueError as error:
         raise ValueError(f"{error}{suggest(norm, _norm_names()) if isinstance(norm, str) else ''}") from None
+
+
+def takes_batch(norm: torch.nn.Module) -> bool:
+    """Whether a normalisation can have statistics of every graph of a batch."""
+    return "batch" in signature(norm.forward).parameters
 
 
 def _norm_names() -> list[str]:

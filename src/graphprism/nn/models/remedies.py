@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import signature
 from itertools import count
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +15,7 @@ from graphprism._checks import check_choice
 from graphprism.nn.conv import MRSGCNConv
 from graphprism.nn.models.baselines.gates import gradient_gate
 from graphprism.nn.models.convolutions import Convolution, LayerOptions
-from graphprism.nn.models.gnn import GNN
+from graphprism.nn.models.gnn import GNN, Members
 from graphprism.ops import RelationalAdj, at_receivers, at_senders, edge_norm, entry_sum, relational_aggregate
 from graphprism.ops.dropout import dropout, keep_mask
 
@@ -50,19 +49,20 @@ def _neighbour_sum(x: Tensor, adj: RelationalAdj) -> Tensor:
     return relational_aggregate(x, adj).squeeze(1)
 
 
-def _pair_norm(x: Tensor, members: RelationalAdj) -> Tensor:
-    """PyG's `PairNorm` over the nodes of each graph, with edges ``members`` from nodes to their graphs."""
-    count = members.incoming.node_rowptr.diff().clamp(min=1)[:, None]
+def _pair_norm(x: Tensor, graphs: RelationalAdj) -> Tensor:
+    """PyG's `PairNorm` over the nodes of each graph, with edges ``graphs`` from nodes to their graphs."""
+    count = graphs.incoming.node_rowptr.diff().clamp(min=1)[:, None]
 
     def mean(rows: Tensor) -> Tensor:
-        return at_receivers(entry_sum(rows, members) / count.to(rows.dtype), members)
+        return at_receivers(entry_sum(rows, graphs) / count.to(rows.dtype), graphs)
 
     x = x - mean(x)
     return x / (1e-5 + mean(x.square().sum(-1, keepdim=True))).sqrt()
 
 
-def _members(owner: Tensor, num_graphs: int | None) -> RelationalAdj:
+def _edges_to_graphs(members: Members) -> RelationalAdj:
     """An edge from every node to its graph; without the number of graphs a host-device sync."""
+    owner, num_graphs = members
     count = int(owner.max()) + 1 if num_graphs is None else num_graphs
     edges = torch.stack([torch.arange(owner.numel(), device=owner.device), owner])
     return RelationalAdj.in_forward(edges, None, None, 1, (owner.numel(), count))
@@ -122,9 +122,6 @@ def check_split(remedy: str, num_relations: object, options: Mapping[str, Any]) 
             raise ValueError(f"`{name}` must be {value!r} with the remedy {remedy}, got {options[name]!r}")
 
 
-_INPUTS = tuple(signature(GNN.forward).parameters)[1:]
-
-
 class RemedyGNN(GNN):
     r"""A `GNN` of graph convolutions with one remedy of other authors in every layer.
 
@@ -181,26 +178,21 @@ class RemedyGNN(GNN):
         super().__init__(conv, hidden_channels, out_channels, num_layers, num_relations=num_relations, **options)
         self.remedy = remedy
         self._pair_norm = PairNorm()
-        self._members: RelationalAdj | None = None
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Runs the whole network; see `GNN`."""
-        given = {**dict(zip(_INPUTS, args, strict=False)), **kwargs}
-        if self.remedy == "pairnorm" and given.get("batch") is not None:
-            self._members = _members(given["batch"], given.get("batch_size"))
-        try:
-            return super().forward(*args, **kwargs)
-        finally:
-            self._members = None
 
     def run_layers(
-        self, h: Tensor, e: Tensor | None, graph: Any, generator: torch.Generator | None = None
+        self,
+        h: Tensor,
+        e: Tensor | None,
+        graph: Any,
+        generator: torch.Generator | None = None,
+        members: Members | None = None,
     ) -> list[Tensor]:
         """The states that jumping knowledge combines."""
         states: list[Tensor] = []
         first = h
         adj = self._weighted(graph, h, generator)
         plain = adj.with_weight(None)
+        graphs = _edges_to_graphs(members) if self.remedy == "pairnorm" and members is not None else None
         for conv in self.convs:
             if self.remedy in ("gcnii", "fagcn"):
                 h = conv(h, first, adj)
@@ -209,7 +201,7 @@ class RemedyGNN(GNN):
                 h = conv(h, adj)
             elif self.remedy == "pairnorm":
                 new = conv(h, adj)
-                h = (self._pair_norm(new) if self._members is None else _pair_norm(new, self._members)).relu()
+                h = (self._pair_norm(new) if graphs is None else _pair_norm(new, graphs)).relu()
             elif self.remedy == "g2":
                 new = conv(h, adj).relu()
                 h = torch.lerp(h, new, gradient_gate(new, plain, _GATE_EXPONENT))
