@@ -2,7 +2,8 @@ import copy
 
 import pytest
 import torch
-from torch_geometric.nn import APPNP, GAT, GCN, GIN, PNAConv, Sequential, TransformerConv
+from torch_geometric.data import Data
+from torch_geometric.nn import APPNP, GAT, GCN, GIN, GCNConv, PNAConv, Sequential, TransformerConv
 from torch_geometric.nn import GraphSAGE as SAGE
 
 from graphprism import to_mrs
@@ -76,6 +77,28 @@ def test_layerwise_of_a_layer_without_a_form_of_ours():
     expected = conv(data.x, data.edge_index)
     with torch.no_grad(), in_parts(conv, 7):
         torch.testing.assert_close(conv(data.x, data.edge_index), expected)
+
+
+@pytest.mark.parametrize("make", [lambda: GCN(5, 8, 3, 2, bias=False), lambda: GCNConv(5, 4), lambda: GAT(5, 8, 3, 2)])
+def test_layerwise_of_features_that_are_zero_nearly_everywhere(make):
+    for seed in range(3):  # which nodes a layer is tried on depends on the edges
+        torch.manual_seed(seed)
+        data = Data(torch.zeros(1000, 5), torch.randint(1000, (2, 4000)))
+        data.x[:20] = torch.rand(20, 5)
+        for converted in (False, True):
+            model = make()
+            model = to_mrs(model, "degree") if converted else model
+            expected = model.eval()(data.x, data.edge_index)
+            torch.testing.assert_close(layerwise(model, data, batch_size=100), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_layerwise_of_weights_that_are_zero_nearly_everywhere():
+    torch.manual_seed(0)
+    data = Data(torch.randn(1000, 5), torch.randint(1000, (2, 4000)), edge_weight=torch.zeros(4000))
+    data.edge_weight[::100] = torch.rand(40)
+    conv = GCNConv(5, 4, add_self_loops=False)
+    expected = conv(data.x, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(layerwise(conv, data, batch_size=100), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_layerwise_of_a_norm_that_a_layer_computes_itself():

@@ -271,8 +271,8 @@ class _PartialLayer:
         found: _Parts = self.kept[key]
         return found
 
-    def _run(self, named: dict[str, Any], around: Any) -> Any:
-        """Runs the layer on one chunk."""
+    def _run(self, named: dict[str, Any], around: Any, drawn: _Drawn | None = None) -> Any:
+        """Runs the layer on one chunk, with ``drawn`` on random features of its nodes and edges."""
         graph, count = named["edge_index"], named["x"].size(0)
         edges = _num_edges(graph)
         local = torch.stack([around.row, around.col])
@@ -281,9 +281,10 @@ class _PartialLayer:
             if name == "edge_index":
                 given[name] = local if isinstance(value, Tensor) else _part_of_adj(value, local, around)
             elif name == "x":
-                given[name] = value[around.node].to(_dtype(self.layer, value))
+                rows = value[around.node] if drawn is None else drawn.of_nodes(value, around.node)
+                given[name] = rows.to(_dtype(self.layer, value))
             elif isinstance(value, Tensor) and value.dim() and name.startswith("edge_") and value.size(0) == edges:
-                given[name] = value[around.edge]
+                given[name] = value[around.edge] if drawn is None else drawn.of_edges(value, around.edge)
             elif isinstance(value, Tensor) and value.dim() and value.size(0) == count:
                 given[name] = value[around.node]
             else:
@@ -311,12 +312,37 @@ class _PartialLayer:
         near, far = parts.around(node, direction, hops), parts.around(node, "both", hops + 1)
         if near.edge.numel() == far.edge.numel():
             return None
-        rows = [
-            found[0] if isinstance(found, tuple) else found for found in (self._run(named, near), self._run(named, far))
-        ]
-        mine, further = (each[0] for each in rows)
+        # of the user's own features all that are near may be zero, and hide what is read of them
+        drawn = _Drawn(far)
+        found = [self._run(named, around, drawn) for around in (near, far)]
+        mine, further = (each[0][0] if isinstance(each, tuple) else each[0] for each in found)
         bound = _SAME.get(mine.dtype, _SAME_HALF) * float(further.abs().max())
         return float((mine - further).abs().max()) <= bound
+
+
+class _Drawn:
+    """Random features of the nodes and edges of a chunk, the same for each of them in every chunk inside it.
+
+    Types, which are integers, stay as they are; features of edges, such as weights, are positive.
+    """
+
+    def __init__(self, around: Any) -> None:
+        self.nodes, self.edges = around.node.sort().values, around.edge.sort().values
+
+    def of_nodes(self, x: Tensor, nodes: Tensor) -> Tensor:
+        """Rows of ``nodes`` in place of those of ``x``."""
+        return self._rows(x, nodes, self.nodes, torch.randn)
+
+    def of_edges(self, value: Tensor, edges: Tensor) -> Tensor:
+        """Rows of ``edges`` in place of those of ``value``."""
+        return self._rows(value, edges, self.edges, torch.rand)
+
+    @staticmethod
+    def _rows(value: Tensor, chosen: Tensor, known: Tensor, draw: Callable[..., Tensor]) -> Tensor:
+        if not value.is_floating_point():
+            return value[chosen]
+        drawn = draw(known.numel(), *value.shape[1:], generator=torch.Generator().manual_seed(0))
+        return drawn.to(value.device, value.dtype)[torch.searchsorted(known, chosen).to(value.device)]
 
 
 def _device(module: torch.nn.Module) -> torch.device | None:
