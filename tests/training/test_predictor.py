@@ -40,6 +40,16 @@ def test_nodes_equal_the_process(tmp_path, task, model):
     assert torch.equal(output[dataset.test_mask[:, 0]], in_process(run, dataset, tmp_path))
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("split", ["features", "similarity"])
+def test_splits_read_the_features_before_they_are_normalised(tmp_path, monkeypatch, split, large):
+    dataset, run = ring("multiclass"), Run(**WHOLE, split=split, row_normalise=True)
+    train(run, dataset, folder=tmp_path, accelerator="cpu")
+    monkeypatch.setattr("graphprism.training.predictor._MEMORY_SHARE", 0.0 if large else 0.5)
+    output = gp.load(tmp_path)(dataset)
+    torch.testing.assert_close(output[dataset.test_mask[:, 0]], in_process(run, dataset, tmp_path))
+
+
 @pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
 def test_sampled_nodes_equal_the_process(tmp_path, task):
     dataset, run = ring(task), Run(**{**WHOLE, "neighbors": 1, "batch_size": 16}, learned_split=True)

@@ -56,15 +56,18 @@ class NodeData:
         return *kind, *weights, *own, *(getattr(run, name) for name in _FIELDS)
 
     @staticmethod
-    def prepare(run: Run, dataset: PackedDataset, device: torch.device) -> NodeData:
+    def prepare(run: Run, dataset: PackedDataset, device: torch.device, lowest: float | None = None) -> NodeData:
         """Normalises features, splits and sorts edges: once, before training.
+
+        Splits read the features as they are. ``lowest`` is the smallest of training, see
+        `graphprism.datasets.row_normalise`.
 
         Raises:
             ValueError: The set has no masks or no such fold, or the run does not take the whole graph.
         """
         check_node_run(run, dataset)
         dtype = DTYPES[run.precision]
-        x = row_normalise(dataset.x) if run.row_normalise else dataset.x
+        x = row_normalise(dataset.x, lowest) if run.row_normalise else dataset.x
         x, conv = x.to(device, dtype), MODELS[run.model]
         masks = [dataset.train_mask, dataset.val_mask, dataset.test_mask]
         return NodeData(

@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from graphprism._checks import check_integer, check_path, check_range, check_shape, check_type
 from graphprism._files import write_whole
 from graphprism._text import counted
-from graphprism.datasets import PackedDataset, data_folder, read, row_normalise
+from graphprism.datasets import PackedDataset, data_folder, read
 from graphprism.datasets.assemble import UnknownNodeError, assemble
 from graphprism.datasets.from_data import check_graphs, pack_inputs
 from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
@@ -376,9 +376,6 @@ class Predictor:
         check_weights(run, dataset)
         if run.neighbors is not None:  # predictions are exact: they take all neighbours
             run = replace(run, neighbors=None, batch_size=None)
-        if run.row_normalise:  # with the smallest entry of the training features, not of the new graph
-            dataset = replace(dataset, x=row_normalise(dataset.x, float(self.form["lowest"])))
-            run = replace(run, row_normalise=False)
         if run.self_loops and not run.undirected:  # with their types of training, which the new graph may lack
             weight = None if dataset.edge_weight is None else run_weights(run, dataset, dataset.edge_weight.dtype)
             edges, types = with_loops(
@@ -398,11 +395,16 @@ class Predictor:
             check_range("pairs", pairs, dataset.x.size(0))
             count = pairs.size(1)
             dataset = replace(dataset, pairs=pairs, y=torch.zeros(count, 1), split=torch.zeros(count, dtype=torch.long))
+        lowest = float(self.form["lowest"]) if run.row_normalise else None
         if dataset.level != "graph" and runs_in_parts(run) and self._is_large(dataset):
-            graph = SampledGraph(replace(run, neighbors=-1, batch_size=1), dataset, self.device)
+            graph = SampledGraph(replace(run, neighbors=-1, batch_size=1), dataset, self.device, lowest)
             states = graph.outputs(self.network, 0, 1, lambda part: part)
             return graph.outputs_of_rows(states, graph.subset("train"))
-        data = (PreparedDataset if dataset.level == "graph" else WholeGraph)(run, dataset, self.device)
+        is_graphs = dataset.level == "graph"
+        data: PreparedDataset | WholeGraph
+        data = (
+            PreparedDataset(run, dataset, self.device) if is_graphs else WholeGraph(run, dataset, self.device, lowest)
+        )
         rows = data.subset("train")
         with torch.no_grad():
             parts = [outputs_of_batch(self.network, self.network, each) for each in data.batches(rows, _AT_ONCE)]

@@ -84,14 +84,15 @@ class SampledGraph(TargetRows):
         dataset: Nodes or links with targets.
         device: Where the batches will be. The graph is sampled on the CPU. An evaluation copies the whole graph to the
             device if it fits; else graph and states stay on the CPU, and the device gets parts.
+        lowest: The smallest feature of training, for new data; see `graphprism.datasets.row_normalise`.
     """
 
-    def __init__(self, run: Run, dataset: PackedDataset, device: torch.device) -> None:
+    def __init__(self, run: Run, dataset: PackedDataset, device: torch.device, lowest: float | None = None) -> None:
         check_node_run(run, dataset)
         self.run, self.device, dtype = run, device, DTYPES[run.precision]
         super().__init__(run, dataset, dtype, torch.device("cpu"))
         self._conv = CONVOLUTIONS[run.model]
-        self.x = (row_normalise(dataset.x) if run.row_normalise else dataset.x).to(dtype)
+        self.x = (row_normalise(dataset.x, lowest) if run.row_normalise else dataset.x).to(dtype)
         self.adjs = edges_of_run(run, dataset)  # one for every split, all of the same edges
         adj, kind = self.adjs[0], self._conv.edge_norm or "none"
         # a mean of weighted neighbours is one, too: over the sampled ones it is taken in every batch

@@ -48,10 +48,13 @@ class WholeGraph(TargetRows):
         run: The run.
         dataset: One graph.
         device: Where the graph will be.
+        lowest: The smallest feature of training, for new data; see `graphprism.datasets.row_normalise`.
     """
 
-    def __init__(self, run: Run, dataset: PackedDataset, device: torch.device | str = "cpu") -> None:
-        self._data = NodeData.prepare(run, dataset, torch.device(device))
+    def __init__(
+        self, run: Run, dataset: PackedDataset, device: torch.device | str = "cpu", lowest: float | None = None
+    ) -> None:
+        self._data = NodeData.prepare(run, dataset, torch.device(device), lowest)
         # a baseline takes what its `prepare` returned, under the name that all baselines have for it
         self._graph = "graph" if run.model in BASELINES else "edge_index"
         super().__init__(run, dataset, self._data.x.dtype, torch.device(device))
