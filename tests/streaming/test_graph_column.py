@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from graphprism.cli.app import app
-from graphprism.io import remote_backend
+from graphprism.io import read_graph, remote_backend
 from graphprism.streaming import EdgeFileError, edge_file, split_file
 from tests.streaming.cases import in_memory, write
 
@@ -41,6 +41,7 @@ def test_split_file_splits_each_graph_by_itself(split: str, tmp_path: Path):
     number, batch = found["edge_index"], found["batch"]
     assert found["node_id"][number].tolist() == [columns["source"].tolist(), columns["target"].tolist()]
     assert batch[number].tolist() == [np.searchsorted([0, 5, 9], columns["graph_id"]).tolist()] * 2
+    assert torch.equal(read_graph(tmp_path / "out.parquet").batch, batch)
 
 
 def test_split_file_takes_any_column_of_graphs_that_is_named(tmp_path: Path):

@@ -71,7 +71,7 @@ def _read_parquet(file: Path, undirected: bool) -> FileGraph:
     if undirected:
         raise GraphFileError(file, "`undirected` must be given when the edges are split, got edges with types")
     found = open_split(file).read()
-    keys = ("edge_index", "num_nodes", "edge_type", "edge_weight")
+    keys = ("edge_index", "num_nodes", "edge_type", "edge_weight", "batch")
     labels = tuple(map(str, found["node_id"].tolist())) if "node_id" in found else None
     return FileGraph(**{key: found[key] for key in keys if key in found}, labels=labels, name=file.name)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphprism.datasets import PackedDataset, row_normalise
-from graphprism.nn.models import BASELINES, MODELS
+from graphprism.nn.models import BASELINES, CONVOLUTIONS, MODELS
 from graphprism.ops import RelationalAdj
 from graphprism.ops.dropout import dropout
 from graphprism.ops.sparse_features import sparse_with_values
@@ -112,6 +112,10 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
         raise ValueError(f"`neighbors` must be None with the remedy {run.remedy}, got {run.neighbors}")
     if run.neighbors is not None and not runs_in_parts(run):
         raise ValueError(f"`model` must be a convolution of this package with `neighbors`, got {run.model!r}")
+    if run.neighbors is not None and CONVOLUTIONS[run.model].counts_edges:
+        raise ValueError(
+            f"`neighbors` must be None with {run.model}, which reads the degrees of the whole graph, got {run.neighbors}"
+        )
 
 
 def runs_in_parts(run: Run) -> bool:

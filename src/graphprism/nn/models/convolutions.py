@@ -75,6 +75,7 @@ class Convolution:
         takes_edge_weight: takes weights of edges.
         takes_signed_weight: weights may be negative, since messages are summed; other layers divide by sums of weights.
         has_batch_norm: the layer contains batch normalisation.
+        counts_edges: reads the degrees of the graph that it is called with, so that sampled neighbours change it.
         fusable: a weighted sum of transformed neighbours plus a bias, which `graphprism.ops` can fuse over layers.
         partner: name of the plain form of an MRS convolution, or of the MRS form of a plain one; `None` without one.
 
@@ -93,6 +94,7 @@ class Convolution:
     takes_edge_weight: bool = True
     takes_signed_weight: bool = False
     has_batch_norm: bool = False
+    counts_edges: bool = False
     fusable: bool = False
     partner: str | None = None
 
@@ -263,7 +265,7 @@ _ENTRIES = (
     *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True, takes_signed_weight=True),
     *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True, takes_signed_weight=True),
     # a baseline of the paper's parameter table
-    Convolution("gat-degree", _degree_gat, takes_sparse=True),
+    Convolution("gat-degree", _degree_gat, takes_sparse=True, counts_edges=True),
     # learned relations
     Convolution("lmgc", lambda i, o, _: LMGCConv(i, o, heads=4), takes_signed_weight=True),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True, takes_edge_weight=False),
