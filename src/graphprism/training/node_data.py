@@ -114,7 +114,7 @@ def check_node_run(run: Run, dataset: PackedDataset) -> None:
         raise ValueError(f"`model` must be a convolution of this package with `neighbors`, got {run.model!r}")
     if run.neighbors is not None and CONVOLUTIONS[run.model].counts_edges:
         raise ValueError(
-            f"`neighbors` must be None with {run.model}, which reads the degrees of the whole graph, got {run.neighbors}"
+            f"`neighbors` must be None with {run.model}, which reads the degrees of all edges, got {run.neighbors}"
         )
 
 
