@@ -92,3 +92,36 @@ def test_decimal_commas_are_points_where_no_comma_separates(tmp_path):
     assert table["y"].tolist() == [2.0, 3.5, 4.0]
     assert table["text"].tolist() == ["a,b", "1,2", "x"]
     assert table["version"].tolist() == ["1,2", "1,2,3", "2"]
+
+
+def test_ids_are_the_text_of_the_file_whatever_the_other_cells_are(tmp_path):
+    texts = ["1.10", "1.1", "1e5", "100000", "18446744073709551615", "18446744073709551614", "+7", "0.50", "2.00", "NA"]
+    table = read_columns(written(tmp_path, "\n".join(["id", *texts])))
+    assert table["id"].dtype == float
+    assert table.text("id").tolist() == [*texts[:-2], "2", None]
+    for cells in (["1_11", "11_1"], ["x", *texts]):  # Python takes 1_11 for a number
+        table = Columns.of_text(["id"], [[cell] for cell in cells])
+        assert table["id"].dtype == object
+        assert table.text("id").tolist() == [{"2.00": "2", "NA": None}.get(cell, cell) for cell in cells]
+    for cells in (["true", "False"], ["TRUE", "false", "maybe"], ["1", "2"], []):
+        table = Columns.of_text(["id"], [[cell] for cell in cells])
+        assert table.text("id").tolist() == cells
+
+
+@pytest.mark.parametrize("cells", [["1.10", "1.1"], ["1", "2"], ["x", "1.10"], [""]])
+@pytest.mark.parametrize("others", [["1.10", "3"], ["3", "4"], ["a"], None])
+def test_joined_tables_keep_the_text(cells, others):
+    first, second = (
+        Columns.of_text(["id"] if each is not None else ["other"], [[cell] for cell in each or ["1"]])
+        for each in (cells, others)
+    )
+    wanted = [cell or None for cell in [*cells, *(others or [""])]]
+    assert first.joined(second).text("id").tolist() == wanted
+    assert second.joined(first).text("id").tolist() == wanted[len(cells) :] + wanted[: len(cells)]
+
+
+def test_whole_numbers_beyond_64_bits_stay_text_in_parquet(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    large = [2**63 + 5, 1]
+    parquet.write_table(pyarrow.table({"id": pyarrow.array(large, pyarrow.uint64())}), tmp_path / "t.parquet")
+    assert read_columns(tmp_path / "t.parquet")["id"].tolist() == list(map(str, large))

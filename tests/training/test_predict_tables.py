@@ -14,7 +14,7 @@ from graphprism.splitting import Graph, parse_split
 from graphprism.training import Run, train
 from graphprism.training.run_splits import run_splits
 from graphprism.training.unseen_relations import find_unseen
-from tests.datasets.own_files import write, write_molecules
+from tests.datasets.own_files import write, write_molecules, write_people
 
 NODES = {"layers": 2, "width": 8, "batch_size": None, "warmup": 0, "epochs": 2, "lr": 0.03, "self_loops": True}
 FILES = {"nodes": "what.csv", "edges": "with.csv"}
@@ -350,3 +350,57 @@ def test_tensors_with_an_unseen_edge_type_say_which(tmp_path):
     found = gp.load(tmp_path).predict(graphs)
     assert found.scores.isnan().any(1).tolist() == [False, True, False]
     assert found.notices[0].startswith("1 graph has no prediction (1): `edge_attr` must be below 4, as in training,")
+
+
+KINDS = {"words": ["true", "false", "maybe"], "numbers": ["1.0", "2.50", "other"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_category_is_read_alike_beside_other_rows_and_alone(tmp_path, kind):
+    values = KINDS[kind]
+    nodes, edges, graphs = ["graph,id,kind"], ["graph,source,target"], ["graph,y"]
+    for number in range(24):
+        nodes += [f"g{number},{atom},{values[(number + atom) % 3]}" for atom in range(4)]
+        edges += [f"g{number},{atom},{atom + 1}" for atom in range(3)]
+        graphs.append(f"g{number},{number % 3}.5")
+    parts = {"nodes": "\n".join(nodes), "edges": "\n".join(edges), "graphs": "\n".join(graphs)}
+    dataset = from_files(write(tmp_path / "all", **parts), "y", task="regression")
+    train(Run(layers=2, width=8, warmup=0, epochs=2, lr=0.01), dataset, folder=tmp_path / "runs", accelerator="cpu")
+    predictor = gp.load(tmp_path / "runs")
+    scores = []
+    for name, both in (("alone", ""), ("beside", f"h,0,{values[2]}\n")):
+        rows = {
+            "nodes": f"graph,id,kind\ng,0,{values[0]}\ng,1,{values[1]}\n{both}",
+            "edges": "graph,source,target\ng,0,1\n",
+            "graphs": "graph\ng\n" + "h\n" * bool(both),
+        }
+        found = predictor.predict(write(tmp_path / name, **rows))
+        assert not any("that training did not" in line for line in found.notices)
+        scores.append(found.scores[0])
+    torch.testing.assert_close(*scores)
+
+
+@pytest.mark.parametrize("category", [False, True])
+def test_a_flag_may_be_missing_in_a_new_table(tmp_path, category):
+    flags = ["true" if number % 3 else "false" for number in range(60)]
+    old = write_people(tmp_path / "old", flag=flags)
+    dataset = from_files(old, "income", categories=("flag",) if category else ())
+    train(Run(**NODES), dataset, folder=tmp_path / "runs", accelerator="cpu")
+    predictor = gp.load(tmp_path / "runs")
+    full = predictor.predict(old).scores
+    missing = predictor.predict(write_people(tmp_path / "new", flag=[*flags[:-1], ""]))
+    none = predictor.predict(write_people(tmp_path / "none", flag=[*flags[:-1], "false"])).scores
+    assert any("column 'flag' lacks 1 value" in line for line in missing.notices)
+    far = slice(20, 40)  # of nodes that do not hear the last one nothing changes
+    torch.testing.assert_close(missing.scores[far], full[far])
+    if not category:  # a missing flag is 0
+        torch.testing.assert_close(missing.scores, none)
+
+
+def test_ids_that_python_takes_for_one_number_are_several_nodes(tmp_path):
+    ids = ["1_11", "11_1", "1.1", "1.10", "1e5", "100000"]
+    for name, kept in (("all", ids), ("numbers", ids[2:])):
+        ring = [f"{each},{500 + number % 20}" for number, each in enumerate(5 * kept)]
+        others = [f"{500 + number},{500 + (number + 1) % 20}" for number in range(20)]
+        folder = write(tmp_path / name, edges="\n".join(["source,target", *ring, *others]))
+        assert from_files(folder, task="link").x.size(0) == 20 + len(kept)

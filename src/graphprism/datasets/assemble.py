@@ -14,8 +14,8 @@ import torch
 from graphprism._text import counted
 from graphprism.datasets.graph_tables import GraphTables
 from graphprism.datasets.packed_dataset import PackedDataset, pack_ids, small_whole, unpack_ids
-from graphprism.datasets.preprocessing import Preprocessing, wanted_columns
-from graphprism.io.columns import Columns, as_text
+from graphprism.datasets.preprocessing import Preprocessing, wanted_texts
+from graphprism.io.columns import Columns
 
 Array = npt.NDArray[Any]
 
@@ -61,14 +61,14 @@ def assemble(
     """
     notices = [] if notices is None else notices
     nodes, edges, names = tables.nodes, tables.edges, pre.names
-    ends = [as_text(column) for column in wanted_columns(edges, [names["source"], names["destination"]])]
+    ends = wanted_texts(edges, [names["source"], names["destination"]])
     graph_ids = None
     old = [] if before is None or before.node_ids is None else unpack_ids(before.node_ids)
     known_ids = set(old)
     if nodes is None:
         texts = [each for each in dict.fromkeys(np.stack(ends, 1).reshape(-1).tolist()) if each not in known_ids]
     elif names["id"]:
-        texts = as_text(wanted_columns(nodes, [names["id"]])[0]).tolist()
+        texts = wanted_texts(nodes, [names["id"]])[0].tolist()
         for row, text in enumerate(texts if old else ()):
             if text in known_ids:
                 must = "must be the id of a new node, got that of one of the graph"
@@ -80,8 +80,8 @@ def assemble(
     if pre.level == "graph":
         if tables.graphs is None or nodes is None:
             raise ValueError(f"{edges.path.parent}: must have tables of nodes and of graphs, as in training")
-        graph_ids = as_text(wanted_columns(tables.graphs, [names["graph_id"]])[0])
-        owner = _numbers_of(as_text(wanted_columns(nodes, [names["graph"]])[0]), graph_ids, nodes, names["graph"])
+        graph_ids = wanted_texts(tables.graphs, [names["graph_id"]])[0]
+        owner = _numbers_of(wanted_texts(nodes, [names["graph"]])[0], graph_ids, nodes, names["graph"])
     where = nodes.path if nodes is not None else edges.path
     edge_index, edge_owner = _ends(ids, owner, ends, tables, pre, where)
     order = np.argsort(owner, kind="stable")
@@ -158,8 +158,8 @@ def _ends(
     edges, by_graph = tables.edges, pre.names["edge_graph"]
     column = pre.names["id"] or "row number"
     if by_graph and tables.graphs is not None:
-        graph_ids = as_text(tables.graphs[pre.names["graph_id"]])
-        graph = _numbers_of(as_text(wanted_columns(edges, [by_graph])[0]), graph_ids, edges, by_graph)
+        graph_ids = tables.graphs.text(pre.names["graph_id"])
+        graph = _numbers_of(wanted_texts(edges, [by_graph])[0], graph_ids, edges, by_graph)
         place = _places(list(zip(owner.tolist(), ids.tolist(), strict=True)), where, column)
         keys = [list(zip(graph.tolist(), end.tolist(), strict=True)) for end in ends]
     else:

@@ -20,7 +20,7 @@ from graphprism.datasets.import_options import ImportOptions, refuse
 from graphprism.datasets.packed_dataset import PackedDataset, rows_of
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
 from graphprism.datasets.targets import EncodedTarget, encode_target, known_entries, standardised
-from graphprism.io.columns import Columns, as_text, stray_text
+from graphprism.io.columns import Columns, stray_text
 
 Array = npt.NDArray[Any]
 
@@ -118,9 +118,9 @@ def _may_be_an_edge(tables: GraphTables, names: Mapping[str, str]) -> bool:
     if not edges.header_is_guessed or any(column.dtype != object for column in edges.values()):
         return False  # names above numbers are a header
     if tables.nodes is not None and names["id"]:
-        return set(ends) <= set(as_text(tables.nodes[names["id"]]).tolist())
+        return set(ends) <= set(tables.nodes.text(names["id"]).tolist())
     has_usual_names = ends == (find_column("source", edges, None), find_column("destination", edges, None, ends[:1]))
-    return not has_usual_names or set(ends) <= {text for end in ends for text in as_text(edges[end]).tolist()}
+    return not has_usual_names or set(ends) <= {text for end in ends for text in edges.text(end).tolist()}
 
 
 def _id_column(tables: GraphTables, names: Mapping[str, str], besides: Sequence[str]) -> str:
@@ -134,13 +134,13 @@ def _id_column(tables: GraphTables, names: Mapping[str, str], besides: Sequence[
         return ""
     taken = [*besides, names["graph"]]
     named = find_column("id", nodes, None, taken)
-    ends = {text for part in ("source", "destination") for text in as_text(edges[names[part]]).tolist()}
+    ends = {text for part in ("source", "destination") for text in edges.text(names[part]).tolist()}
     held: dict[str, int] = {}
     for name in dict.fromkeys([*filter(None, [named]), *(each for each in nodes if each not in taken)]):
         column = nodes[name]
         if column.dtype.kind not in "iO":
             continue
-        values = set(as_text(column).tolist()) if column.dtype == object or np.unique(column).size > 2 else set()
+        values = set(nodes.text(name).tolist()) if column.dtype == object or np.unique(column).size > 2 else set()
         if ends <= values and (len(values) == column.size or tables.graphs is not None):
             return name
         if len(values) >= _MOSTLY * column.size:
@@ -247,8 +247,8 @@ def _fit(
         if level == "node":
             rows = train
         elif level == "graph" and tables.graphs is not None:
-            wanted = set(as_text(tables.graphs[names["graph_id"]])[train])
-            rows = np.array([graph in wanted for graph in as_text(nodes[names["graph"]])], dtype=bool)
+            wanted = set(tables.graphs.text(names["graph_id"])[train])
+            rows = np.array([graph in wanted for graph in nodes.text(names["graph"])], dtype=bool)
         # a column of nodes may be called as one of edges; the target never is a feature, whatever its name
         of_nodes = {names["id"], names["graph"], names["fold"], *options.target, *options.drop}
         own = parts - ({names["source"], names["destination"], names.get("weight", "")} - of_nodes)
@@ -282,7 +282,8 @@ def _codes(
         is_type = column.dtype.kind == "i" and name not in options.numbers and _names_type(name)
         if is_type and name not in options.categories:
             notices.append(f"{table.path.name}: column {name!r} is a category by its name (--number {name} undoes it).")
-        code = ColumnCode.fit(name, column, rows, category=is_type or name in options.categories)
+        is_category = is_type or name in options.categories
+        code = ColumnCode.fit(name, table.text(name) if is_category else column, rows, category=is_category)
         if code.kind == "category" and name not in options.categories:
             many = len(code.values) > min(_MOST_CATEGORIES, max(10, len(table.rows) // 2))
             if many or not code.values:
@@ -292,7 +293,7 @@ def _codes(
                     why += f", text such as {text[:40]!r} in row {row}"
                 notices.append(f"{table.path.name}: column {name!r} left out: {why} (--category {name} takes it).")
                 continue
-        notices.extend(code.notices(column, table.path.name))
+        notices.extend(code.notices(code.of(table), table.path.name))
         found.append(code)
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from graphprism._checks import check_path
 from graphprism.datasets.preprocessing import wanted_columns
-from graphprism.io.columns import SUFFIXES, Columns, as_text, read_columns
+from graphprism.io.columns import SUFFIXES, Columns, read_columns
 from graphprism.io.graphml import read_graphml_columns
 
 # Names of files and columns, ignoring case, spaces and punctuation, in order of preference.
@@ -166,11 +166,11 @@ def _has_ends(table: Columns) -> bool:
 
 def _has_ids_alone(edges: Columns, nodes: Columns) -> bool:
     """Whether the first two columns of texts or whole numbers hold only ids, which are there once in ``nodes``."""
-    ends = [set(as_text(column).tolist()) for column in edges.values() if column.dtype.kind in "iO"][:2]
+    ends = [set(edges.text(name).tolist()) for name, column in edges.items() if column.dtype.kind in "iO"][:2]
     return len(ends) == 2 and any(
         set.union(*ends) <= values
-        for column in nodes.values()
-        if column.dtype.kind in "iO" and len(values := set(as_text(column).tolist())) == column.size
+        for name, column in nodes.items()
+        if column.dtype.kind in "iO" and len(values := set(nodes.text(name).tolist())) == column.size
     )
 
 

@@ -62,6 +62,14 @@ class ColumnCode:
         """Number of features."""
         return len(self.values) if self.kind == "category" else 1
 
+    def of(self, table: Columns) -> Array:
+        """The column of a table, a category as text.
+
+        Raises:
+            ValueError: The table lacks it.
+        """
+        return wanted_texts(table, [self.name])[0] if self.kind == "category" else wanted_columns(table, [self.name])[0]
+
     def codes(self, column: Array) -> Array:
         """Index of each value's category, (R,); *other* is the last index."""
         number = {value: index for index, value in enumerate(self.values)}
@@ -75,6 +83,9 @@ class ColumnCode:
         """
         if self.kind == "category":
             return np.eye(len(self.values) + 1)[self.codes(column)][:, :-1]
+        if column.dtype == object and {str(cell).lower() for cell in column if cell is not None} <= {"true", "false"}:
+            # flags, of which some are missing
+            column = np.array([np.nan if cell is None else str(cell).lower() == "true" for cell in column])
         if column.dtype == object:
             row, text = stray_text(column)
             raise ValueError(f"{fspath(file)}: the column {self.name!r} must hold numbers, got {text!r} in row {row}")
@@ -190,7 +201,7 @@ class Preprocessing:
         """Features or types of nodes, (N, F); without columns, a constant 1."""
         if not self.nodes or table is None:
             return np.ones((count, 1), np.float32)
-        columns = wanted_columns(table, [code.name for code in self.nodes])
+        columns = [code.of(table) for code in self.nodes]
         if self.node_types:
             return np.stack([code.codes(column) for code, column in zip(self.nodes, columns, strict=True)], 1)
         parts = [code.encode(column, table.path) for code, column in zip(self.nodes, columns, strict=True)]
@@ -206,13 +217,13 @@ class Preprocessing:
         """
         parts = ((self.nodes, nodes), (tuple(code for code in self.edges if code.name not in but), edges))
         found = [(code, table) for codes, table in parts if table is not None for code in codes if code.name in table]
-        return tuple(line for code, table in found for line in code.notices(table[code.name], table.path.name))
+        return tuple(line for code, table in found for line in code.notices(code.of(table), table.path.name))
 
     def edge_input(self, table: Columns) -> Array | None:
         """Types of edges if all columns are categories, else features, (E, D); None without columns."""
         if not self.edges:
             return None
-        columns = wanted_columns(table, [code.name for code in self.edges])
+        columns = [code.of(table) for code in self.edges]
         if all(code.kind == "category" for code in self.edges):
             return np.stack([code.codes(column) for code, column in zip(self.edges, columns, strict=True)], 1)
         parts = [code.encode(column, table.path) for code, column in zip(self.edges, columns, strict=True)]
@@ -262,6 +273,12 @@ def wanted_columns(table: Columns, names: Sequence[str]) -> list[Array]:
             there = ", ".join(map(repr, list(table)[:12])) + (", ..." if len(table) > 12 else "")
             raise ValueError(f"{table.path}: must have the column {name!r}, got {there}")
     return [table[name] for name in names]
+
+
+def wanted_texts(table: Columns, names: Sequence[str]) -> list[Array]:
+    """Columns by name as text; raises as `wanted_columns`."""
+    wanted_columns(table, names)
+    return [table.text(name) for name in names]
 
 
 def _plain(value: Any) -> Any:

@@ -35,6 +35,8 @@ class Columns(Mapping[str, Array]):
     Args:
         columns: The columns.
         path: Their file, for error messages.
+        written: Columns of numbers and booleans as the file writes them, separated by zeros; not needed where the
+            values as text are the same.
 
     Attributes:
         header_is_guessed: Whether the names come from a first line of text, which may be data.
@@ -44,8 +46,10 @@ class Columns(Mapping[str, Array]):
     ([3.0, nan], ['Bonn', 'Ulm'], 2)
     """
 
-    def __init__(self, columns: Mapping[str, Array], path: Path = Path("table")) -> None:
-        self._columns, self.path = dict(columns), path
+    def __init__(
+        self, columns: Mapping[str, Array], path: Path = Path("table"), written: Mapping[str, bytes] | None = None
+    ) -> None:
+        self._columns, self.path, self._written = dict(columns), path, dict(written or {})
         self.header_is_guessed = False
         self.rows = range(len(next(iter(self._columns.values()), ())))
 
@@ -61,8 +65,28 @@ class Columns(Mapping[str, Array]):
     @classmethod
     def of_text(cls, names: Sequence[str], rows: Sequence[Sequence[str]], path: Path = Path("table")) -> Columns:
         """Infers the type of every column."""
-        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-        return cls({name: _typed(column) for name, column in zip(names, columns, strict=True)}, path)
+        columns, written = {}, {}
+        for name, column in zip(names, zip(*rows, strict=True) if rows else ((),) * len(names), strict=True):
+            cells = [cell.strip() for cell in column]
+            typed = columns[name] = _typed(cells)
+            if typed.dtype != object and not (typed.dtype.kind == "i" and typed.astype(np.str_).tolist() == cells):
+                written[name] = "\0".join(cells).encode()
+        return cls(columns, path, written)
+
+    def text(self, name: str) -> Array:
+        """A column as text, None where a value is missing: ids, categories.
+
+        It is that of the file, whatever type the other cells make the column, so that 1.1 and 1.10 are two ids; only a
+        whole number has no point, since a column with an empty cell is often written as 1.0 and 2.0.
+
+        >>> table = Columns.of_text(["id"], [["1.10"], ["1.1"], ["2.0"], [""]])
+        >>> table["id"].tolist(), table.text("id").tolist()
+        ([1.1, 1.1, 2.0, nan], ['1.10', '1.1', '2', None])
+        """
+        if name not in self._written:
+            return as_text(self._columns[name])
+        cells = self._written[name].decode().split("\0") if len(self.rows) else []
+        return _texts(cells)
 
     def joined(self, other: Columns) -> Columns:
         """Concatenates the rows of both tables; a column that one of them lacks has missing values there.
@@ -70,7 +94,13 @@ class Columns(Mapping[str, Array]):
         A column that is text in one table is text in the result.
         """
         names = list(dict.fromkeys([*self, *other]))
-        return Columns({name: _joined(self, other, name) for name in names}, other.path)
+        columns = {name: _joined(self, other, name) for name in names}
+        written = {}
+        for name in {*self._written, *other._written}:
+            texts = [text for table in (self, other) for text in _text_or_blank(table, name)]
+            if columns[name].dtype != object:
+                written[name] = "\0".join("" if text is None else text for text in texts).encode()
+        return Columns(columns, other.path, written)
 
 
 def read_columns(path: Path) -> Columns:
@@ -157,12 +187,12 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text  # which Python allows between digits
 
 
 def _typed(column: Sequence[str]) -> Array:
-    """The narrowest type of all cells: whole numbers, floats, booleans or text; ids such as 007 stay text."""
-    cells = np.array([cell.strip() for cell in column], dtype=np.str_)
+    """The narrowest type of all cells: whole numbers, floats, booleans or text; ids such as 007 and 1_2 stay text."""
+    cells = np.array(column, dtype=np.str_)
     if cells.size == 0:
         return np.zeros(0)
     low = np.char.lower(cells)
@@ -174,7 +204,7 @@ def _typed(column: Sequence[str]) -> Array:
         found: Array = low == "true"
         return found
     padded = np.char.startswith(present, "0") & (np.char.str_len(present) > 1) & np.char.isdigit(present)
-    if not padded.any():
+    if not padded.any() and not (np.char.find(present, "_") >= 0).any():
         try:
             if not missing.any():
                 return cells.astype(np.int64)
@@ -186,9 +216,19 @@ def _typed(column: Sequence[str]) -> Array:
             return numbers
         except ValueError:
             pass
-    texts = cells.astype(object)
-    texts[missing] = None
-    return texts
+    return _texts(cells.tolist())
+
+
+_WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
+
+
+def _texts(cells: Sequence[str]) -> Array:
+    """Cells as text, None if missing, whole numbers without a point."""
+    found = np.empty(len(cells), dtype=object)
+    for row, cell in enumerate(cells):
+        whole = _WHOLE.fullmatch(cell) if "." in cell else None
+        found[row] = whole[1] if whole else None if cell.lower() in MISSING else cell
+    return found
 
 
 def _read_parquet(path: Path) -> Columns:
@@ -204,6 +244,8 @@ def _read_parquet(path: Path) -> Columns:
 
 def _of_arrow(path: Path, name: str, column: Any) -> Array:
     array: Array = column.to_numpy()
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        return np.array([str(value) for value in array.tolist()], dtype=object)
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
     if array.dtype.kind == "f":
@@ -226,10 +268,13 @@ def _cell(path: Path, name: str, cell: object) -> object:
 def _joined(first: Columns, second: Columns, name: str) -> Array:
     parts = [table.get(name) for table in (first, second)]
     if any(part is not None and part.dtype == object for part in parts):
-        blank = [np.full(len(table.rows), None, dtype=object) for table in (first, second)]
-        return np.concatenate([b if part is None else as_text(part) for part, b in zip(parts, blank, strict=True)])
+        return np.concatenate([_text_or_blank(table, name) for table in (first, second)])
     holes = [np.full(len(table.rows), np.nan) for table in (first, second)]
     return np.concatenate([hole if part is None else part for part, hole in zip(parts, holes, strict=True)])
+
+
+def _text_or_blank(table: Columns, name: str) -> Array:
+    return table.text(name) if name in table else np.full(len(table.rows), None, dtype=object)
 
 
 def stray_text(column: Array) -> tuple[int, str]:
@@ -245,7 +290,7 @@ def stray_text(column: Array) -> tuple[int, str]:
 
 
 def as_text(column: Array) -> Array:
-    """Every value as text, whole numbers without a point, None if missing.
+    """Every value as text, whole numbers without a point, None if missing; for a column of a table see `Columns.text`.
 
     >>> as_text(np.array([1.0, 2.5, np.nan])).tolist(), as_text(np.array([7])).tolist()
     (['1', '2.5', None], ['7'])

@@ -24,7 +24,7 @@ from graphprism.datasets.from_data import check_graphs, pack_inputs
 from graphprism.datasets.graph_tables import GraphTables, find_column, read_tables
 from graphprism.datasets.packed_dataset import unpack_ids
 from graphprism.datasets.preprocessing import Preprocessing
-from graphprism.io.columns import Columns, as_text, read_columns
+from graphprism.io.columns import Columns, read_columns
 from graphprism.ledger import Ledger
 from graphprism.nn import GNN, MODELS
 from graphprism.results import RunResult
@@ -430,7 +430,7 @@ class Predictor:
         target = find_column("destination", table, None, [source])
         columns = [source, target] if source and target else list(table)[:2]
         place = {each: number for number, each in enumerate(ids)}
-        found = [as_text(table[column]).tolist() for column in columns]
+        found = [table.text(column).tolist() for column in columns]
         for column in found:
             for row, text in enumerate(column):
                 if text not in place:

@@ -127,7 +127,7 @@ def _about_value(
     for table in tables:
         if code is None:
             break
-        column = table[code.name]
+        column = code.of(table)
         rows = np.flatnonzero(~np.isin(_numbers(code, column), trained))
         if rows.size:
             value = as_text(column)[rows[0]]
