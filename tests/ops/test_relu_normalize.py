@@ -133,3 +133,17 @@ def test_bad_arguments():
         relu_normalize(x, bias=torch.ones(3))
     with pytest.raises(ValueError, match=r"`impl` must be one of .* on this machine, got 'fast'"):
         relu_normalize(x, impl="fast")
+
+
+@pytest.mark.parametrize("names", PARTS, ids="-".join)
+def test_runs_together_are_each_alone(names):
+    states = States((2, 9, 5), names)
+    rows = {name: 0 if tensor.dim() == 3 else None for name, tensor in states.inputs.items()}
+
+    def together(**inputs):
+        return torch.vmap(lambda given: relu_normalize(**given), in_dims=(rows,))(inputs)
+
+    for ours, exact in zip(together(**states.inputs), written_out(**states.inputs), strict=True):
+        torch.testing.assert_close(ours, exact, **EXACT)
+    for ours, exact in zip(states.gradients(together), states.gradients(written_out), strict=True):
+        torch.testing.assert_close(ours, exact, **EXACT)

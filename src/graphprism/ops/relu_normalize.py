@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphprism._checks import check_shape
-from graphprism.ops.backends import Backends
+from graphprism.ops.backends import Backends, inside_functorch
 
 Backend = Callable[..., Any]
 _EPS = 1e-12  # lower bound of the norm that is divided by, as in PyTorch
@@ -110,6 +110,8 @@ def relu_normalize(
     if bias is not None:
         check_shape("bias", bias, [x.size(-1)])
     inputs = (x, second, bias, kept, largest)
+    if inside_functorch():
+        return _composed(*inputs)
     forward, backward = FORWARD.choose(impl, x.device), BACKWARD.choose(impl, x.device)
     # autograd does not let a function with two outputs write into a view
     overwrite = overwrite and x.is_contiguous() and not x._is_view() and x.dtype == _dtype(x, second, bias)
@@ -118,6 +120,16 @@ def relu_normalize(
     else:
         out, larger, *_ = forward(*inputs, keep=False, overwrite=overwrite)
     return out, out if larger is None else larger
+
+
+def _composed(
+    x: Tensor, second: Tensor | None, bias: Tensor | None, kept: Tensor | None, largest: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The same of operations that transforms of `torch.func` know: they take neither ``out=`` nor saved outputs."""
+    out = reduce(torch.add, [each for each in (x, bias, second) if each is not None])
+    out = (out if kept is None else out * kept).relu()
+    out = out / out.norm(dim=-1, keepdim=True).clamp(min=_EPS)
+    return out, out if largest is None else torch.where((out > largest) | out.isnan(), out, largest)
 
 
 class _ReluNormalize(torch.autograd.Function):

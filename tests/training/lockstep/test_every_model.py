@@ -16,7 +16,7 @@ DATASET = molecules(24)
 RUN = Run(layers=2, width=10, batch_size=8, epochs=2, warmup=0, precision="float64")
 # A bias before a batch norm has no gradient but rounding, which Adam makes a step of 1e-8.
 NEAR = {"rtol": 1e-6, "atol": 1e-6}
-OPTIONS = [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max", "pe": 3}, {"norm": "batch"}]
+OPTIONS = [{}, {"residual": True}, {"jk": "cat"}, {"jk": "max", "pe": 3}, {"norm": "batch"}, {"normalize": True}]
 
 
 @in_turn(model=[*MODELS], options=OPTIONS)
