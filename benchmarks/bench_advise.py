@@ -168,6 +168,20 @@ def full_scores(run: Run, dataset, candidates, seeds, accelerator):
     return found
 
 
+def in_full(run, dataset, candidates, options):
+    """Mean score of the plain model and of every split after full training, and the deviation over seeds."""
+    scores = full_scores(run, dataset, candidates, options.seeds, options.accelerator)
+    deviation = math.sqrt(statistics.fmean(statistics.variance(each) for each in scores.values()))
+    return {str(split): statistics.fmean(each) for split, each in scores.items()}, deviation
+
+
+def known_full(name, file):
+    """The same from the file of an earlier call; None without a file."""
+    lines = file.read_text().splitlines() if file else ()
+    found = next((each for each in map(json.loads, lines) if each["set"] == name), None)
+    return found and (found["means"], found["deviation"])
+
+
 def measure(name, dataset, expected, options):
     run = default_run(dataset)
     if dataset.level == "node" and name.startswith("generated"):
@@ -186,9 +200,7 @@ def measure(name, dataset, expected, options):
     # in full: the plain model and every split that could have been advised, tried or not
     chosen = {each.candidate.label: each.candidate for each in advice.evidence if not each.candidate.left_out}
     chosen.setdefault(by_degree.label, by_degree)
-    scores = full_scores(run, dataset, chosen.values(), options.seeds, options.accelerator)
-    means = {split: statistics.fmean(each) for split, each in scores.items()}
-    deviation = math.sqrt(statistics.fmean(statistics.variance(each) for each in scores.values()))
+    means, deviation = known_full(name, options.full) or in_full(run, dataset, chosen.values(), options)
     advised_label = None if advice.split is None else best.candidate.label
     return {
         "set": name,
@@ -198,7 +210,7 @@ def measure(name, dataset, expected, options):
         "confidence": advice.confidence,
         "ratio": None if best is None else best.ratio,
         "best_tried": None if best is None else best.candidate.label,
-        "means": {str(split): mean for split, mean in means.items()},
+        "means": means,
         "deviation": deviation,
         "seeds": options.seeds,
         "seconds": took,
@@ -245,6 +257,7 @@ def main():
     parser.add_argument("--accelerator", default="cpu")
     parser.add_argument("--draw", type=int, default=0, help="first seed of the generated graphs")
     parser.add_argument("--graphs", type=int, default=0, help="graphs for training at most, of sets of graphs")
+    parser.add_argument("--full", type=Path, help="file of an earlier call, whose full trainings count again")
     parser.add_argument("--out", type=Path, default=Path("outputs/advise.jsonl"))
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)

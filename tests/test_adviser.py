@@ -382,6 +382,24 @@ def test_trial_keeps_to_its_time_where_trainings_are_slower_than_the_probe(monke
         assert found.skipped == "60 s were over before two seeds were trained"
 
 
+@pytest.mark.parametrize(
+    ("at_once", "seconds", "later", "number"), [(1, 60, 1.0, 2), (1, 60, 0.5, 3), (8, 20, 1.0, 1), (8, 20, 0.5, 3)]
+)
+def test_splits_that_did_not_seem_to_fit_are_tried_when_time_is_left(
+    monkeypatch, two_threads, at_once, seconds, later, number
+):
+    slow = Slow(0.005, later)
+    monkeypatch.setattr(trial, "_trained", slow)
+    monkeypatch.setattr(trial, "_seeds_at_once", lambda *_: at_once)
+    run = replace(default_run(GRAPHS), epochs=400)
+    found = race(run, GRAPHS, candidates(run, GRAPHS, SPLITS), seconds, "cpu", lambda: slow.now)
+    assert slow.now <= 1.2 * seconds
+    tried = {split for split, scores in found.scores.items() if split is not None and len(scores) >= 2}
+    assert len(tried) == number
+    first = set(range(2 if at_once == 1 else 8))
+    assert all(set(scores) >= first for scores in found.scores.values())
+
+
 def test_trial_in_lockstep_tries_all_splits_that_its_plan_has_time_for(monkeypatch):
     slow = Slow(0.005)
     monkeypatch.setattr(trial, "_trained", slow)

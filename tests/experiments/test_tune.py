@@ -192,10 +192,60 @@ def test_trial_of_a_group_that_ended_before_it_was_told_is_in_the_ledger_once(tm
 
 
 def test_repeated_proposal_is_in_the_ledger_once(tmp_path):
-    found = tuner(tmp_path, {"dropout": Choice(values=(0.0, 0.5))}).run(6)
-    assert [row["state"] for row in found.trials].count("finished") >= 4
+    search = tuner(tmp_path, {"dropout": Choice(values=(0.0, 0.3, 0.5))})
+    for _ in range(3):
+        search.study.enqueue_trial({"dropout": 0.5})
+    found = search.run(2)
+    assert [row["dropout"] for row in found.trials if row["state"] == "finished"] == [0.5, 0.5]
     results = Ledger(tmp_path / "ledger.jsonl").read()
-    assert len(results) == len({each.key for each in results}) <= 2
+    assert len(results) == len({each.key for each in results}) == 1
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_every_setting_is_tried_once_where_there_are_no_more(tmp_path, group):
+    space = {"dropout": Choice(values=(0.0, 0.5)), "layers": Choice(low=1, high=2), "lr": Choice(values=(0.01, 0.1))}
+    first = tuner(tmp_path, space, group=group)
+    assert first.num_settings == 8
+    assert len(first.run(3).trials) == 3  # fewer than there are: chosen by earlier trials
+    found = tuner(tmp_path, space, group=group).run(50)
+    tried = [(row["dropout"], row["layers"], row["lr"]) for row in found.trials]
+    assert len(set(tried)) == 8
+    assert len(tried) <= 8 + 3  # the first three may be equal
+    assert tuner(tmp_path / "real", {"dropout": Choice(low=0.0, high=0.9)}).num_settings is None
+
+
+def test_no_trial_is_pruned_in_the_warm_up_of_its_rate(tmp_path):
+    base = replace(BASE, epochs=12, warmup=5)
+    found = tuner(tmp_path, {"lr": Choice(low=1e-6, high=0.1)}, base, ring("regression")).run(10)
+    pruned = [row["epochs"] for row in found.trials if row["state"] == "pruned"]
+    assert pruned
+    assert min(pruned) >= 7
+    varied = tuner(tmp_path / "b", {"warmup": Choice(low=0, high=9)}, base, ring("regression"))
+    assert varied.study.pruner._n_warmup_steps == 11
+
+
+def test_processes_that_draw_the_same_values_wait_for_each_other(tmp_path):
+    dataset, space = ring("binary"), {"dropout": Choice(values=(0.0, 0.5, 0.7))}
+    searches = [tuner(tmp_path, space, dataset=dataset) for _ in range(2)]
+    for _ in range(2):
+        searches[0].study.enqueue_trial({"dropout": 0.5})
+    failed = []
+
+    def search(each):
+        try:
+            each.run(2)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [Thread(target=search, args=(each,)) for each in searches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    trials = searches[0].found().trials
+    assert [row["state"] for row in trials[:2]] == ["finished"] * 2
+    assert trials[0]["value"] == trials[1]["value"]
 
 
 def test_other_settings_are_another_search(tmp_path):
@@ -219,6 +269,7 @@ def test_groups_have_what_lockstep_needs_in_common(tmp_path):
     ("text", "name", "choice"),
     [
         ("layers=2..8", "layers", Choice(low=2, high=8)),
+        ("weight_decay=0..1", "weight_decay", Choice(low=0.0, high=1.0)),
         ("residual=false|true", "residual", Choice(values=(False, True))),
         ("model=gcn|mrs-gcn", "model", Choice(values=("gcn", "mrs-gcn"))),
         ("weight-decay=0|1e-4", "weight_decay", Choice(values=(0, 1e-4))),
@@ -226,6 +277,7 @@ def test_groups_have_what_lockstep_needs_in_common(tmp_path):
 )
 def test_choices_as_text(text, name, choice):
     assert parse_choice(text) == (name, choice)
+    assert parse_choice(text)[1].is_whole == choice.is_whole
 
 
 @pytest.mark.parametrize("text", ["lr", "lr=", "rate=1..2", "lr=2..1", "lr=a..b", "seed=0..3"])

@@ -91,8 +91,8 @@ def race(
 ) -> Trial:
     """Trains plain and split models in turn, seed by seed, and drops splits that fall behind.
 
-    If the time is too short for all splits, the last ones are skipped: a model after too few steps does not predict
-    the trained one.
+    If the time is too short for all splits, the last ones wait until the others have two seeds, and are skipped if no
+    time is left then: a model after too few steps does not predict the trained one.
 
     Args:
         run: The plain run as it would be trained in full.
@@ -105,65 +105,116 @@ def race(
     begin = clock()
     plan = _plan(run, dataset, len(candidates) + 1, seconds, accelerator, clock)
     with _threads(plan.threads):
-        return _race(run, plan, dataset, candidates, begin, seconds, accelerator, clock)
+        return _Race(plan, candidates, accelerator, lambda: begin + seconds - clock(), seconds).run()
 
 
-def _race(
-    run: Run,
-    plan: _Plan,
-    dataset: PackedDataset,
-    candidates: Sequence[Candidate],
-    begin: float,
-    seconds: float,
-    accelerator: str,
-    clock: Clock,
-) -> Trial:
-    task, trial = Task.of(dataset), Trial(run)
-    trial.run, data = plan.run, plan.data
-    if plan.models < 2:
-        trial.skipped = _too_few(seconds, task.level, plan.enough)
-        return trial
-    trial.graphs = int(data.subset("train").numel()) if data.level == "graph" else None
-    by_label = {each.label: each for each in candidates[: plan.models - 1]}
-    alive: list[str | None] = [None, *by_label]
-    took: dict[str | None, float] = {}
-    folds = 1 if data.train_mask is None else data.train_mask.size(1)
+class _Race:
+    """Plain and split models that are trained in turn.
 
-    def is_over(report: EpochReport) -> bool:
-        return clock() - begin > _LIMIT * seconds
+    Args:
+        plan: What fits into the time.
+        candidates: The splits, in order of priority.
+        accelerator: As for `train`.
+        left: Seconds that are left.
+        seconds: Time limit.
+    """
 
-    for first in range(0, _MOST_ROUNDS, plan.at_once):
-        seeds = range(first, min(first + plan.at_once, _MOST_ROUNDS))
-        for split in list(alive):
-            if split not in alive:
+    def __init__(
+        self, plan: _Plan, candidates: Sequence[Candidate], accelerator: str, left: Clock, seconds: float
+    ) -> None:
+        self.plan, self.data, self.accelerator, self.left, self.seconds = plan, plan.data, accelerator, left, seconds
+        self.task, self.trial = Task.of(plan.data), Trial(plan.run)
+        self.by_label = {each.label: each for each in candidates}
+        self.alive: list[str | None] = [None, *list(self.by_label)[: max(plan.models - 1, 0)]]
+        self.took: dict[str | None, float] = {}
+
+    def run(self) -> Trial:
+        """The first seeds of all models that fit into the time, of the others if time is left, and more of the best."""
+        if self.plan.models < 2:
+            self.trial.skipped = _too_few(self.seconds, self.task.level, self.plan.enough)
+            return self.trial
+        is_graphs = self.data.level == "graph"
+        self.trial.graphs = int(self.data.subset("train").numel()) if is_graphs else None
+        at_once = self.plan.at_once
+        for first in range(0, _MOST_ROUNDS, at_once):
+            seeds = range(first, min(first + at_once, _MOST_ROUNDS))
+            if why := self._round(seeds):
+                return self._ended(why)
+            if seeds.stop >= _FIRST_ROUNDS:
+                if first < _FIRST_ROUNDS and (why := self._late(range(seeds.stop))):
+                    return self._ended(why)
+                keep = 2 if seeds.stop == _FIRST_ROUNDS else 1
+                self.alive = _survivors(self.trial, self.alive, self.task.larger_is_better, keep)
+        return self._ended(f"{_MOST_ROUNDS} seeds are the most")
+
+    def _round(self, seeds: range) -> str:
+        """Trains these seeds of all models that are left; returns why the trial is over, empty if it is not."""
+        for split in list(self.alive):
+            if split not in self.alive:
                 continue
             # after the first two seeds of all models, or after two models if seeds are trained in lockstep
-            enough = first >= _FIRST_ROUNDS or (plan.at_once > 1 and len(took) >= 2)
-            left = seconds - (clock() - begin)
-            if enough and left < took.get(split, took[None]):
-                return _ended(trial, data, "no time for another seed", clock() - begin)
-            if not enough and took:
-                alive = _that_fit(alive, split, max(0, _FIRST_ROUNDS - seeds.stop), took, left)
-                trial.scores = {each: scores for each, scores in trial.scores.items() if each in alive}
-                if split not in alive:
+            enough = seeds.start >= _FIRST_ROUNDS or (self.plan.at_once > 1 and len(self.took) >= 2)
+            if enough and self.left() < self.took.get(split, self.took[None]):
+                return "no time for another seed"
+            if not enough and self.took:
+                rounds_after = max(0, _FIRST_ROUNDS - seeds.stop)
+                self.alive = _that_fit(self.alive, split, rounds_after, self.took, self.left())
+                self.trial.scores = {each: found for each, found in self.trial.scores.items() if each in self.alive}
+                if split not in self.alive:
                     continue
-            own = plan.run if split is None else by_label[split].applied(plan.run)
-            runs = [replace(own, seed=seed, fold=seed % folds) for seed in seeds]
-            started = clock()
-            results = _trained(runs, data, accelerator, is_over)
-            took[split] = clock() - started
-            if any(each is not None and each.status == "stopped" for each in results):
-                if len(trial.scores.get(None, {})) < _FIRST_ROUNDS or len(trial.scores) < 2:
-                    trial.skipped, trial.scores = f"{seconds:.0f} s were over before two seeds were trained", {}
-                return _ended(trial, data, "the time was over", clock() - begin)
-            if any(each is not None and each.best_epoch is None for each in results):
-                trial.skipped, trial.scores = f"{task.metric} is not defined on the validation fold", {}
-                return _ended(trial, data, "no score to compare", clock() - begin)
-            for seed, result in zip(seeds, results, strict=True):
-                _note(trial, split, seed, result, task)
-        if seeds.stop >= _FIRST_ROUNDS:
-            alive = _survivors(trial, alive, task.larger_is_better, keep=2 if seeds.stop == _FIRST_ROUNDS else 1)
-    return _ended(trial, data, f"{_MOST_ROUNDS} seeds are the most", clock() - begin)
+            if why := self._train(split, seeds):
+                return why
+        return ""
+
+    def _late(self, seeds: range) -> str:
+        """Trains the first seeds of splits that did not seem to fit, while they do."""
+        rounds = -(-len(seeds) // self.plan.at_once)
+        for split in self.by_label:
+            need = rounds * self.took.get(split, max(self.took.values()))
+            if split in self.alive or need > self.left():
+                continue
+            for first in range(0, len(seeds), self.plan.at_once):
+                if why := self._train(split, seeds[first : first + self.plan.at_once]):
+                    self.trial.scores.pop(split, None)
+                    return why
+            self.alive.append(split)
+        return ""
+
+    def _train(self, split: str | None, seeds: range) -> str:
+        """Trains some seeds of a model and notes their scores; returns why the trial is over, empty if it is not."""
+        folds = 1 if self.data.train_mask is None else self.data.train_mask.size(1)
+        own = self.plan.run if split is None else self.by_label[split].applied(self.plan.run)
+        before = self.left()
+        results = _trained(
+            [replace(own, seed=seed, fold=seed % folds) for seed in seeds],
+            self.data,
+            self.accelerator,
+            lambda report: self.left() < (1 - _LIMIT) * self.seconds,
+        )
+        self.took[split] = before - self.left()
+        if any(each is not None and each.status == "stopped" for each in results):
+            if len(self.trial.scores.get(None, {})) < _FIRST_ROUNDS or len(self.trial.scores) < 2:
+                why = f"{self.seconds:.0f} s were over before two seeds were trained"
+                self.trial.skipped, self.trial.scores = why, {}
+            return "the time was over"
+        if any(each is not None and each.best_epoch is None for each in results):
+            self.trial.skipped = f"{self.task.metric} is not defined on the validation fold"
+            self.trial.scores = {}
+            return "no score to compare"
+        for seed, result in zip(seeds, results, strict=True):
+            _note(self.trial, split, seed, result, self.task)
+        return ""
+
+    def _ended(self, why: str) -> Trial:
+        trial, masks = self.trial, self.data.val_mask
+        trial.ended, trial.seconds = why, self.seconds - self.left()
+        if masks is None:
+            rows = self.data.subset("val")
+        else:  # a node that several folds validate counts once
+            folds = sorted({seed % masks.size(1) for seed in trial.scores.get(None, {})})
+            rows = masks[:, folds].any(dim=1).nonzero().view(-1)
+        trial.validated, trial.judged = rows.numel(), _judged(self.data.y[rows], self.task.metric)
+        return trial
 
 
 def _too_few(seconds: float, level: str, enough: float) -> str:
@@ -206,18 +257,6 @@ def _threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _ended(trial: Trial, data: PackedDataset, why: str, seconds: float) -> Trial:
-    trial.ended, trial.seconds = why, seconds
-    masks = data.val_mask
-    if masks is None:
-        rows = data.subset("val")
-    else:  # a node that several folds validate counts once
-        folds = sorted({seed % masks.size(1) for seed in trial.scores.get(None, {})})
-        rows = masks[:, folds].any(dim=1).nonzero().view(-1)
-    trial.validated, trial.judged = rows.numel(), _judged(data.y[rows], Task.of(data).metric)
-    return trial
 
 
 def _judged(y: Tensor, metric: str) -> int | None:

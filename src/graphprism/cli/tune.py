@@ -114,6 +114,10 @@ def _run(options: dict[str, Any]) -> None:
         for base in bases.values()
     ]
     models = first.model if len(bases) == 1 else f"each of {', '.join(bases)}"
+    settings = tuners[0].num_settings
+    if settings is not None and settings < options["trials"]:
+        options["trials"] = settings
+        typer.echo(f"There are {counted(settings, 'setting')}; each is tried once.", err=True)
     typer.echo(
         f"{first.dataset}: {counted(options['trials'], 'trial')} of {models} over "
         f"{', '.join(options['vary'] or _SPACE)}; {counted(first.epochs, 'epoch')} each at most",
@@ -163,7 +167,8 @@ def _search(tuner: Tuner, trials: int, named: bool) -> Tuned:
             ended, under_way[0] = ended + 1, 0
             settings = ", ".join(f"{name} {short(row.get(name))}" for name in space)
             score = f" {metric} {short(row['value'])}" if row["value"] is not None else ""
-            progress.say(f"{name}trial {row['number']}: {row['state']}{score} ({settings})")
+            state = f"pruned after {counted(row['epochs'], 'epoch')}," if row["state"] == "pruned" else row["state"]
+            progress.say(f"{name}trial {row['number']}: {state}{score} ({settings})")
 
         progress.metric = metric
         found = tuner.run(trials, watch, say)

@@ -6,9 +6,10 @@ import ast
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,7 +32,9 @@ from graphprism.training.train import check_run
 _FREE = ("lr", "weight_decay")
 # A range whose ends have at least this ratio is drawn on a logarithmic scale.
 _LOGARITHMIC = 50
-_STARTUP_TRIALS, _WARM_UP_SHARE = 4, 0.1
+# A trial is judged against others after the warm-up of its learning rate and a share of its epochs, two at least: the
+# first epoch of a warm-up trains with a rate of 0, and would be judged by rounding.
+_STARTUP_TRIALS, _JUDGED_AFTER, _FEWEST_EPOCHS = 4, 0.1, 2
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,13 @@ class Choice:
     def is_whole(self) -> bool:
         """Whether a range is over integers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def all_values(self) -> tuple[Any, ...] | None:
+        """Every value, in order; None for a range of real numbers."""
+        if self.values:
+            return tuple(dict.fromkeys(self.values))
+        return tuple(range(int(self.low), int(self.high) + 1)) if self.is_whole else None
 
     @property
     def is_logarithmic(self) -> bool:
@@ -83,6 +93,8 @@ def parse_choice(text: str) -> tuple[str, Choice]:
         ends = [_literal(low), _literal(high)]
         if not all(isinstance(each, int | float) and math.isfinite(each) for each in ends) or ends[0] >= ends[1]:
             raise ValueError(f"`vary` must have a range from a number to a larger one, got {text!r}")
+        # 0..1 is a range of real numbers where the field holds them
+        ends = [float(each) for each in ends] if isinstance(getattr(Run, name), float) else ends
         return name, Choice(low=ends[0], high=ends[1])
     return name, Choice(values=tuple(_literal(each) for each in given.split("|")))
 
@@ -175,20 +187,21 @@ class Tuner:
                 check_run(replace(base, **{**first, name: value}), dataset)
         self._optuna, self.base, self.space, self.dataset = optuna, base, dict(space), dataset
         self.out, self.accelerator, self.group, self.seed = out, accelerator, group, seed
-        self._task = Task.of(dataset, base)
+        self._task, self._takes_all = Task.of(dataset, base), False
         out.mkdir(parents=True, exist_ok=True)
         identity = json.dumps(
             [base.to_dict(), {key: vars(each) for key, each in space.items()}, data_identity(dataset)]
         )
         name = f"{base.dataset} {hashlib.sha256(identity.encode()).hexdigest()[:12]}"
         journal_lock: Any = _JournalLock(out / "locks")
-        warm_up = max(1, int(_WARM_UP_SHARE * base.epochs))
+        warm_up = space.get("warmup", Choice(values=(base.warmup,)))
+        judged = max(_FEWEST_EPOCHS, int(_JUDGED_AFTER * base.epochs)) + int(max(warm_up.values or (warm_up.high,)))
         self.study = optuna.create_study(
             storage=JournalStorage(JournalFileBackend(str(out / "tune.journal"), journal_lock)),
             study_name=name,
             load_if_exists=True,
             direction="maximize" if self._task.larger_is_better else "minimize",
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTUP_TRIALS, n_warmup_steps=warm_up),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTUP_TRIALS, n_warmup_steps=judged),
         )
         self.study.set_user_attr("title", base.title)
 
@@ -198,7 +211,7 @@ class Tuner:
         on_epoch: Callable[[EpochReport], object] = lambda report: None,
         on_trial: Callable[[dict[str, Any]], None] = lambda trial: None,
     ) -> Tuned:
-        """Trains until ``trials`` trials have ended, including those of earlier calls.
+        """Trains until ``trials`` trials have ended, including those of earlier calls, or all settings were tried.
 
         Args:
             trials: Number of trials.
@@ -206,6 +219,7 @@ class Tuner:
             on_trial: Called with every trial that has ended.
         """
         check_positive("trials", trials)
+        self._takes_all = self.num_settings is not None and self.num_settings <= trials
         groups: dict[int, list[Any]] = {}
         with ExitStack() as claims:
             for trial in self._cut_short(claims):
@@ -218,8 +232,17 @@ class Tuner:
                 self._train(group, on_epoch, on_trial)
         while (left := trials - len(self._ended())) > 0:
             with ExitStack() as claims:
-                self._train(self._ask(min(self.group, left), claims), on_epoch, on_trial)
+                group_of_trials = self._ask(min(self.group, left), claims)
+                if not group_of_trials:
+                    break
+                self._train(group_of_trials, on_epoch, on_trial)
         return self.found()
+
+    @property
+    def num_settings(self) -> int | None:
+        """How many settings there are; None with a range of real numbers."""
+        every = [choice.all_values for choice in self.space.values()]
+        return None if any(values is None for values in every) else math.prod(len(values or ()) for values in every)
 
     def found(self) -> Tuned:
         """The best trial so far, and all of them."""
@@ -255,11 +278,12 @@ class Tuner:
     def _is_behind(self, trial: Any) -> bool:
         """Whether the last epoch before a kill ends a trial; reports epochs that only the checkpoint has."""
         run = Run.from_dict(trial.user_attrs["run"])
-        folder = RunFolder(self.out / "checkpoints", run, data_identity(self.dataset), form_of(self.dataset, run))
-        try:
-            checkpoint = folder.load()
-        finally:
-            folder.close()
+        with self._alone([run]):
+            folder = RunFolder(self.out / "checkpoints", run, data_identity(self.dataset), form_of(self.dataset, run))
+            try:
+                checkpoint = folder.load()
+            finally:
+                folder.close()
         progress = Progress(self._task.larger_is_better)
         if checkpoint is not None:
             progress.load(checkpoint)
@@ -276,24 +300,55 @@ class Tuner:
         trial.set_user_attr("epochs", progress.epoch)
         return True
 
+    @contextmanager
+    def _alone(self, runs: Iterable[Run]) -> Iterator[None]:
+        """While no other process trains one of these runs: a trial of its own may have drawn the same values."""
+        with ExitStack() as held:
+            for key in sorted({run.key for run in runs}):  # in one order, so that no two processes wait for each other
+                lock(held.enter_context((self.out / "locks" / f"run-{key}.lock").open("ab")))
+            yield
+
     def _lock(self, number: int) -> Path:
         name = hashlib.sha256(self.study.study_name.encode()).hexdigest()[:12]
         return self.out / "locks" / f"trial-{name}-{number}.lock"
 
     def _ask(self, count: int, claims: ExitStack) -> list[Any]:
-        """New trials, claimed; all but the first copy from it the fields that a lockstep group must share."""
+        """New trials, claimed; all but the first copy from it the fields that a lockstep group must share.
+
+        None where every setting was tried.
+        """
         with self._proposing():
-            first, values = self._proposed()
-            shared = {name: value for name, value in values.items() if name not in _FREE}
-            trials = [first]
+            trials: list[Any] = []
+            shared: dict[str, Any] = {}
             free = [name for name in self.space if name in _FREE]
-            for _ in range(count - 1 if free else 0):
-                self.study.enqueue_trial(shared)
-                trials.append(self._proposed()[0])
+            for _ in range(count if free else 1):
+                fixed = self._untried(shared) if self._takes_all else shared
+                if fixed is None:
+                    break
+                if fixed and not self._is_begun():
+                    self.study.enqueue_trial(fixed)
+                trial, values = self._proposed()
+                shared = shared or {name: value for name, value in values.items() if name not in _FREE}
+                trials.append(trial)
             for trial in trials:
-                trial.set_user_attr("group", first.number)
+                trial.set_user_attr("group", trials[0].number)
                 claims.enter_context(claim(self._lock(trial.number)))
         return trials
+
+    def _is_begun(self) -> bool:
+        """Whether a process was killed while it proposed a trial, which is the next one then."""
+        known = self.study.get_trials(deepcopy=False)
+        states = [each.state.name for each in known if "run" not in each.user_attrs]
+        return "RUNNING" in states or "WAITING" in states
+
+    def _untried(self, shared: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Of the settings with these values that no trial has, one that the seed chooses; None if there is none."""
+        known = [each.params for each in self.study.get_trials(deepcopy=False)]
+        every = product(*(choice.all_values or () for choice in self.space.values()))
+        settings = [dict(zip(self.space, values, strict=True)) for values in every]
+        left = [each for each in settings if each not in known and all(each[name] == shared[name] for name in shared)]
+        generator = np.random.default_rng([self.seed, len(known)])
+        return left[int(generator.integers(len(left)))] if left else None
 
     def _proposed(self) -> tuple[Any, dict[str, Any]]:
         """A new trial and its values.
@@ -349,13 +404,14 @@ class Tuner:
             return behind
 
         ledger = Ledger(self.out / "ledger.jsonl")
-        results = train_lockstep(
-            list(runs.values()),
-            self.dataset,
-            folder=self.out / "checkpoints",
-            accelerator=self.accelerator,
-            on_epoch=watch,
-        )
+        with self._alone(runs.values()):
+            results = train_lockstep(
+                list(runs.values()),
+                self.dataset,
+                folder=self.out / "checkpoints",
+                accelerator=self.accelerator,
+                on_epoch=watch,
+            )
         for trial, result in zip(trials, results, strict=True):
             # a trial with the values of an earlier one, or killed after this line, reads its result from its folder
             if result.status != "stopped" and not is_copy(ledger.find(result.key), result):
