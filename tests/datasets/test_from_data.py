@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from graphprism.datasets import from_data, read, save
 from graphprism.datasets.folds import draw_folds, parse_folds
 from graphprism.datasets.from_data import from_pyg_class, parse_call
+from graphprism.training import Run, train
+from tests.training.test_targets import WHOLE
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -52,6 +54,41 @@ def test_masks_of_the_graph_are_its_folds():
     masks = {"train_mask": mask == 0, "val_mask": mask == 1, "test_mask": mask == 2}
     dataset = from_data(graph(torch.arange(9) // 3 % 2, **masks))
     assert torch.equal(dataset.test_mask, masks["test_mask"][:, None])
+
+
+def test_a_mask_that_is_given_once_is_that_of_every_fold():
+    fold = torch.arange(30) % 3
+    masks = {"train_mask": (fold == 0)[:, None].repeat(1, 4), "val_mask": (fold == 1)[:, None].repeat(1, 4)}
+    dataset = from_data(graph(torch.arange(30) // 3 % 2, **masks, test_mask=fold == 2))
+    assert torch.equal(dataset.test_mask, (fold == 2)[:, None].repeat(1, 4))
+    train(Run(**WHOLE, fold=3), dataset, accelerator="cpu")
+    masks["val_mask"] = masks["val_mask"][:, :2]
+    with pytest.raises(
+        ValueError, match="`train_mask`, `val_mask`, `test_mask` must have one number of folds, got 4, 2, 1"
+    ):
+        from_data(graph(torch.arange(30) // 3 % 2, **masks, test_mask=fold == 2))
+
+
+@pytest.mark.parametrize("sizes", [(10, 10, 10), (4, 7, 5)])
+@pytest.mark.parametrize("targets", [(), (2,)])
+def test_targets_of_nodes_of_several_graphs_need_one_graph(sizes, targets):
+    graphs = [graph(torch.randint(2, (size, *targets))) for size in sizes]
+    with pytest.raises(
+        ValueError, match=r"got a row for every node in all of them: .*`from_data\(Batch.from_data_list"
+    ):
+        from_data(graphs)
+    dataset = from_data(Batch.from_data_list(graphs))
+    assert (dataset.level, dataset.x.size(0)) == ("node", sum(sizes))
+    for one in graphs:
+        one.y = torch.rand(1, 2)  # targets of graphs
+    assert from_data(graphs, task="regression").y.shape == (3, 2)
+
+
+def test_a_list_of_one_graph_is_that_graph():
+    one = graph(torch.arange(30) % 3)
+    assert torch.equal(from_data([one]).y, from_data(one).y)
+    with pytest.raises(ValueError, match="`y` must have at least two values"):
+        from_data([graph(torch.zeros(30))])
 
 
 def test_missing_target_is_nan():

@@ -339,3 +339,9 @@ def test_options_are_refused_for_a_packed_data_set(plain, tmp_path, option):
     (name,) = option
     with pytest.raises(ValueError, match=f"`{name}` must be left out with packed.npz, a packed data set"):
         from_files(tmp_path / "packed.npz", **option)
+
+
+def test_arrays_without_features_have_as_many_nodes_as_they_say(tmp_path):
+    edges = np.array([[0, 1, 4], [1, 0, 2]])
+    np.savez(tmp_path / "plain.npz", edge_index=edges, y=np.arange(12) % 3, num_nodes=12)
+    assert from_files(tmp_path / "plain.npz").x.size(0) == 12

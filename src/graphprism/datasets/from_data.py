@@ -94,12 +94,20 @@ def from_data(
         raise ValueError("`data` must be at least one graph, got none")
     check_graphs(graphs)
     _warn_of_unread(graphs)
-    if isinstance(data, Data | Dataset) and len(graphs) == 1 and (task == "link" or _is_per_node(graphs[0])):
+    per_node = all(map(_has_row_per_node, graphs))
+    if len(graphs) == 1 and not per_node and task != "link" and isinstance(data, Data | Dataset):
+        raise _not_per_node(graphs[0])
+    if len(graphs) == 1 and (per_node or task == "link"):
         whole = pack_inputs(name, graphs, "link" if task == "link" else "node", directed)
         if task == "link":
             return with_links(whole, metric, shares, seed)
         return _with_node_targets(whole, graphs[0], task, metric, shares, folds, seed, scale_target)
-    columns = _target_columns([graph.y for graph in graphs], graphs)
+    if per_node and any(graph.num_nodes > 1 for graph in graphs):
+        raise ValueError(
+            "`y` must have one row for each graph, [T] or [1, T], got a row for every node in all of them: targets of "
+            "nodes need one graph, `from_data(Batch.from_data_list(graphs))`, with masks for folds of whole graphs"
+        )
+    columns = _target_columns([graph.y for graph in graphs])
     target = encode_target(columns, task, "`y`")
     if task is None:
         _warn_of_reading(columns, target, stacklevel=3)
@@ -201,13 +209,13 @@ def _with_node_targets(
     seed: int,
     scale_target: bool,
 ) -> PackedDataset:
-    columns = _target_columns([graph.y], [graph])
+    columns = list(graph.y.view(graph.num_nodes, -1).detach().cpu().numpy().T)
     target = encode_target(columns, task, "`y`")
     if task is None:
         _warn_of_reading(columns, target, stacklevel=4)
     given = [key for key in MASKS if graph.get(key) is not None]
     if len(given) == len(MASKS):
-        masks = {key: graph[key].view(graph.num_nodes, -1).bool() for key in MASKS}
+        masks = _of_one_width({key: graph[key].view(graph.num_nodes, -1).bool() for key in MASKS})
         masks = {key: mask & torch.from_numpy(target.known)[:, None] for key, mask in masks.items()}
         _warn_of_overlap(masks)
     else:
@@ -236,34 +244,45 @@ def _warn_of_reading(columns: Sequence[np.ndarray[Any, Any]], target: EncodedTar
         warnings.warn(f"-1 in `y` is read as one of {len(target.classes)} classes: {way}", stacklevel=stacklevel)
 
 
+def _of_one_width(masks: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Masks of all folds; one that is given once, as PyG's WikiCS has its test nodes, is that of every fold."""
+    widths = {key: mask.size(1) for key, mask in masks.items()}
+    most = max(widths.values())
+    if not set(widths.values()) <= {1, most}:
+        came = ", ".join(map(str, widths.values()))
+        raise ValueError(f"{', '.join(f'`{key}`' for key in masks)} must have one number of folds, got {came}")
+    return {key: mask.expand(-1, most) if mask.size(1) < most else mask for key, mask in masks.items()}
+
+
 def _warn_of_overlap(masks: dict[str, Tensor]) -> None:
-    if len({mask.size(1) for mask in masks.values()}) > 1:
-        return
     twice = (sum(mask.long() for mask in masks.values()) > 1).any(1)  # type: ignore[union-attr]
     if bool(twice.any()):
         number = counted(int(twice.sum()), "node")
         warnings.warn(f"{number} in two of `train_mask`, `val_mask` and `test_mask`: scores leak", stacklevel=4)
 
 
-def _is_per_node(graph: Data) -> bool:
+def _has_row_per_node(graph: Data) -> bool:
     y = graph.get("y")
-    if not isinstance(y, Tensor) or y.dim() not in (1, 2) or y.size(0) != graph.num_nodes:
-        if isinstance(graph, Batch) and graph.num_graphs > 1 and isinstance(y, Tensor):
-            way = "`data.to_data_list()` has them one by one"
-            raise ValueError(f"`data` must be one graph or several, got a batch of {graph.num_graphs} graphs: {way}")
-        came = None if y is None else list(y.shape) if isinstance(y, Tensor) else type(y).__name__
-        raise ValueError(f"`y` of one graph must have a row for each of its {graph.num_nodes} nodes, got {came}")
-    return True
+    return isinstance(y, Tensor) and y.dim() in (1, 2) and y.size(0) == graph.num_nodes
 
 
-def _target_columns(targets: Sequence[Any], graphs: Sequence[Data]) -> list[np.ndarray[Any, Any]]:
-    """One array for each target, of all graphs or of the nodes of one."""
+def _not_per_node(graph: Data) -> ValueError:
+    y = graph.get("y")
+    if isinstance(graph, Batch) and graph.num_graphs > 1 and isinstance(y, Tensor):
+        way = "`data.to_data_list()` has them one by one"
+        return ValueError(f"`data` must be one graph or several, got a batch of {graph.num_graphs} graphs: {way}")
+    came = None if y is None else list(y.shape) if isinstance(y, Tensor) else type(y).__name__
+    return ValueError(f"`y` of one graph must have a row for each of its {graph.num_nodes} nodes, got {came}")
+
+
+def _target_columns(targets: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """One array for each target of the graphs."""
     rows: list[Tensor] = []
-    for number, (y, graph) in enumerate(zip(targets, graphs, strict=True)):
+    for number, y in enumerate(targets):
         if not isinstance(y, Tensor):
             y = torch.tensor([y]) if isinstance(y, int | float) else y
         check_type(f"y of graph {number}", y, Tensor, "a tensor or a number")
-        one = y.view(graph.num_nodes, -1) if len(graphs) == 1 else y.reshape(1, -1)
+        one = y.reshape(1, -1)
         if rows and one.size(1) != rows[0].size(1):
             must = f"`y` must have {rows[0].size(1)} targets in every graph"
             raise ValueError(f"{must}, got {one.size(1)} in graph {number}")

@@ -107,8 +107,9 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
         del arrays[each]
     if options.target and options.target[0] in arrays:
         arrays["y"] = arrays[options.target[0]]
-    arrays.pop("num_nodes", None)
+    given = arrays.pop("num_nodes", None)
     tensors = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
     if "x" not in tensors:
-        tensors["num_nodes"] = torch.tensor(int(arrays["edge_index"].max(initial=-1)) + 1)
+        count = int(arrays["edge_index"].max(initial=-1)) + 1 if given is None else int(given)
+        return from_data(Data(**tensors, num_nodes=count), name=name, **_in_memory_options(options))
     return from_data(Data(**tensors), name=name, **_in_memory_options(options))
