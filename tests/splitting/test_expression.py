@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -207,3 +208,9 @@ def test_only_takes_columns_of_scores():
     assert only(soft, [1, 2])(path).equal(scores[:, 1:])
     with pytest.raises(ValueError, match="got 2 of others, such as 1 \\(down\\)"):
         only(soft, [0, 2])(path)
+
+
+def test_numbers_of_numpy_are_written_as_numbers():
+    split = by_soft_order("degree", np.float64(0.5))
+    assert split_text(split) == split_text(by_soft_order("degree", 0.5))
+    assert parse_split(split_text(split)) == split

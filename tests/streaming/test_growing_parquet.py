@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from graphprism.streaming import EdgeFileError, open_split
 from graphprism.streaming.growing_parquet import GrowingParquet, decode_struct, encode_struct, read_about, split_footer
 from graphprism.streaming.mutual_edges import MutualEdges
 
@@ -128,3 +129,18 @@ def test_mutual_edges_forget_keys_behind_those_that_count(tmp_path):
     pairs = set(zip(source.tolist(), target.tolist(), strict=True))
     assert found.tolist() == [int((b, a) in pairs) for a, b in zip(source.tolist(), target.tolist(), strict=True)]
     assert taken == mutual.written
+
+
+@pytest.mark.parametrize(
+    ("footer", "message"),
+    [
+        (b"\x19" * 100_001, "nested at most 16 deep"),  # lists of lists
+        (b"\x15" + b"\xff" * 400_000, "numbers of 64 bits"),
+    ],
+    ids=["lists", "number"],
+)
+def test_a_crafted_footer_is_refused_at_once(tmp_path, footer, message):
+    path = tmp_path / "crafted.parquet"
+    path.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(EdgeFileError, match=message):
+        open_split(path)

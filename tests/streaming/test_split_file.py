@@ -69,7 +69,9 @@ def test_split_file_reads_every_format(kind, tmp_path):
     separator = "\t" if kind == "tabs" else ","
     lines = [separator.join(map(str, row)) for row in zip(*ends, columns["bond"], strict=True)]
     if kind in ("csv", "tabs"):
-        path.write_text("# a comment\n" + "\n".join([separator.join(("src", "dst", "bond")), *lines]) + "\n")
+        path.write_text(
+            "# a comment\u2028 of one\x0c line\n" + "\n".join([separator.join(("src", "dst", "bond")), *lines]) + "\n"
+        )
     elif kind == "bare":
         path.write_text("\n".join(lines))
     elif kind == "gz":

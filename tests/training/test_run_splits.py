@@ -130,6 +130,17 @@ def test_learned_split_is_trained_one_run_at_a_time(tmp_path):
         replace(run, model="gcn")
 
 
+@pytest.mark.parametrize("model", ["mrs-gat", "mrs-dir-gat"])
+def test_attention_takes_no_learned_split(model):
+    with pytest.raises(ValueError, match=f"`learned_split` must be False for {model}, whose attention"):
+        train(replace(RUN, model=model, learned_split=True), DATASET, accelerator="cpu")
+
+
+def test_learned_split_starts_from_one_relation_for_each_edge():
+    with pytest.raises(ValueError, match="`split` must give each edge one relation with `learned_split`, got 'soft"):
+        train(replace(RUN, learned_split=True, split="soft(degree)"), DATASET, accelerator="cpu")
+
+
 def test_learned_split_of_nodes():
     run = small_run(model="mrs-gcn", jk=None, normalize=False, epochs=2, learned_split=True)
     assert train(run, small_set(), accelerator="cpu").status == "finished"

@@ -69,7 +69,10 @@ def migrate_line(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def migrate(path: Path) -> int:
-    """Migrates a ledger in place, atomically; returns the number of changed lines."""
+    """Migrates a ledger in place, atomically; returns the number of changed lines.
+
+    No run may write to it meanwhile: what it appends after this has read the file would be lost.
+    """
     lines = path.read_text("utf-8").splitlines()
     before = [json.loads(line) for line in lines]
     after = [migrate_line(each) for each in before]

@@ -142,7 +142,10 @@ def _ordering_text(ordering: object) -> str:
 
 
 def _value_text(value: object) -> str:
-    return _word_text(value) if isinstance(value, str) else repr(value)
+    if isinstance(value, str):
+        return _word_text(value)
+    # numbers of NumPy print their type
+    return repr(value.item() if hasattr(value, "item") else value)
 
 
 def _word_text(word: str) -> str:

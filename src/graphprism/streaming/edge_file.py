@@ -228,7 +228,7 @@ def _csv_options(path: Path) -> tuple[Any, Any, Any]:
     """Options of pyarrow's CSV reader, from the first line that is no comment: separator and header."""
     with pyarrow().input_stream(str(path), compression="detect") as file:
         start = file.read(1 << 16).decode("utf-8-sig", errors="replace")
-    lines = start.splitlines()
+    lines = start.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     skipped = next((i for i, line in enumerate(lines) if line.strip() and line[0] not in "#%"), len(lines))
     if skipped == len(lines):
         raise ValueError("holds no edges")

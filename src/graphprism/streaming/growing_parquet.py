@@ -124,6 +124,8 @@ def _read(content: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return content[at : at + size], at + size
     if kind == _STRUCT:
         return _read_struct(content, at, depth + 1)
+    if depth > _DEEPEST:
+        raise ValueError(f"the footer must be nested at most {_DEEPEST} deep, got more")
     if kind not in (_LIST, _SET):
         raise ValueError(f"the footer must hold types of parquet.thrift, got {kind}")
     head, at = content[at], at + 1
@@ -148,6 +150,8 @@ def _varint(value: int) -> bytes:
 def _read_varint(content: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
+        if shift >= 70:
+            raise ValueError("the footer must hold numbers of 64 bits, got a longer one")
         byte, at = content[at], at + 1
         value |= (byte & 127) << shift
         shift += 7

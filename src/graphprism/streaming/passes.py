@@ -173,4 +173,7 @@ class Passes:
             )
         if column.null_count:
             raise EdgeFileError(self.edges.path, f"column {name!r} must have a value in every row, got missing values")
-        return torch.from_numpy(np.array(column.to_numpy(), np.int64))
+        ids = column.to_numpy()
+        if ids.dtype == np.uint64 and ids.size and ids.max() > np.iinfo(np.int64).max:
+            raise EdgeFileError(self.edges.path, f"ids must be below 2^63, got {ids.max()} in column {name!r}")
+        return torch.from_numpy(np.array(ids, np.int64))

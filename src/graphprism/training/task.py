@@ -13,8 +13,11 @@ from torch.nn import functional
 from graphprism._checks import check_choice, check_type
 from graphprism._extras import needs_extra
 from graphprism.datasets import PackedDataset
+from graphprism.nn import CONVOLUTIONS
 from graphprism.nn.models.remedies import SPLITTABLE
+from graphprism.splitting import parse_splits
 from graphprism.training.run import ORIGIN, Run
+from graphprism.training.run_splits import is_soft
 
 LEVELS = ("graph", "node", "link")
 # Fields of a run without effect at a level: setting one would give two keys to the same training.
@@ -291,6 +294,11 @@ class Task:
             raise ValueError(f"`pe` must be at least 1 with pe_encoder={run.pe_encoder!r}, got 0")
         if run.remedy is not None:
             _check_remedy(run, self.level)
+        if run.learned_split and run.model in CONVOLUTIONS and CONVOLUTIONS[run.model].has_softmax:
+            must = f"must be False for {run.model}, whose attention takes no negative score"
+            raise ValueError(f"`learned_split` {must}, got True")
+        if run.learned_split and any(map(is_soft, parse_splits(run.split))):
+            raise ValueError(f"`split` must give each edge one relation with `learned_split`, got {run.split!r}")
         if (run.walk_steps > 0) != (run.pe_encoder == "walk"):
             must = "at least 1" if run.pe_encoder == "walk" else '0 without pe_encoder="walk"'
             raise ValueError(f"`walk_steps` must be {must}, got {run.walk_steps}")

@@ -175,6 +175,10 @@ def test_dropout_of_edges_and_head_is_seeded():
         ({"num_edge_types": None}, "`edge_walks` must be False without"),
         ({"normalize": True}, "`normalize` must be False with a feed-forward block"),
         (
+            {"conv": "pyg-rgcn", "split_layers": "late", "ffn": False},
+            "`split_layers` must be \"all\" for custom layers, those of PyG, or several splits, got 'late'",
+        ),
+        (
             {"conv": "mrs-gcne", "num_relations": [3, 2], "split_layers": "late"},
             '`split_layers` must be "all" for custom layers',
         ),

@@ -75,6 +75,7 @@ class Convolution:
         takes_edge_weight: takes weights of edges.
         takes_signed_weight: weights may be negative, since messages are summed; other layers divide by sums of weights.
         has_batch_norm: the layer contains batch normalisation.
+        has_softmax: weights of edges, and scores of relations, are factors of attention: none may be negative.
         counts_edges: reads the degrees of the graph that it is called with, so that sampled neighbours change it.
         fusable: a weighted sum of transformed neighbours plus a bias, which `graphprism.ops` can fuse over layers.
         partner: name of the plain form of an MRS convolution, or of the MRS form of a plain one; `None` without one.
@@ -94,6 +95,7 @@ class Convolution:
     takes_edge_weight: bool = True
     takes_signed_weight: bool = False
     has_batch_norm: bool = False
+    has_softmax: bool = False
     counts_edges: bool = False
     fusable: bool = False
     partner: str | None = None
@@ -216,6 +218,7 @@ def _pair(
     takes_edge_attr: bool = False,
     takes_signed_weight: bool = False,
     has_batch_norm: bool = False,
+    has_softmax: bool = False,
     fusable: bool = False,
 ) -> tuple[Convolution, Convolution]:
     """A plain convolution and its MRS form; the plain one is the MRS layer with one relation, equal to PyG's layer."""
@@ -231,6 +234,7 @@ def _pair(
             edge_norm=edge_norm,
             takes_signed_weight=takes_signed_weight,
             has_batch_norm=has_batch_norm,
+            has_softmax=has_softmax,
             fusable=fusable,
             partner=other,
         )
@@ -241,7 +245,7 @@ def _pair(
 _ENTRIES = (
     *_pair("gcn", _gcn, _gcn, edge_norm="sym", fusable=True),
     *_pair("sage", _sage, _sage, edge_norm="mean"),
-    *_pair("gat", _gat, _gat),
+    *_pair("gat", _gat, _gat, has_softmax=True),
     # three maps in the plain network and two in each of the relations', as the paper's parameter table counts
     *_pair("gin", _gin(3), _gin(2), takes_sparse=False, takes_signed_weight=True),
     *_pair(
@@ -265,14 +269,14 @@ _ENTRIES = (
     *_pair("gcne", _gcne, _gcne, takes_sparse=False, takes_edge_attr=True, takes_signed_weight=True),
     *_pair("gine", _gine, _gine, takes_sparse=False, takes_edge_attr=True, takes_signed_weight=True),
     # a baseline of the paper's parameter table
-    Convolution("gat-degree", _degree_gat, takes_sparse=True, counts_edges=True),
+    Convolution("gat-degree", _degree_gat, takes_sparse=True, has_softmax=True, counts_edges=True),
     # learned relations
     Convolution("lmgc", lambda i, o, _: LMGCConv(i, o, heads=4), takes_signed_weight=True),
     Convolution("mlp", _mlp, takes_graph=False, takes_sparse=True, takes_edge_weight=False),
     *_pair("dir-gcn", _both_directions(_gcn), _both_directions(_gcn), edge_norm="dir", directed=True),
     # a mean is taken in each direction, so no single coefficient per edge can be prepared
     *_pair("dir-sage", _dir_sage, _dir_sage, directed=True),
-    *_pair("dir-gat", _both_directions(_gat), _both_directions(_gat), directed=True),
+    *_pair("dir-gat", _both_directions(_gat), _both_directions(_gat), directed=True, has_softmax=True),
     # Layers of PyG as baselines, with PyG's defaults: `GCNConv` adds self-loops, unlike gcn above.
     Convolution("pyg-gcn", lambda i, o, _: GCNConv(i, o), edge_norm=None),
     Convolution(

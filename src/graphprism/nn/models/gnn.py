@@ -225,8 +225,10 @@ class GNN(torch.nn.Module):
             "weight_init": weight_init,
         }
         relations = [num_relations] if isinstance(num_relations, int) else list(num_relations)
-        if split_layers != "all" and not (isinstance(num_relations, int) and isinstance(known, Convolution)):
-            raise ValueError('`split_layers` must be "all" for custom layers or several splits')
+        is_ours = isinstance(known, Convolution) and known.edge_norm is not None
+        if split_layers != "all" and not (isinstance(num_relations, int) and is_ours):
+            must = '`split_layers` must be "all" for custom layers, those of PyG, or several splits'
+            raise ValueError(f"{must}, got {split_layers!r}")
         splits = splits_of(split_layers, num_layers)
         layers = [
             known.make(i, o, num_relations=count if splits_here else 1, **options)
