@@ -193,7 +193,10 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...], must: st
 
 
 def check_homogeneous(name: str, data: object) -> None:
-    """Raises `TypeError` for a graph with several types of nodes or edges."""
+    """Raises `TypeError` for a graph with several types of nodes or edges, or of NetworkX."""
+    if type(data).__module__.partition(".")[0] == "networkx":
+        way = "`torch_geometric.utils.from_networkx` makes one"
+        raise TypeError(f"`{name}` must be a torch_geometric Data, got a graph of NetworkX: {way}")
     if hasattr(data, "to_homogeneous"):
         way = f"`{name}.to_homogeneous()` gives one, with the types of edges as `edge_type`"
         raise TypeError(f"`{name}` must be a torch_geometric Data, got {type(data).__name__}: {way}")

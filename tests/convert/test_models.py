@@ -414,3 +414,16 @@ def test_a_reason_that_many_convolutions_share_is_said_once():
     ) as e:
         gp.to_mrs(torch.nn.Sequential(*(Own() for _ in range(32))), "degree")
     assert str(e.value).count("cannot be guessed") == 1
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: pyg.GCN(5, 8, 2), lambda: pyg.GAT(5, 8, 2, v2=True), lambda: pyg.GIN(5, 8, 2)]
+)
+def test_a_shared_start_leaves_the_random_state(make):
+    model = make()
+    for start, same in (("shared", True), ("independent", False)):
+        torch.manual_seed(0)
+        gp.to_mrs(model, "degree", start=start)
+        after = torch.rand(3)
+        torch.manual_seed(0)
+        assert torch.equal(after, torch.rand(3)) == same

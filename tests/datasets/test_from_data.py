@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+import graphprism as gp
 from graphprism.datasets import from_data, read, save
 from graphprism.datasets.folds import draw_folds, parse_folds
 from graphprism.datasets.from_data import from_pyg_class, parse_call
@@ -225,3 +226,10 @@ def test_graphs_that_do_not_fit_are_named(change, message):
     change(graphs[3])
     with pytest.raises((ValueError, TypeError), match=message):
         from_data(graphs)
+
+
+def test_a_graph_of_networkx_is_named():
+    networkx = pytest.importorskip("networkx")
+    for function in (from_data, gp.inspect_graph, lambda graph: gp.certify(graph, "degree")):
+        with pytest.raises(TypeError, match="got a graph of NetworkX: `torch_geometric.utils.from_networkx` makes one"):
+            function(networkx.path_graph(4))

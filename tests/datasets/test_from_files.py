@@ -345,3 +345,31 @@ def test_arrays_without_features_have_as_many_nodes_as_they_say(tmp_path):
     edges = np.array([[0, 1, 4], [1, 0, 2]])
     np.savez(tmp_path / "plain.npz", edge_index=edges, y=np.arange(12) % 3, num_nodes=12)
     assert from_files(tmp_path / "plain.npz").x.size(0) == 12
+
+
+def test_the_graph_of_an_edge_is_none_of_its_ends(tmp_path):
+    nodes = "mol_id,atom_id\n" + "".join(f"m{graph},{atom}\n" for graph in range(20) for atom in range(3))
+    edges = "mol_id,begin,finish\n" + "".join(
+        f"m{graph},{atom},{atom + 1}\n" for graph in range(20) for atom in range(2)
+    )
+    graphs = "mol_id,y\n" + "".join(f"m{graph},{graph % 2}\n" for graph in range(20))
+    dataset = from_files(write(tmp_path, nodes=nodes, edges=edges, graphs=graphs), "y")
+    assert dataset.edge_index.size(1) == 80
+    assert (
+        "edges.csv: the ends of edges are 'begin' and 'finish' (--source and --destination name others)."
+        in (dataset.preprocessing["notices"])
+    )
+
+
+def test_a_column_of_weights_with_a_stray_text_is_refused(tmp_path):
+    nodes = "id,y\n" + "".join(f"{node},{node % 2}\n" for node in range(20))
+    edges = "source,target,weight\n" + "".join(f"{node},{(node + 1) % 20},{node / 2}\n" for node in range(19))
+    folder = write(tmp_path, nodes=nodes, edges=f"{edges}19,0,unknown\n")
+    with pytest.raises(
+        ValueError, match="'weight' must hold the weight of every edge, got 'unknown' in row 20; correct"
+    ):
+        from_files(folder, "y")
+    assert from_files(folder, "y", drop=("weight",)).edge_weight is None
+    assert from_files(folder, "y", categories=("weight",)).edge_weight is None
+    words = edges.replace("weight", "strength") + "19,0,unknown\n"  # a word that hardly ever means weights
+    assert from_files(write(tmp_path / "b", nodes=nodes, edges=words), "y").edge_weight is None

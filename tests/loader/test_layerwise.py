@@ -197,3 +197,23 @@ def test_layerwise_on_a_device_of_its_own():
     model = GNN("mrs-gcn", 8, 3, 2, in_channels=5).double().eval()
     found = layerwise(model, data, batch_size=7, device="cpu")
     torch.testing.assert_close(found, model(data.x, data.edge_index, data.edge_type))
+
+
+class Adjacent(torch.nn.Module):
+    """A model that calls its edges by another name."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = GCNConv(5, 4)
+
+    def forward(self, x, adj):
+        return self.conv(x, adj)
+
+
+def test_an_argument_that_data_lacks_is_named():
+    data = Data(small_data(norm=None).x, small_data(norm=None).edge_index)
+    for model in (Adjacent().double(), to_mrs(Adjacent().double(), "degree")):
+        with pytest.raises(ValueError, match=r"the argument `adj` of .*, got none: pass it, such as layerwise"):
+            layerwise(model, data, batch_size=7)
+        found = layerwise(model, data, batch_size=7, adj=data.edge_index)
+        torch.testing.assert_close(found, model(data.x, data.edge_index))

@@ -89,7 +89,10 @@ def to_mrs(
         if width is not None:
             raise ValueError(f'`width` must be None without budget="equal", got {width!r}')
         check_type("model", model, torch.nn.Module, "a torch.nn.Module, or a function of a width with `budget`")
-        return _converted(model, resolved, count, **options)  # type: ignore[arg-type]
+        if start == "independent":
+            return _converted(model, resolved, count, **options)  # type: ignore[arg-type]
+        with torch.random.fork_rng(devices=[]):  # the same weights: what is drawn after it is that of the plain model
+            return _converted(model, resolved, count, **options)  # type: ignore[arg-type]
 
     def make(size: int) -> MRSModel:
         return _converted(model(size), resolved, count, **options)  # type: ignore[arg-type]

@@ -130,7 +130,8 @@ class CurrentSplit:
         raise ValueError(
             "a converted convolution must get the `edge_index` that the model was called with, or `edge_type=` with "
             "another one, got another one without: relations come from a split of the whole graph, not of the edges "
-            "that remain after dropout, pooling or sampling"
+            "that remain after dropout, pooling or sampling; a model that changes its edges takes `edge_type` in its "
+            "forward, changes it alike, as by `edge_type[mask]`, and calls `conv(x, edge_index, edge_type=edge_type)`"
         )
 
     def _lookup_start(self, edge_index: Tensor) -> SplitEdgeIndex | None:

@@ -20,7 +20,7 @@ from graphprism.datasets.import_options import ImportOptions, refuse
 from graphprism.datasets.packed_dataset import PackedDataset, rows_of
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
 from graphprism.datasets.targets import EncodedTarget, encode_target, known_entries, standardised
-from graphprism.io.columns import Columns, stray_text
+from graphprism.io.columns import Columns, is_number, stray_text
 
 Array = npt.NDArray[Any]
 
@@ -68,7 +68,14 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
     if not found["source"] or not found["destination"]:
         if len(edges) < 2:
             raise ValueError(f"{edges.path}: must have two columns with the ends of edges, got {list(edges)}")
-        found["source"], found["destination"] = list(edges)[:2]
+        # the graph of an edge is none of its ends
+        besides_ends = find_column("graph", edges, None) if graphs is not None else ""
+        columns = [each for each in edges if each != besides_ends]
+        if len(columns) < 2:
+            raise ValueError(f"{edges.path}: must have two columns with the ends of edges, got {columns}")
+        found["source"], found["destination"] = columns[:2]
+        names = f"{columns[0]!r} and {columns[1]!r}"
+        notices.append(f"{edges.path.name}: the ends of edges are {names} (--source and --destination name others).")
     ends = [found["source"], found["destination"]]
     if weight := _weight_column(edges, ends, options, notices):
         found["weight"] = weight
@@ -106,10 +113,24 @@ def _weight_column(edges: Columns, ends: Sequence[str], options: ImportOptions, 
     taken = {*ends, *options.drop, *options.categories, *options.numbers}
     numbers = [name for name in edges if edges[name].dtype.kind in "if"]
     name = find_column("weight", edges, None, {*taken, *(set(edges) - set(numbers))})
+    text = find_column("weight", edges, None, {*taken, *numbers})
+    if text and not name and _says_weight(text):
+        cells = [cell for cell in edges[text].tolist() if cell is not None]
+        strays = [cell for cell in cells if not is_number(cell)]
+        if cells and 2 * len(strays) < len(cells):
+            row, cell = stray_text(edges[text])
+            ways = f"correct the table, or import the data with --drop {text} or --category {text}"
+            must = f"{edges.path}: the column {text!r} must hold the weight of every edge"
+            raise ValueError(f"{must}, got {cell!r} in row {row}; {ways}")
     if name:
         ways = f"--drop {name} leaves it out, --number {name} makes it a feature"
         notices.append(f"{edges.path.name}: column {name!r} is the weight of the edges ({ways}).")
     return name
+
+
+def _says_weight(name: str) -> bool:
+    """Whether a column is of weights by its name alone, which `value` or `w` is not."""
+    return "weight" in name.lower()
 
 
 def _may_be_an_edge(tables: GraphTables, names: Mapping[str, str]) -> bool:

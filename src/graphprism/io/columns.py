@@ -154,7 +154,7 @@ def _parse(path: Path, text: str) -> Columns:
         csv.field_size_limit(before)
     if not rows:
         raise GraphFileError(path, "is empty")
-    if all(map(_is_number, rows[0])):
+    if all(map(is_number, rows[0])):
         return Columns.of_text([str(number) for number in range(len(rows[0]))], rows, path)
     if delimiter != ",":
         rows = [rows[0], *_with_points(rows[1:])]
@@ -174,7 +174,7 @@ def _with_points(rows: list[list[str]]) -> list[list[str]]:
     """Replaces decimal commas by points in numeric columns, as in tables separated by semicolons."""
     commas = [
         any(_DECIMAL_COMMA.fullmatch(cell) for cell in column)
-        and all(_DECIMAL_COMMA.fullmatch(cell) or _is_number(cell) or cell.lower() in MISSING for cell in column)
+        and all(_DECIMAL_COMMA.fullmatch(cell) or is_number(cell) or cell.lower() in MISSING for cell in column)
         for column in zip(*rows, strict=True)
     ]
     if not any(commas):
@@ -182,12 +182,13 @@ def _with_points(rows: list[list[str]]) -> list[list[str]]:
     return [[cell.replace(",", ".") if here else cell for cell, here in zip(row, commas, strict=True)] for row in rows]
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a cell is a number; not 1_000, which Python takes for one."""
     try:
         float(text)
     except ValueError:
         return False
-    return "_" not in text  # which Python allows between digits
+    return "_" not in text
 
 
 def _typed(column: Sequence[str]) -> Array:

@@ -76,10 +76,21 @@ def layerwise(
     model.eval()
     try:
         with torch.no_grad(), in_parts(model, batch_size, device=device):
+            _check_arguments(model, signature, {*stored, *arguments})
             out: Tensor = model(**{**stored, **arguments})
             return out
     finally:
         model.train(training)
+
+
+def _check_arguments(model: torch.nn.Module, signature: inspect.Signature, given: set[str]) -> None:
+    """Raises for an argument of the model that nobody gives: Python's error would not say how to."""
+    kinds = inspect.Parameter
+    for name, each in signature.parameters.items():
+        is_open = each.default is kinds.empty and each.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+        if is_open and name not in given:
+            ways = f"pass it, such as layerwise(model, data, {name}=data.edge_index)"
+            raise ValueError(f"`data` must have the argument `{name}` of {type(model).__name__}, got none: {ways}")
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def _of_columns(split: Split, dataset: PackedDataset) -> Split:
     count = 0 if dataset.edge_attr is None else dataset.edge_attr.size(1)
     there = [f"attr({each})" for each in kinds] or [f"attr(edge_attr, column={number})" for number in range(count)]
     raise ValueError(
-        f"the split attr({name}) must name an attribute of edges, got {', '.join(there) or 'edges without any'}"
+        f"the split must name an attribute of edges ({', '.join(there) or 'there is none'}), got attr({name})"
     )
 
 
