@@ -109,7 +109,7 @@ def test_wrong_values_are_named(said, words):
 
 
 def test_nothing_close_is_not_suggested():
-    with pytest.raises(ValueError, match=r"got 'transformer'$"):
+    with pytest.raises(ValueError, match=r"got 'transformer' \(one of your own"):
         train_runs(options(model="transformer"))
 
 

@@ -163,7 +163,7 @@ def test_split_by_the_name_of_an_imported_column(tmp_path):
             "attr(since)",
             r"attr\(since\) must name a column of types, got numbers; import .* --category since or",
         ),
-        ("since", "attr(sinc)", r"attr\(sinc\) must name an attribute of edges, got attr\(how\)$"),
+        ("since", "attr(sinc)", r"must name an attribute of edges \(attr\(how\)\), got attr\(sinc\)$"),
     ],
 )
 def test_split_by_no_column_of_types_says_what_there_is(tmp_path, drop, split, message):
@@ -173,7 +173,7 @@ def test_split_by_no_column_of_types_says_what_there_is(tmp_path, drop, split, m
 
 
 def test_split_of_a_packed_set_says_which_columns_there_are():
-    with pytest.raises(ValueError, match=r"must name an attribute of edges, got attr\(edge_attr, column=0\)$"):
+    with pytest.raises(ValueError, match=r"an attribute of edges \(attr\(edge_attr, column=0\)\), got attr\(bond"):
         run_splits(Run(split="attr(bond)"), molecules(20))
 
 

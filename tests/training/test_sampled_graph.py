@@ -197,9 +197,7 @@ def test_what_cannot_be_sampled_is_said():
         train(run_of(neighbors=None), dataset, accelerator="cpu")
     with pytest.raises(ValueError, match="must be a convolution of this package with `neighbors`, got 'pyg-gcn'"):
         train(run_of(model="pyg-gcn"), dataset, accelerator="cpu")
-    with pytest.raises(
-        ValueError, match="`neighbors` must be None with gat-degree, which reads the degrees of the whole"
-    ):
+    with pytest.raises(ValueError, match="`neighbors` must be None with gat-degree, which reads the degrees of all"):
         train(run_of(model="gat-degree"), dataset, accelerator="cpu")
     with pytest.raises(ValueError, match="`neighbors` must be None, -1 for all, or at least 1, got 0"):
         run_of(neighbors=0)

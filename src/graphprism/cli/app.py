@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -50,13 +53,36 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _import(files: list[Path]) -> None:
+    """Runs the user's files, which register layers and orderings."""
+    for file in files:
+        if not file.is_file():
+            raise typer.BadParameter(f"{file}: there is no such file", param_hint="--import")
+        name = f"imported_{file.stem}"  # not that of a module which the file's own imports may mean
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None:
+            raise typer.BadParameter(f"{file}: must be a file of Python, FILE.py", param_hint="--import")
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
 @app.callback()
 def options(
+    imports: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--import",
+            metavar="FILE.py",
+            help="Run a file of yours first, which registers layers (nn.register_convolution) or orderings "
+            "(splitting.register_ordering).",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options before the command; typer prints the help of `app` instead of this line."""
+    _import(imports or [])
 
 
 @app.command()

@@ -20,7 +20,6 @@ from graphprism.cli.epoch_log import EpochLog
 from graphprism.cli.progress import EpochProgress
 from graphprism.cli.run_file import NONE, write_run_file
 from graphprism.cli.silent_nodes import silent_nodes
-from graphprism.cli.train_options import MODELS
 from graphprism.cli.train_table import compare_partners, train_table
 from graphprism.datasets import DATASETS, PackedDataset, data_folder, load
 from graphprism.datasets.preprocessing import Preprocessing
@@ -233,11 +232,13 @@ def parse_numbers(name: str, text: str) -> list[int]:
 
 
 def _known_model(name: str) -> str:
+    known = ", ".join(CONVOLUTIONS)
     if name in BASELINES:
         how = "`graphprism reproduce directed` or `train(Run(...))` of Python runs it"
-        raise ValueError(f"`model` must be one of {', '.join(MODELS)}, got {name!r}, a whole network: {how}")
-    if name not in MODELS:
-        raise ValueError(f"`model` must be one of {', '.join(MODELS)}, got {name!r}{suggest(name, MODELS)}")
+        raise ValueError(f"`model` must be one of {known}, got {name!r}, a whole network: {how}")
+    if name not in CONVOLUTIONS:
+        way = "one of your own is known after `graphprism --import FILE.py`"
+        raise ValueError(f"`model` must be one of {known}, got {name!r}{suggest(name, CONVOLUTIONS)} ({way})")
     return name
 
 

@@ -15,7 +15,17 @@ from graphprism.nn.conv import (
     MRSSAGEConv,
     RelationalWeight,
 )
-from graphprism.nn.models import BASELINES, CONVOLUTIONS, GNN, MODELS, REMEDIES, Baseline, Convolution, RemedyGNN
+from graphprism.nn.models import (
+    BASELINES,
+    CONVOLUTIONS,
+    GNN,
+    MODELS,
+    REMEDIES,
+    Baseline,
+    Convolution,
+    RemedyGNN,
+    register_convolution,
+)
 
 __all__ = [
     "BASELINES",
@@ -39,4 +49,5 @@ __all__ = [
     "MRSSAGEConv",
     "RelationalWeight",
     "RemedyGNN",
+    "register_convolution",
 ]

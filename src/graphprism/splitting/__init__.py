@@ -13,7 +13,7 @@ from graphprism.splitting.check_split import check_split
 from graphprism.splitting.edge_values import by_community, by_curvature, by_similarity
 from graphprism.splitting.expression import SplitSyntaxError, parse_split, parse_splits, resolve_split, split_text
 from graphprism.splitting.graph import Graph, GraphLike
-from graphprism.splitting.orderings import ORDERINGS, Ordering, order_values, resolve_ordering
+from graphprism.splitting.orderings import ORDERINGS, Ordering, order_values, register_ordering, resolve_ordering
 from graphprism.splitting.split import Split, only
 from graphprism.splitting.splits import by_attribute, by_direction, by_function, by_order, by_soft_order
 
@@ -38,6 +38,7 @@ __all__ = [
     "orderings",
     "parse_split",
     "parse_splits",
+    "register_ordering",
     "resolve_ordering",
     "resolve_split",
     "split_text",

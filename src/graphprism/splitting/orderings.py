@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from graphprism._checks import (
     check_choice,
+    check_function,
     check_integer,
     check_no_nan,
     check_positive,
@@ -373,6 +375,31 @@ ORDERINGS: dict[str, Callable[..., Tensor]] = {
     "eigenvector": eigenvector,
     "bfs": bfs,
 }
+
+
+_OURS = frozenset(ORDERINGS)
+
+
+def register_ordering(name: str, ordering: Ordering) -> Ordering:
+    """Makes an ordering known by its name, in texts of splits and to ``--split``, in this process.
+
+    Results are found by the settings of a run, of which this is the name: an ordering that was changed needs another
+    one.
+
+    Example:
+        >>> def last_first(graph: GraphLike) -> Tensor:
+        ...     return -torch.arange(graph.num_nodes)
+        >>> _ = register_ordering("last_first", last_first)
+        >>> resolve_ordering("last_first") is last_first
+        True
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ValueError(f"`name` of an ordering must be a word of a-z, 0-9 and _, got {name!r}")
+    check_function("ordering", ordering, "a function from a graph to one value per node")
+    if name in _OURS:
+        raise ValueError(f"`name` of an ordering must be new, got {name!r}, which is one of this package")
+    ORDERINGS[name] = ordering
+    return ordering
 
 
 @dataclass(frozen=True)

@@ -169,8 +169,12 @@ class Run:
     remedy: str | None = _field(None, origin=None)
 
     def __post_init__(self) -> None:
+        try:
+            check_choice("model", self.model, tuple(MODELS))
+        except ValueError as error:
+            way = "`nn.register_convolution` makes one of your own known, in the shell `graphprism --import FILE.py`"
+            raise ValueError(f"{error} ({way})") from None
         for name, allowed in (
-            ("model", tuple(MODELS)),
             ("jk", (None, "cat", "max", "lstm")),
             ("pe_encoder", PE_ENCODERS),
             ("activation", tuple(ACTIVATIONS)),

@@ -16,6 +16,7 @@ import torch
 from graphprism._checks import check_choice, check_function, check_positive, check_type
 from graphprism.datasets import PackedDataset, leak_audit
 from graphprism.nn import MODELS
+from graphprism.nn.models.convolutions import is_ours
 from graphprism.nn.models.gnn_options import resolved_norm
 from graphprism.results import ENGINES, RunResult
 from graphprism.training.captured_graphs import why_not_captured
@@ -297,6 +298,8 @@ def why_alone(run: Run) -> str:
         return "lockstep has no remedies"
     if not conv.takes_graph or conv.directed or conv.edge_norm is None:
         return f"lockstep has no {run.model} on graphs"
+    if not is_ours(run.model):
+        return f"lockstep knows the layers of this package alone, not {run.model}"
     return ""
 
 

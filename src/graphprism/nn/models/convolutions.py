@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch_geometric.nn import MLP, GCNConv, RGCNConv
 from torch_geometric.nn.dense import Linear
 
+from graphprism._checks import check_type
 from graphprism.nn.conv import (
     DegreeGATConv,
     DirConv,
@@ -287,4 +289,32 @@ _ENTRIES = (
         takes_edge_weight=False,
     ),
 )
-CONVOLUTIONS: Mapping[str, Convolution] = {entry.name: entry for entry in _ENTRIES}
+_KNOWN = {entry.name: entry for entry in _ENTRIES}
+CONVOLUTIONS: Mapping[str, Convolution] = _KNOWN
+_OURS = frozenset(_KNOWN)
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def register_convolution(convolution: Convolution) -> Convolution:
+    """Makes a convolution known by its name, to `GNN`, to runs and to ``--model``, in this process.
+
+    Results are found by the settings of a run, of which this is the name: a layer that was changed needs another one.
+
+    Example:
+        >>> own = Convolution("mrs-half-gcn", lambda i, o, k: MRSGCNConv(i, o, **k.relational()), relational=True)
+        >>> register_convolution(own).name in CONVOLUTIONS
+        True
+    """
+    check_type("convolution", convolution, Convolution, "a Convolution")
+    name = convolution.name
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"`name` of a convolution must be words of a-z and 0-9 with hyphens, got {name!r}")
+    if name in _OURS:
+        raise ValueError(f"`name` of a convolution must be new, got {name!r}, which is one of this package")
+    _KNOWN[name] = convolution
+    return convolution
+
+
+def is_ours(name: str) -> bool:
+    """Whether a convolution is one of this package, which engines know from the inside."""
+    return name in _OURS
