@@ -386,12 +386,9 @@ def register_ordering(name: str, ordering: Ordering) -> Ordering:
     Results are found by the settings of a run, of which this is the name: an ordering that was changed needs another
     one.
 
-    Example:
-        >>> def last_first(graph: GraphLike) -> Tensor:
-        ...     return -torch.arange(graph.num_nodes)
-        >>> _ = register_ordering("last_first", last_first)
-        >>> resolve_ordering("last_first") is last_first
-        True
+    .. code-block:: python
+
+        register_ordering("last_first", lambda graph: -torch.arange(graph.num_nodes))
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(f"`name` of an ordering must be a word of a-z, 0-9 and _, got {name!r}")

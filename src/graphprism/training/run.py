@@ -173,7 +173,7 @@ class Run:
             check_choice("model", self.model, tuple(MODELS))
         except ValueError as error:
             way = "`nn.register_convolution` makes one of your own known, in the shell `graphprism --import FILE.py`"
-            raise ValueError(f"{error} ({way})") from None
+            raise ValueError(f"{error} ({way})" if isinstance(self.model, str) else str(error)) from None
         for name, allowed in (
             ("jk", (None, "cat", "max", "lstm")),
             ("pe_encoder", PE_ENCODERS),

@@ -300,10 +300,9 @@ def register_convolution(convolution: Convolution) -> Convolution:
 
     Results are found by the settings of a run, of which this is the name: a layer that was changed needs another one.
 
-    Example:
-        >>> own = Convolution("mrs-half-gcn", lambda i, o, k: MRSGCNConv(i, o, **k.relational()), relational=True)
-        >>> register_convolution(own).name in CONVOLUTIONS
-        True
+    .. code-block:: python
+
+        register_convolution(Convolution("mrs-own", lambda i, o, k: OwnConv(i, o, k.num_relations), relational=True))
     """
     check_type("convolution", convolution, Convolution, "a Convolution")
     name = convolution.name
