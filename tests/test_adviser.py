@@ -59,6 +59,12 @@ def test_difference_within_its_error_is_no_reason_to_split():
     assert advice_of([0.5, 0.4, 0.6], [0.4, 0.5, 0.59]).split is None
 
 
+def test_there_is_no_advice_where_everything_diverged():
+    advice = advice_of([float("inf")] * 2, [float("inf")] * 2)
+    assert (advice.split, advice.confidence) == (None, "low")
+    assert advice.sentence == "No advice: every model of the trial diverged, with a learning rate of 0.001."
+
+
 def test_diverged_split_is_not_advised():
     advice = advice_of([0.5, 0.6, 0.55], [0.3, 0.41, float("inf")])
     assert advice.split is None

@@ -59,6 +59,10 @@ def test_split_file_reads_back_as_data(tmp_path):
     assert torch.equal(data.edge_type, in_memory(columns, "degree"))
     assert data.num_nodes == 60
     np.testing.assert_array_equal(data.weight.numpy(), columns["weight"])
+    taken = {**columns, "num_nodes": columns["bond"], "edge_index": columns["bond"]}
+    named = split_file(write(tmp_path / "b.parquet", taken), tmp_path / "b.out.parquet", "degree").read()
+    assert named["num_nodes"] == 60
+    assert torch.equal(named["edge_index"], data.edge_index)
 
 
 @pytest.mark.parametrize("kind", ["csv", "bare", "tabs", "gz", "npy", "npy_rows", "npz", "folder"])

@@ -25,6 +25,8 @@ from graphprism.training import METRICS, Run, Task
 if TYPE_CHECKING:
     from rich.table import Table
 
+# Why a split has no result although it was tried.
+_DIVERGED = "diverged"
 CONFIDENCES = ("high", "medium", "low")
 # Thresholds of (difference / standard error): to advise a split, for medium and for high confidence.
 _ADVISED, _MEDIUM, _HIGH = 1.0, 2.5, 4.0
@@ -113,7 +115,8 @@ class Advice:
 
     @property
     def _nothing_to_split(self) -> bool:
-        return bool(self.evidence) and all(each.candidate.left_out for each in self.evidence)
+        left_out = [each.candidate.left_out for each in self.evidence]
+        return bool(left_out) and all(left_out) and _DIVERGED not in left_out
 
     def _why_not(self) -> str:
         tried = [each for each in self.evidence if each.difference is not None]
@@ -121,6 +124,8 @@ class Advice:
             if self._nothing_to_split:
                 first = self.evidence[0].candidate
                 return f"{first.left_out} ({first.split}), so that there is nothing to split"
+            if any(each.candidate.left_out == _DIVERGED for each in self.evidence):
+                return f"every model of the trial diverged, with a learning rate of {self.run.lr:g}"
             why = f" ({self.no_trial})" if self.no_trial else ""
             return f"no trial was run{why}, and a certificate alone does not promise a better score"
         best = max(tried, key=lambda each: each.difference or 0.0)
@@ -311,7 +316,7 @@ def _evidence(known: list[Candidate], trial: Trial | None, larger_is_better: boo
     for each in known:
         values = finite[each.label]
         if not values or deviation is None or len(values) < len(found[each.label]):  # not tried, or diverged
-            left_out = each.left_out or (None if not found[each.label] else "diverged")
+            left_out = each.left_out or (None if not found[each.label] else _DIVERGED)
             evidence.append(Evidence(replace(each, left_out=left_out)))
             continue
         error = deviation / math.sqrt(len(values))

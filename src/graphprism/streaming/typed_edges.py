@@ -72,7 +72,8 @@ class TypedEdges:
     def read(self) -> dict[str, Any]:
         """Reads the whole file into memory, as keyword arguments of ``torch_geometric.data.Data``.
 
-        ``edge_index`` (2, E), ``edge_type`` (E,) long, ``num_nodes``, and each further numeric column, (E,). With
+        ``edge_index`` (2, E), ``edge_type`` (E,) long, ``num_nodes``, and each further numeric column, (E,), unless it
+        has the name of one of these. With
         sparse ids nodes are numbered by ascending id, and ``node_id`` (N,) holds the ids. Of several
         graphs, they are numbered graph by graph, and ``batch`` (N,) holds the number of the graph of every node.
         """
@@ -91,7 +92,7 @@ class TypedEdges:
             found["batch"] = graphs.unique(return_inverse=True)[1]
         elif self.sparse_ids:
             found["node_id"], found["edge_index"] = edge_index.unique(return_inverse=True)
-        return {**found, "num_nodes": self.num_nodes, **columns}
+        return {**columns, **found, "num_nodes": self.num_nodes}
 
     def edge_index_of(self, relation: int) -> Tensor:
         """The edges of one relation, (2, E_r), in the order of the file, which must hold one graph."""
