@@ -13,11 +13,11 @@ import torch
 
 from graphprism._text import counted
 from graphprism.datasets.assemble import assemble
-from graphprism.datasets.folds import parse_folds
+from graphprism.datasets.folds import TRAIN, parse_folds
 from graphprism.datasets.from_data import drawn_folds, node_masks, with_links, with_target
 from graphprism.datasets.graph_tables import GraphTables, find_column, missing_table
 from graphprism.datasets.import_options import ImportOptions, refuse
-from graphprism.datasets.packed_dataset import PackedDataset, rows_of
+from graphprism.datasets.packed_dataset import PackedDataset
 from graphprism.datasets.preprocessing import ColumnCode, Preprocessing, wanted_columns
 from graphprism.datasets.targets import EncodedTarget, encode_target, known_entries, standardised
 from graphprism.io.columns import Columns, is_number, stray_text
@@ -367,21 +367,6 @@ def _with_folds(
     if graph.level == "node":
         return with_target(graph, target, options.metric, **node_masks(folds))
     # graphs follow the order of their table; those without a target or fold are dropped
-    chosen = np.flatnonzero(folds[:, 0] >= 0)
-    kept, target = select_graphs(graph, torch.from_numpy(chosen)), replace(target, y=target.y[chosen])
-    return with_target(kept, target, options.metric, split=torch.from_numpy(folds[chosen, 0]))
-
-
-def select_graphs(dataset: PackedDataset, chosen: torch.Tensor) -> PackedDataset:
-    """The inputs of a subset of graphs; targets and folds are not touched."""
-    nodes, node_ptr = rows_of(dataset.node_ptr, chosen)
-    links, edge_ptr = rows_of(dataset.edge_ptr, chosen)
-    return replace(
-        dataset,
-        x=dataset.x[nodes],
-        edge_index=dataset.edge_index[:, links],
-        edge_attr=None if dataset.edge_attr is None else dataset.edge_attr[links],
-        edge_weight=None if dataset.edge_weight is None else dataset.edge_weight[links],
-        node_ptr=node_ptr,
-        edge_ptr=edge_ptr,
-    )
+    split = torch.from_numpy(folds[:, 0])
+    whole = with_target(graph, target, options.metric, split=split.clamp(min=TRAIN))
+    return whole.select((split >= 0).nonzero().view(-1))

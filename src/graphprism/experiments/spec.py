@@ -25,14 +25,12 @@ class Reading:
     """Which number of a result a table shows, and by which number configurations are compared.
 
     Attributes:
-        description: Text for the table.
         value: Returns the number that the table shows.
         choose: Returns the number whose mean over seeds ranks configurations.
         largest: Whether the largest mean is best; None to follow the metric of the result.
         chosen_by: Description of ``choose``.
     """
 
-    description: str
     value: _Read
     choose: _Read
     largest: bool | None
@@ -77,22 +75,17 @@ def _log(name: str) -> _Read:
 
 READINGS: Mapping[str, Reading] = MappingProxyType(
     {
-        "test": Reading("test score at the epoch of best validation", _test, _validation, None, "validation score"),
-        "train-loss": Reading("smallest training loss", _smallest_loss, _smallest_loss, False, "training loss"),
-        "train-score": Reading("best score on the training set", _best_train, _best_train, None, "training score"),
-        "effective-rank": Reading(
-            "effective rank after the last layer", _extra("effective_rank"), _validation, None, "validation score"
-        ),
-        "rank-one-distance": Reading(
-            "rank-one distance after the last layer", _extra("rank_one_distance"), _validation, None, "validation score"
-        ),
-        "gradient-last": Reading(
-            "log10 of the last states' gradient norm", _log("gradient_last"), _validation, None, "validation score"
-        ),
-        "gradient-first": Reading(
-            "log10 of the encoding's gradient norm", _log("gradient_first"), _validation, None, "validation score"
-        ),
-        "step-ms": Reading("median time of a training step in ms", _step, _step, False, "time of a step"),
+        # at the epoch of best validation
+        "test": Reading(_test, _validation, None, "validation score"),
+        # the smallest and the best of all epochs
+        "train-loss": Reading(_smallest_loss, _smallest_loss, False, "training loss"),
+        "train-score": Reading(_best_train, _best_train, None, "training score"),
+        # of the states after the last layer, and norms of gradients of these and of the encoding
+        "effective-rank": Reading(_extra("effective_rank"), _validation, None, "validation score"),
+        "rank-one-distance": Reading(_extra("rank_one_distance"), _validation, None, "validation score"),
+        "gradient-last": Reading(_log("gradient_last"), _validation, None, "validation score"),
+        "gradient-first": Reading(_log("gradient_first"), _validation, None, "validation score"),
+        "step-ms": Reading(_step, _step, False, "time of a step"),
     }
 )
 
