@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from graphprism.io.columns import is_number
 from graphprism.io.file_graph import FileGraph, GraphFileError, open_file, read_block
 
 _BLOCK_BYTES = 16 << 20
@@ -203,7 +204,7 @@ def _is_header(path: Path, cells: list[str]) -> bool:
     if {cell.lower() for cell in cells[:2]} <= _COLUMN_NAMES:
         return True
     thirds = [row[2] for _, (_, row) in zip(range(2), _rows(path), strict=False) if len(row) == 3]
-    return len(thirds) == 2 and not _is_number(thirds[0]) and _is_number(thirds[1])
+    return len(thirds) == 2 and not is_number(thirds[0]) and is_number(thirds[1])
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -263,15 +264,7 @@ _SPARE_NODES = 10_000_000
 def has_names(path: Path) -> bool:
     """Whether the first edge has a node that is no number; a first line of two names may be a header."""
     first = [cells for _, (_, cells) in zip(range(2), _rows(path), strict=False)]
-    return bool(first) and not all(_is_number(cell) for cell in first[-1][:2])
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return bool(first) and not all(is_number(cell) for cell in first[-1][:2])
 
 
 def read_edge_list(path: Path, *, labels: bool | None = False) -> FileGraph:
