@@ -326,3 +326,12 @@ def test_load_of_runs_on_different_data_names_the_best_run_of_each(tmp_path):
     for key, name in zip(best, ("small", "large"), strict=True):
         assert f"{tmp_path / 'checkpoints' / key} ({name} by mae)" in str(caught.value)
         assert gp.load(tmp_path / "checkpoints" / key).run.dataset == name
+
+
+def test_measures_of_a_predictor_name_its_network(tmp_path):
+    train(Run(**GRAPHS), molecules(30), folder=tmp_path, accelerator="cpu")
+    predictor, graph = gp.load(tmp_path), molecules(1).graph(0)
+    for measure in (gp.collapse, gp.explain):
+        with pytest.raises(TypeError, match=r"a torch.nn.Module, such as its `.network`, got Predictor"):
+            measure(predictor, graph)
+        measure(predictor.network, gp.SplitEdges("degree")(graph))

@@ -16,8 +16,8 @@ from torch.nn.functional import one_hot
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from graphprism._checks import check_function, check_homogeneous, check_integer, check_range, check_shape, check_type
-from graphprism.analysis.collapse.probe import call_model, preserved
+from graphprism._checks import check_function, check_homogeneous, check_integer, check_range, check_shape
+from graphprism.analysis.collapse.probe import call_model, check_model, preserved
 from graphprism.splitting import check_split
 from graphprism.splitting.check_split import split_names
 from graphprism.splitting.ranks import ranked
@@ -126,7 +126,7 @@ def explain(
         removed: relative change of the output without the edges of the relation
         merged: the same with the mean of all relations' messages on these edges
     """
-    check_type("model", model, Module, "a torch.nn.Module")
+    check_model(model)
     if isinstance(data, (list, tuple)):
         raise TypeError(
             f"`data` must be one graph, or several as a `Batch.from_data_list`, got a {type(data).__name__}"

@@ -18,6 +18,7 @@ from graphprism.analysis.collapse.probe import (
     Probe,
     attribute,
     call_model,
+    check_model,
     find_layers,
     form_loss,
     preserved,
@@ -77,7 +78,7 @@ def collapse(
         >>> [(row.name, row.shape) for row in report.rows]
         [('convs.0', (3, 8)), ('convs.1', (3, 8))]
     """
-    check_type("model", model, Module, "a torch.nn.Module")
+    check_model(model)
     if data is None:
         raise TypeError("`data` must be a graph with the attributes that the model needs, got None")
     if loss is None and labels is not None:

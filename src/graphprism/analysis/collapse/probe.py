@@ -19,6 +19,7 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.nn import HeteroConv
 
 from graphprism._caches import without_caches
+from graphprism._checks import check_type
 from graphprism.analysis.collapse.measure import Measures, measure
 
 
@@ -72,6 +73,12 @@ class Probe:
         if states.dim() > 2 and states.size(0) != self.num_nodes and states.size(-2) == self.num_nodes:
             states = states.movedim(-2, 0)
         return states.reshape(states.size(0), -1) if states.numel() else states.new_empty(states.size(0), 0)
+
+
+def check_model(model: object) -> None:
+    """Raises `TypeError` unless ``model`` is a module; of what holds one it says so."""
+    has_one = not isinstance(model, Module) and isinstance(getattr(model, "network", None), Module)
+    check_type("model", model, Module, f"a torch.nn.Module{', such as its `.network`' if has_one else ''}")
 
 
 def call_model(model: Module, data: Any, forward: Callable[[Any, Any], Any] | None) -> Any:
