@@ -2,6 +2,7 @@
 
 import csv
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -335,3 +336,15 @@ def test_measures_of_a_predictor_name_its_network(tmp_path):
         with pytest.raises(TypeError, match=r"a torch.nn.Module, such as its `.network`, got Predictor"):
             measure(predictor, graph)
         measure(predictor.network, gp.SplitEdges("degree")(graph))
+
+
+def test_threads_share_a_predictor(tmp_path):
+    dataset = molecules(60)
+    train(Run(**GRAPHS), dataset, folder=tmp_path, accelerator="cpu")
+    predictor = gp.load(tmp_path)
+    parts = [dataset.select(range(number, 60, 7)) for number in range(7)]
+    wanted = [predictor(part) for part in parts]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            for found, alone in zip(pool.map(predictor, parts), wanted, strict=True):
+                torch.testing.assert_close(found, alone)

@@ -34,7 +34,6 @@ def by_pyg(run, network, graphs):
 def by_prepared(run, network, graphs, batch_size):
     network.readout = GraphReadout(mean=False)
     for batch in PreparedDataset(run, DATASET).batches(graphs, batch_size):
-        network.readout.ptr = batch.ptr
         yield batch, network(**batch.inputs)
 
 
@@ -66,7 +65,6 @@ def test_edge_features_belong_to_the_edges_of_every_split(model):
     found = [output for _, output in by_prepared(run, network, graphs, 3)]
     whole = DATASET.batch(graphs)
     types = [split(whole) for split in run_splits(run, DATASET)]
-    network.readout.ptr = whole.ptr
     expected = network(whole.x, whole.edge_index, types, edge_attr=whole.edge_attr, batch=whole.batch)
     torch.testing.assert_close(torch.cat(found), expected)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -109,8 +107,6 @@ class _Losses:
         self.output: Tensor | None = None
 
     def __call__(self, network: torch.nn.Module, data: Data) -> Tensor:
-        readout: Any = network.readout
-        readout.ptr = data.ptr
         names = ("batch", "edge_attr", "pe", "edge_pe")
         inputs = {name: getattr(data, name, None) for name in names}
         found: Tensor = network(data.x, data.adj, batch_size=data.num_graphs, **inputs).to(self._dtype)

@@ -58,19 +58,16 @@ def install_readout(network: torch.nn.Module) -> None:
         network.readout = GraphReadout(readout_is_mean(network))
 
 
-def outputs_of_batch(model: torch.nn.Module, network: GNN, batch: AnyBatch, dropped: float = 0.0) -> Tensor:
+def outputs_of_batch(model: torch.nn.Module, batch: AnyBatch, dropped: float = 0.0) -> Tensor:
     """Outputs for the graphs, nodes or pairs of a batch.
 
     Args:
         model: The module to call: the network or its Fabric wrapper.
-        network: The network itself.
         batch: The batch.
         dropped: Dropout probability of the input features.
     """
     inputs = batch.inputs
-    if isinstance(batch, GraphBatch):
-        network.readout.ptr = batch.ptr  # type: ignore[union-attr]
-    elif dropped:
+    if dropped and not isinstance(batch, GraphBatch):
         inputs = {**inputs, "x": input_dropout(inputs["x"], dropped)}
     return batch.read(model(**inputs))
 
@@ -258,7 +255,7 @@ class EagerEngine:
 
     def _forward(self, batch: AnyBatch, model: torch.nn.Module) -> Tensor:
         share = self.run.dropout if self.run.input_dropout and model.training else 0.0
-        return outputs_of_batch(model, self.network, batch, share)
+        return outputs_of_batch(model, batch, share)
 
     def _batches(self, graphs: Tensor, batch_size: int, epoch: int) -> Any:
         division = (self.fabric.global_rank, self.fabric.world_size)

@@ -407,7 +407,7 @@ class Predictor:
         )
         rows = data.subset("train")
         with torch.no_grad():
-            parts = [outputs_of_batch(self.network, self.network, each) for each in data.batches(rows, _AT_ONCE)]
+            parts = [outputs_of_batch(self.network, each) for each in data.batches(rows, _AT_ONCE)]
         return torch.cat(parts).cpu()
 
     def _is_large(self, dataset: PackedDataset) -> bool:

@@ -258,33 +258,30 @@ def _slice(bounds: tuple[int, int]) -> slice:
 class GraphReadout(torch.nn.Module):
     """Sum or mean over the nodes of each graph: deterministic and without a host-device sync.
 
-    PyG's readouts read the number of graphs from the largest entry of ``batch``, which is a sync, and add in any order.
-    This one replaces them in training; it holds no weights.
+    PyG's readouts add in any order. This one replaces them in training; it holds no weights.
 
     Args:
         mean: Whether to divide by the number of nodes.
 
-    Attributes:
-        ptr: (B + 1,) where the nodes of each graph begin; set before every call.
-
-    Shapes: ``h`` (N, F), ``owner`` (N,) the graph of each node -> (B, F)
+    Shapes: ``h`` (N, F), ``owner`` (N,) the graph of each node, ascending -> (B, F)
 
     >>> readout = GraphReadout(mean=True)
-    >>> readout.ptr = torch.tensor([0, 2, 3])
-    >>> readout(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 0, 1])).tolist()
-    [[2.0], [5.0]]
+    >>> readout(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 0, 1]), dim_size=3).tolist()
+    [[2.0], [5.0], [0.0]]
     """
-
-    ptr: Tensor
 
     def __init__(self, mean: bool) -> None:
         super().__init__()
         self.mean = mean
 
-    def forward(self, h: Tensor, owner: Tensor, dim_size: int | None = None) -> Tensor:
-        """One row for each graph, of which there are ``dim_size`` as in PyG's readouts; ``ptr`` has their number."""
-        total: Tensor = _RunSum.apply(h, self.ptr, owner)  # type: ignore[no-untyped-call]
-        return total / self.ptr.diff().clamp(min=1).to(total.dtype)[:, None] if self.mean else total
+    def forward(self, h: Tensor, owner: Tensor | None, dim_size: int | None = None) -> Tensor:
+        """One row for each of ``dim_size`` graphs, or for all nodes without ``owner``; without their number a sync."""
+        if owner is None:
+            owner, dim_size = h.new_zeros(h.size(0), dtype=torch.long), 1
+        count = int(owner.max()) + 1 if dim_size is None else dim_size
+        ptr = torch.searchsorted(owner, torch.arange(count + 1, device=owner.device))
+        total: Tensor = _RunSum.apply(h, ptr, owner)  # type: ignore[no-untyped-call]
+        return total / ptr.diff().clamp(min=1).to(total.dtype)[:, None] if self.mean else total
 
 
 def readout_is_mean(network: GNN) -> bool:
