@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import pytest
@@ -653,3 +654,20 @@ def test_tensors_made_in_inference_mode_are_split_in_every_call(name):
             torch.testing.assert_close(model(x, edges), model(X, EDGES))
         edges[:, :4] = edges[:, 4:8]  # has no version to notice it by
         torch.testing.assert_close(model(x, edges), model(X, edges.clone()))
+
+
+@pytest.mark.parametrize("make", [lambda: GCN(8, 16, 2, 4), lambda: GAT(8, 16, 2, 4, v2=True)])
+def test_threads_share_a_converted_model(make):
+    model = gp.to_mrs(make(), "degree", start="independent").eval()
+    calls = [(torch.randn(n, 8), torch.randint(n, (2, 6 * n))) for n in range(100, 500, 50)]
+    with torch.no_grad():
+        wanted = [model(*call) for call in calls]
+
+    def run(call):
+        with torch.no_grad():
+            return model(*call)
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            for found, alone in zip(pool.map(run, calls), wanted, strict=True):
+                torch.testing.assert_close(found, alone)

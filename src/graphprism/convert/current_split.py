@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,11 +64,13 @@ class CurrentSplit:
     Attributes:
         is_given: whether every call must bring its relations, as ablation needs it: a split of the edges that are left
             would give them other ones.
+        lock: held during a call: its edges, and layers that run with other parameters, are state of the model.
     """
 
     def __init__(self, split: Split, num_relations: int) -> None:
         self.split, self.num_relations = split, num_relations
         self.is_given = False
+        self.lock = threading.RLock()
         self.entries: list[SplitEdgeIndex] = []
         self._kept: dict[Any, _Kept] = {}
         self._last: list[tuple[Any, Tensor]] = []

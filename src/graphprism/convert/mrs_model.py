@@ -115,6 +115,12 @@ class MRSModel(torch.nn.Module):
         return value
 
     def _call(self, function: Callable[..., Any], names: tuple[str, ...], *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return self._call_alone(function, names, *args, **kwargs)
+        with self.current.lock:
+            return self._call_alone(function, names, *args, **kwargs)
+
+    def _call_alone(self, function: Callable[..., Any], names: tuple[str, ...], *args: Any, **kwargs: Any) -> Any:
         own_type = "edge_type" in names or "edge_type" not in kwargs
         given = None if own_type else kwargs.pop("edge_type")
         named = {**named_arguments(names, args), **kwargs}
