@@ -106,7 +106,7 @@ class EpochReport:
         epochs: Largest number of epochs.
         lr: Learning rate of the epoch.
         train_loss: Mean loss of the training fold, from the outputs of the training steps.
-        train: Score of the same outputs.
+        train: Score of the same outputs; of a whole graph after the epoch, without dropout, as the other two.
         val: Score on the validation fold, after the epoch.
         test: Score on the test fold, after the epoch.
         steps_per_second: Training steps per second.
