@@ -104,3 +104,15 @@ def test_commands_import_a_file_first(tmp_path):
     missing = CliRunner().invoke(app, ["--import", str(tmp_path / "none.py"), "doctor"])
     assert missing.exit_code == 2
     assert "there is no such file" in re.sub(r"\W+", " ", missing.output)
+
+
+def test_a_layer_with_the_arguments_of_pyg_says_how_it_is_called():
+    must = r"forward\(x, adj\), got RGCNConv, which takes `edge_type`; a `Convolution` with edge_norm=None"
+    options = {"num_layers": 2, "in_channels": 4}
+    with pytest.raises(ValueError, match=must):
+        gp.nn.GNN(lambda width: RGCNConv(4, width, 3), 4, 2, **options)
+    make = Convolution("own", lambda i, o, k: RGCNConv(i, o, k.num_relations), relational=True)
+    with pytest.raises(ValueError, match=must):
+        gp.nn.GNN(make, 4, 2, **options)
+    model = gp.nn.GNN(replace(make, edge_norm=None), 4, 2, **options)
+    assert model(torch.rand(3, 4), torch.tensor([[0, 1], [1, 2]]), torch.tensor([0, 2])).shape == (3, 2)

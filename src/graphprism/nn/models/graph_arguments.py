@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -13,6 +14,16 @@ from graphprism._checks import check_floating, check_integer, check_same_device,
 from graphprism.nn.conv.operands import to_adj
 from graphprism.nn.models.convolutions import Convolution
 from graphprism.ops import RelationalAdj
+
+
+def _check_takes_adj(layer: torch.nn.Module) -> None:
+    """Raises for a layer with PyG's arguments, as an error in its first call would not say how to get these."""
+    types = signature(layer.forward).parameters.get("edge_type")
+    if types is not None and (types.default is types.empty or type(layer).__module__.startswith("torch_geometric.")):
+        raise ValueError(
+            f"`conv` must make layers that take a prepared graph, forward(x, adj), got {type(layer).__name__}, which "
+            "takes `edge_type`; a `Convolution` with edge_norm=None calls it with (x, edge_index, edge_type)"
+        )
 
 
 @dataclass(frozen=True)
@@ -47,10 +58,14 @@ class GraphArguments:
             counts = [num_relations] if isinstance(num_relations, int) else num_relations
             relations = tuple(known.relations(count) for count in counts)
             takes = known.takes_graph, known.edge_norm is not None, known.takes_edge_weight
+            if known.takes_graph and known.edge_norm is not None:
+                _check_takes_adj(first)
             return cls(known.name, *takes, known.relational, relations, known.relational and several)
         # like our layers, a custom layer with relations takes a prepared graph
         own: Any = getattr(first, "num_relations", None)
         relational, relations = own is not None, (1 if own is None else int(own),)
+        if relational:
+            _check_takes_adj(first)
         return cls(type(first).__name__, True, relational, False, relational, relations, relational and several)
 
     def __call__(self, h: Tensor, edge_index: Any, edge_type: Any, edge_weight: Tensor | None) -> Any:
