@@ -57,11 +57,11 @@ class Choice:
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     @property
-    def all_values(self) -> tuple[Any, ...] | None:
+    def all_values(self) -> Sequence[Any] | None:
         """Every value, in order; None for a range of real numbers."""
         if self.values:
             return tuple(dict.fromkeys(self.values))
-        return tuple(range(int(self.low), int(self.high) + 1)) if self.is_whole else None
+        return range(int(self.low), int(self.high) + 1) if self.is_whole else None
 
     @property
     def is_logarithmic(self) -> bool:
