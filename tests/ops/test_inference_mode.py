@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from graphprism.nn import MRSGATConv, MRSGCNConv, MRSSAGEConv
+from graphprism.nn import DirConv, MRSGATConv, MRSGatedGCNConv, MRSGCNConv, MRSSAGEConv
 from graphprism.ops import RelationalAdj
 from tests.ops.cases import make_adj, normal
 
@@ -12,6 +12,7 @@ LAYERS = {
     "gcn with loops": lambda: MRSGCNConv(4, 3, add_self_loops=True),
     "gat with loops": lambda: MRSGATConv(4, 3, add_self_loops=True),
     "sage": lambda: MRSSAGEConv(4, 3),
+    "directed gated": lambda: DirConv(lambda: MRSGatedGCNConv(4, 3, batch_norm=False)),
 }
 
 

@@ -6,6 +6,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from graphprism._checks import _all_in_range
+from graphprism.nn import MRSGATConv, MRSGCNConv
 from graphprism.ops import RelationalAdj, relational_linear
 from tests.ops.cases import make_adj, normal
 
@@ -198,3 +199,24 @@ def test_relational_adj_of_several_types_of_nodes_says_what_to_pass():
     with pytest.raises(TypeError, match=r"`data` must be a torch_geometric Data, got HeteroData: .*to_homogeneous\(\)"):
         RelationalAdj.from_data(data)
     assert RelationalAdj.from_data(data.to_homogeneous(), num_relations=1).num_edges == 2
+
+
+@pytest.mark.parametrize("make", [lambda: MRSGCNConv(4, 2, num_relations=1, add_self_loops=True),
+                                  lambda: MRSGATConv(4, 2, num_relations=1, add_self_loops=True),
+                                  lambda: MRSGCNConv(4, 2, num_relations=1)])  # fmt: skip
+def test_weights_that_are_trained_stay_so_after_an_evaluation(make):
+    torch.manual_seed(0)
+    x, edges = torch.randn(3, 4), torch.tensor([[0, 1, 2, 0], [1, 2, 0, 2]])
+    weight = torch.nn.Parameter(torch.ones(4))
+    adj, conv = RelationalAdj(edges, edge_weight=weight, num_nodes=3), make()
+    with torch.no_grad():
+        conv(x, adj)
+    conv(x, adj).square().sum().backward()
+    (wanted,) = torch.autograd.grad(
+        conv(x, RelationalAdj(edges, edge_weight=weight, num_nodes=3)).square().sum(), weight
+    )
+    torch.testing.assert_close(weight.grad, wanted)
+    with torch.no_grad():
+        weight.mul_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        fresh = RelationalAdj(edges, edge_weight=weight.detach().clone(), num_nodes=3)
+        torch.testing.assert_close(conv(x, adj), conv(x, fresh))

@@ -465,7 +465,7 @@ class RelationalAdj:
         """The same edges weighted by `edge_norm`; computed once for each kind and dtype."""
         key = ("norm", kind, dtype) if isinstance(kind, str) else None
         wants_gradient = self.edge_weight is not None and self.edge_weight.requires_grad
-        if key in self._cache:
+        if key in self._cache and not wants_gradient:
             cached: RelationalAdj = self._cache[key]
             return cached
         check_norm(kind, dtype)
@@ -483,12 +483,15 @@ class RelationalAdj:
 
     def derived(self, key: Any, build: Callable[[], RelationalAdj]) -> RelationalAdj:
         """The graph made by ``build``, cached under ``key`` unless gradients flow through it."""
-        if key in self._cache:
+        # of what this graph has, too: without gradients, as in evaluation, what was made of it has none
+        own = (self.edge_weight, self.edge_type)
+        wants_gradient = any(tensor is not None and tensor.requires_grad for tensor in own)
+        if key in self._cache and not wants_gradient:
             cached: RelationalAdj = self._cache[key]
             return cached
         other = _outside_inference_mode(build)
-        tensors = (other.edge_weight, other.edge_type)
-        wants_gradient = any(tensor is not None and tensor.requires_grad for tensor in tensors)
+        made = (other.edge_weight, other.edge_type)
+        wants_gradient = wants_gradient or any(tensor is not None and tensor.requires_grad for tensor in made)
         if not wants_gradient and not torch.compiler.is_compiling():
             self._cache[key] = other
         return other
@@ -508,7 +511,8 @@ class RelationalAdj:
             transposed: RelationalAdj = self._cache["transpose"]
             return transposed
         other = self._copy()
-        other.edge_index, other.size = self.edge_index.flip(0), (self.size[1], self.size[0])
+        other.edge_index = _outside_inference_mode(lambda: self.edge_index.flip(0))
+        other.size = self.size[1], self.size[0]
         if torch.compiler.is_compiling():  # see `normalized`
             return other
         self.prepare()

@@ -163,3 +163,13 @@ def test_loops_that_a_layer_adds_are_no_edges_of_the_graph(layer):
     assert certificate.layer.silenced_edges == 0
     assert certificate.num_edges == 5
     assert certificate.rank >= 2
+
+
+def test_silenced_edges_of_a_layer_that_replaces_self_loops():
+    edges = torch.tensor([[0, 1, 0], [0, 1, 0]])
+    layer = MRSGCNConv(8, 8, num_relations=1, add_self_loops=True)
+    loops = Data(edge_index=edges, edge_type=torch.zeros(3).long(), num_nodes=2)
+    assert certify(loops, layer=layer).layer.silenced_edges == 0
+    some = Data(edge_index=torch.tensor([[2, 2], [2, 0]]), edge_type=torch.zeros(2).long(), num_nodes=4)
+    found = certify(some, edge_weight=torch.tensor([-1.0, 1.0]), layer=layer)
+    assert found.layer.silenced_edges == 1  # 2 -> 0, as the degree of node 2 is -1

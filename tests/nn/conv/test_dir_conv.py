@@ -130,3 +130,16 @@ def test_bad_input():
         DirConv(MRSGCNConv(IN, OUT, start="independent"))
     with pytest.raises(ValueError, match=r"`alpha` must be in \[0, 1\], got 1.5"):
         DirConv(lambda: MRSGCNConv(IN, OUT, start="independent"), 1.5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_layer_that_never_normalises_keeps_to_it(weighted):
+    torch.manual_seed(0)
+    x, edges, types = torch.randn(9, 6).double(), torch.randint(9, (2, 30)), torch.randint(3, (30,))
+    weight = torch.rand(30).double() if weighted else None
+    conv = DirConv(lambda: MRSGCNConv(6, 5, num_relations=3, normalize=False, start="independent"), alpha=0.3).double()
+    found = conv(x, edges, types, weight)
+    back = conv.conv_out(x, edges.flip(0), types, weight)
+    torch.testing.assert_close(found, 0.3 * back + 0.7 * conv.conv_in(x, edges, types, weight))
+    with pytest.raises(ValueError, match=r"`factory` must leave the norm to this layer, .* got normalize=True"):
+        DirConv(lambda: MRSGCNConv(6, 5, num_relations=3, normalize=True))

@@ -66,6 +66,9 @@ class DirConv(torch.nn.Module):
                 raise TypeError(f"`factory` must be {must} of this package, got one that makes {type(layer).__name__}")
             if getattr(layer, "add_self_loops", False):
                 raise ValueError("`factory` must add no self-loops: add them before the split, got add_self_loops=True")
+            if getattr(layer, "normalize", None) is True and layer.edge_norm == "sym":  # type: ignore[union-attr]
+                must = "must leave the norm to this layer, whose directed one takes the place of the symmetric one"
+                raise ValueError(f"`factory` {must} (normalize=None; False for none), got normalize=True")
         self.lin_root = None if root_weight is None else Linear(*root_weight, bias=False)
 
     @property
@@ -111,7 +114,8 @@ class DirConv(torch.nn.Module):
 
     def _normalizes(self, adj: RelationalAdj) -> bool:
         layer = self.conv_in if self.conv_out is None else self.conv_out
-        return adj.edge_weight is None and layer.edge_norm == "sym"  # type: ignore[union-attr]
+        wants = getattr(layer, "normalize", None) is not False
+        return wants and adj.edge_weight is None and layer.edge_norm == "sym"  # type: ignore[union-attr]
 
     def coefficients(self, adj: RelationalAdj) -> Coefficients:
         """Coefficients of the layers of both directions on a graph, for `graphprism.certify`."""

@@ -94,7 +94,8 @@ class MRSGINConv(RelationalConv):
         self.num_relations, self.initial_eps, self.start = num_relations, eps, start
         self.nn: torch.nn.Module | None = None
         self.nns: RelationalModules | None = None
-        self._messages: tuple[Tensor, Tensor] | None = None
+        # by input of the network, as threads may share a layer
+        self._messages: dict[int, tuple[Tensor, Tensor]] = {}
         if start == "shared":
             self.nn = made_by("nn", nn, "a module or a function that makes one")
             first: Any
@@ -209,12 +210,13 @@ class MRSGINConv(RelationalConv):
 
     def _network_of(self, root: Tensor, messages: Tensor) -> Tensor:
         """The network of a shared start on ``root``, with ``messages`` added to the output of its first map."""
-        self._messages = root, messages
+        key = _key(root)
+        self._messages[key] = root, messages
         try:
             out: Tensor = self.nn(root)  # type: ignore[misc]
-            was_read = self._messages is None
+            was_read = key not in self._messages
         finally:
-            self._messages = None
+            self._messages.pop(key, None)
         if not was_read:
             raise ValueError('`nn` must begin with a linear map for start="shared", got one that does not apply it')
         return out
@@ -244,14 +246,19 @@ class MRSGINConv(RelationalConv):
 
     def _add_messages(self, module: torch.nn.Module, inputs: tuple[Any, ...], out: Tensor) -> Tensor:
         """Forward hook of the first map, which was applied to the node itself: adds the messages to its output."""
-        if self._messages is None or inputs[0] is not self._messages[0]:
+        found = self._messages.get(_key(inputs[0]))
+        if found is None or inputs[0] is not found[0]:
             return out
-        messages, self._messages = self._messages[1], None
-        return out + messages
+        del self._messages[_key(inputs[0])]
+        return out + found[1]
 
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
         return f"num_relations={self.num_relations}"
+
+
+def _key(root: Tensor) -> int:
+    return 0 if torch.compiler.is_compiling() else id(root)
 
 
 def _first_map(network: torch.nn.Module) -> tuple[str, torch.nn.Module]:

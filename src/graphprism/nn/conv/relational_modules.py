@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -73,7 +75,8 @@ class RelationalModules(torch.nn.Module):
         if self.together is None:
             return list(self.each)
         module = self.each[0]
-        common = dict(module.named_parameters())
+        with nullcontext() if torch.compiler.is_compiling() else _ALONE:
+            common = dict(module.named_parameters())
         pairs = zip(self.names, self.deviations, strict=True)
         stacks = {name: self.together(common[name], deviation, dim=0) for name, deviation in pairs}
         return [
@@ -92,5 +95,11 @@ class RelationalModules(torch.nn.Module):
             self.together.adopt(state, f"{prefix}together.", keys)
 
 
+# Held while a module has the parameters of a relation: two threads would put back each other's. One for all, as modules
+# with locks cannot be pickled.
+_ALONE = threading.RLock()
+
+
 def _call(module: torch.nn.Module, parameters: dict[str, Tensor], *inputs: Any) -> Any:
-    return torch.func.functional_call(module, parameters, inputs)
+    with nullcontext() if torch.compiler.is_compiling() else _ALONE:
+        return torch.func.functional_call(module, parameters, inputs)
