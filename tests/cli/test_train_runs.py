@@ -163,3 +163,12 @@ def test_layers_that_cannot_normalise_leave_out_that_default(said):
     assert all(run.normalize for run in runs_on(options(activation="relu"), directed))
     # asked for by a run file: the network refuses it
     assert all(run.normalize for run in runs_on(options(**said, normalize=True), directed))
+
+
+def test_a_remedy_is_an_option():
+    given = {"model": "gcn,mrs-gcn", "remedy": "g2"}
+    assert {run.remedy for run in train_runs(options(**given))} == {"g2"}
+    nodes = runs_on({**options(**given), "dataset": "cora"}, one_graph())
+    assert {(run.remedy, run.encode) for run in nodes} == {("g2", True)}
+    with pytest.raises(ValueError, match="`remedy` must be one of"):
+        train_runs(options(remedy="g3"))

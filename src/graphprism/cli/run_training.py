@@ -90,7 +90,7 @@ def _model(run: Run, dataset: PackedDataset) -> str:
     split = f" by {run.split}" if CONVOLUTIONS[run.model].relational else ""
     pe = f"pe {run.pe}{f' {run.pe_encoder}' if run.pe_encoder else ''}"
     more: dict[str, Any] = {"residual": run.residual, f"jk {run.jk}": run.jk, pe: run.pe, f"{run.norm} norm": run.norm}
-    more |= {"feed-forward": run.ffn, run.activation: run.activation != "relu"}
+    more |= {f"remedy {run.remedy}": run.remedy, "feed-forward": run.ffn, run.activation: run.activation != "relu"}
     more[f"{run.head_layers} layers in the head"] = run.head_layers > 1
     if CONVOLUTIONS[run.model].relational:
         more[f"{run.split_layers} layers split"] = run.split_layers != "all"
@@ -155,6 +155,8 @@ def train_runs(options: Mapping[str, Any], dataset: PackedDataset) -> list[Run]:
         defaults.pop("normalize", None)  # of directed graphs; the layers that were asked for cannot have it
     if "budget" in given and "width" not in given:
         defaults.pop("width", None)  # of nodes and links; the budget finds one
+    if given.get("remedy") is not None and dataset.level == "node":
+        defaults["encode"] = True  # its layers have one width
     shared = {**defaults, **given}
     if "split" in shared:  # one spelling, so that a run is found again
         shared["split"] = canonical_split(shared["split"])

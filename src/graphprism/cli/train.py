@@ -30,6 +30,7 @@ def train(
     activation: option.Activation = None,
     edge_dropout: option.EdgeDropout = False,
     split_layers: option.SplitLayers = None,
+    remedy: option.Remedy = None,
     head_layers: option.HeadLayers = None,
     head: option.Head = None,
     head_activation: option.HeadActivation = None,

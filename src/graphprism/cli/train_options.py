@@ -128,6 +128,15 @@ SplitLayers = Annotated[
     str | None,
     _network("split_layers", "Layers of MRS models with a split: all, or the first or last half.", "all|early|late"),
 ]
+Remedy = Annotated[
+    str | None,
+    _network(
+        "remedy",
+        "Remedy of other authors in every layer: g2, pairnorm, dropedge or a-dgn of gcn and mrs-gcn; gcnii or fagcn of "
+        "gcn. Default: none.",
+        "NAME",
+    ),
+]
 HeadLayers = Annotated[int | None, _network("head_layers", "Linear layers of the head.")]
 Head = Annotated[str | None, _network("head", "Widths of the head's hidden layers.", "halving|constant")]
 HeadActivation = Annotated[str | None, _network("head_activation", "Activation of the head.", "relu|gelu")]
