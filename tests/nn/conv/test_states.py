@@ -4,10 +4,10 @@ import io
 
 import pytest
 import torch
-from torch_geometric.nn import TransformerConv
+from torch_geometric.nn import GATConv, TransformerConv
 
 from graphprism.convert import to_mrs
-from graphprism.nn import MRSGCNConv, RelationalWeight
+from graphprism.nn import MRSGATConv, MRSGCNConv, RelationalWeight
 from tests.nn.conv.cases import GRAPHS, IN, OUT, layers, make_example, parted
 
 EXAMPLE = make_example(GRAPHS["random"])
@@ -88,3 +88,10 @@ def test_converted_layer_takes_the_state_of_another_decay():
         torch.nn.init.normal_(deviation)
     x, edges = EXAMPLE.x, EXAMPLE.edge_index
     torch.testing.assert_close(loaded(other, trained.state_dict())(x, edges), trained(x, edges))
+
+
+def test_the_state_of_a_bipartite_layer_of_pyg():
+    theirs = GATConv((5, 6), 4, heads=2, add_self_loops=False)
+    ours = loaded(MRSGATConv((5, 6), 4, heads=2, num_relations=1), theirs.state_dict())
+    x, edges = (torch.randn(7, 5), torch.randn(3, 6)), torch.tensor([[0, 3, 6, 2], [0, 1, 1, 2]])
+    torch.testing.assert_close(ours(x, edges), theirs(x, edges))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch_geometric.nn.dense import Linear
@@ -130,6 +132,7 @@ class MRSGATConv(RelationalConv):
         total = heads * out_channels if concat else out_channels
         self.res = Linear(dst, total, bias=False, weight_initializer="glorot") if residual else None
         self.bias = zeros_parameter(total, bias)
+        self._register_load_state_dict_pre_hook(_from_pyg)  # type: ignore[no-untyped-call]
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -291,3 +294,9 @@ class MRSGATConv(RelationalConv):
     def extra_repr(self) -> str:
         """Sizes for ``print``."""
         return f"{self.in_channels}, {self.out_channels}, num_relations={self.num_relations}, heads={self.heads}"
+
+
+def _from_pyg(state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """PyG's ``GATConv`` has another name for the map of senders if receivers have their own."""
+    if (weight := state.pop(f"{prefix}lin_src.weight", None)) is not None:
+        state[f"{prefix}lin.weight"] = weight
