@@ -132,7 +132,7 @@ class MRSGATConv(RelationalConv):
         total = heads * out_channels if concat else out_channels
         self.res = Linear(dst, total, bias=False, weight_initializer="glorot") if residual else None
         self.bias = zeros_parameter(total, bias)
-        self._register_load_state_dict_pre_hook(_from_pyg)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(_from_pyg)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
