@@ -315,7 +315,10 @@ def _layer_certificate(
     num_edges = one.edge_index.size(1)
     silenced = found.silenced().cpu() if proven else torch.zeros(num_edges, dtype=torch.bool)
     weighs = torch.ones(num_edges, dtype=torch.bool) if weight is None else weight != 0
-    if proven and getattr(layer, "add_self_loops", False):  # it replaces self-loops by new ones after the edges
+    # a converted layer has ours inside
+    layers = layer.modules() if isinstance(layer, torch.nn.Module) else (layer,)
+    if proven and any(getattr(each, "add_self_loops", False) for each in layers):
+        # self-loops are replaced by new ones after the edges
         is_kept = one.edge_index[0] != one.edge_index[1]
         silenced = torch.zeros(num_edges, dtype=torch.bool).masked_scatter(is_kept, silenced)
     return LayerCertificate(
