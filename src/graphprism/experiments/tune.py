@@ -187,7 +187,7 @@ class Tuner:
                 check_run(replace(base, **{**first, name: value}), dataset)
         self._optuna, self.base, self.space, self.dataset = optuna, base, dict(space), dataset
         self.out, self.accelerator, self.group, self.seed = out, accelerator, group, seed
-        self._task, self._takes_all = Task.of(dataset, base), False
+        self._task = Task.of(dataset, base)
         out.mkdir(parents=True, exist_ok=True)
         identity = json.dumps(
             [base.to_dict(), {key: vars(each) for key, each in space.items()}, data_identity(dataset)]
@@ -219,7 +219,7 @@ class Tuner:
             on_trial: Called with every trial that has ended.
         """
         check_positive("trials", trials)
-        self._takes_all = self.num_settings is not None and self.num_settings <= trials
+        takes_all = self.num_settings is not None and self.num_settings <= trials
         groups: dict[int, list[Any]] = {}
         with ExitStack() as claims:
             for trial in self._cut_short(claims):
@@ -232,7 +232,7 @@ class Tuner:
                 self._train(group, on_epoch, on_trial)
         while (left := trials - len(self._ended())) > 0:
             with ExitStack() as claims:
-                group_of_trials = self._ask(min(self.group, left), claims)
+                group_of_trials = self._ask(min(self.group, left), takes_all, claims)
                 if not group_of_trials:
                     break
                 self._train(group_of_trials, on_epoch, on_trial)
@@ -312,34 +312,26 @@ class Tuner:
         name = hashlib.sha256(self.study.study_name.encode()).hexdigest()[:12]
         return self.out / "locks" / f"trial-{name}-{number}.lock"
 
-    def _ask(self, count: int, claims: ExitStack) -> list[Any]:
+    def _ask(self, count: int, takes_all: bool, claims: ExitStack) -> list[Any]:
         """New trials, claimed; all but the first copy from it the fields that a lockstep group must share.
 
-        None where every setting was tried.
+        With ``takes_all`` they have settings that no trial has had, and there are none where every setting was tried.
         """
         with self._proposing():
             trials: list[Any] = []
             shared: dict[str, Any] = {}
             free = [name for name in self.space if name in _FREE]
             for _ in range(count if free else 1):
-                fixed = self._untried(shared) if self._takes_all else shared
+                fixed = self._untried(shared) if takes_all else shared
                 if fixed is None:
                     break
-                if fixed and not self._is_begun():
-                    self.study.enqueue_trial(fixed)
-                trial, values = self._proposed()
+                trial, values = self._proposed(fixed)
                 shared = shared or {name: value for name, value in values.items() if name not in _FREE}
                 trials.append(trial)
             for trial in trials:
                 trial.set_user_attr("group", trials[0].number)
                 claims.enter_context(claim(self._lock(trial.number)))
         return trials
-
-    def _is_begun(self) -> bool:
-        """Whether a process was killed while it proposed a trial, which is the next one then."""
-        known = self.study.get_trials(deepcopy=False)
-        states = [each.state.name for each in known if "run" not in each.user_attrs]
-        return "RUNNING" in states or "WAITING" in states
 
     def _untried(self, shared: Mapping[str, Any]) -> dict[str, Any] | None:
         """Of the settings with these values that no trial has, one that the seed chooses; None if there is none."""
@@ -350,8 +342,8 @@ class Tuner:
         generator = np.random.default_rng([self.seed, len(known)])
         return left[int(generator.integers(len(left)))] if left else None
 
-    def _proposed(self) -> tuple[Any, dict[str, Any]]:
-        """A new trial and its values.
+    def _proposed(self, fixed: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """A new trial and its values, ``fixed`` ones among them unless a process was killed while it proposed one.
 
         A value is a function of the seed, of the number of its trial and of the trials before: one stream of random
         numbers for the whole search would start anew in every process, and a resumed search would propose its first
@@ -362,6 +354,8 @@ class Tuner:
         cut = next((each for each in known if each.state.name == "RUNNING" and "run" not in each.user_attrs), None)
         waiting = [each.number for each in known if each.state.name == "WAITING"]
         number = cut.number if cut is not None else waiting[0] if waiting else len(known)
+        if fixed and cut is None and not waiting:
+            self.study.enqueue_trial(dict(fixed))
         self.study.sampler = self._sampler(number)
         trial = self.study.ask() if cut is None else self._optuna.trial.Trial(self.study, cut._trial_id)
         values = {}
