@@ -3,8 +3,7 @@ import math
 import pytest
 import torch
 
-from graphprism.nn.models.gnn import larger
-from graphprism.ops.relu_normalize import relu_normalize
+from graphprism.ops.relu_normalize import larger, relu_normalize
 from graphprism.testing import tolerance
 from tests.ops.states import PARTS, States, written_out
 

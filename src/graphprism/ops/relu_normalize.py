@@ -116,10 +116,10 @@ def relu_normalize(
     # autograd does not let a function with two outputs write into a view
     overwrite = overwrite and x.is_contiguous() and not x._is_view() and x.dtype == _dtype(x, second, bias)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in inputs):
-        out, larger = _ReluNormalize.apply(forward, backward, overwrite, *inputs)  # type: ignore[no-untyped-call]
+        out, found = _ReluNormalize.apply(forward, backward, overwrite, *inputs)  # type: ignore[no-untyped-call]
     else:
-        out, larger, *_ = forward(*inputs, keep=False, overwrite=overwrite)
-    return out, out if larger is None else larger
+        out, found, *_ = forward(*inputs, keep=False, overwrite=overwrite)
+    return out, out if found is None else found
 
 
 def _composed(
@@ -129,7 +129,21 @@ def _composed(
     out = reduce(torch.add, [each for each in (x, bias, second) if each is not None])
     out = (out if kept is None else out * kept).relu()
     out = out / out.norm(dim=-1, keepdim=True).clamp(min=_EPS)
-    return out, out if largest is None else torch.where((out > largest) | out.isnan(), out, largest)
+    return out, out if largest is None else larger(largest, out)
+
+
+def larger(first: Tensor, second: Tensor) -> Tensor:
+    r"""Computes :math:`\max(a_{ic}, b_{ic})`; for equal values the gradient goes to ``first``, NaN stays NaN.
+
+    It saves one byte per number for backward, where a stack would copy all states. Applied layer by layer, it also
+    yields the gradients of the states one by one: with six layers, a third of the memory.
+
+    Shapes: (N, F), (N, F) -> (N, F)
+
+    >>> larger(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 4.0]))
+    tensor([2., 5.])
+    """
+    return torch.where((second > first) | second.isnan(), second, first)
 
 
 class _ReluNormalize(torch.autograd.Function):
@@ -139,11 +153,11 @@ class _ReluNormalize(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor | None]:
         if overwrite:
             ctx.mark_dirty(inputs[0])
-        out, larger, length, is_larger = forward(*inputs, keep=True, overwrite=overwrite)
+        out, found, length, is_larger = forward(*inputs, keep=True, overwrite=overwrite)
         ctx.save_for_backward(out, length, is_larger)
         ctx.backward, ctx.dtype = backward, inputs[0].dtype  # type: ignore[union-attr]
         ctx.set_materialize_grads(False)  # of the last layer, only the maximum is used
-        return out, larger
+        return out, found
 
     @staticmethod
     @once_differentiable

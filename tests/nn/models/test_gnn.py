@@ -8,8 +8,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCN, MLP, GATConv, GCNConv, GINConv, SAGEConv
 
 from graphprism.nn import CONVOLUTIONS, GNN, MRSGCNConv
-from graphprism.nn.models.gnn import larger
 from graphprism.ops import RelationalAdj
+from graphprism.ops.relu_normalize import larger
 from graphprism.splitting import by_order
 from graphprism.testing import molecules, tolerance
 from tests.nn.conv.cases import GRAPHS, IN, make_example

@@ -51,7 +51,7 @@ from graphprism.nn.models.type_encoder import TypeEncoder
 from graphprism.ops import RelationalAdj
 from graphprism.ops.backends import is_transformed
 from graphprism.ops.dropout import keep_mask
-from graphprism.ops.relu_normalize import relu_normalize
+from graphprism.ops.relu_normalize import larger, relu_normalize
 
 
 class Members(NamedTuple):
@@ -505,20 +505,6 @@ class GNN(torch.nn.Module):
         check_shape("edge_pe", edge_pe, [e.size(0), steps])
         check_same_device("edge_pe", edge_pe, "x", e)
         return e + linear(self.walk_encoder, edge_pe.to(e.dtype))
-
-
-def larger(first: Tensor, second: Tensor) -> Tensor:
-    r"""Computes :math:`\max(a_{ic}, b_{ic})`; for equal values the gradient goes to ``first``, NaN stays NaN.
-
-    It saves one byte per number for backward, where a stack would copy all states. Applied layer by layer, it also
-    yields the gradients of the states one by one: with six layers, a third of the memory.
-
-    Shapes: (N, F), (N, F) -> (N, F)
-
-    >>> larger(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 4.0]))
-    tensor([2., 5.])
-    """
-    return torch.where((second > first) | second.isnan(), second, first)
 
 
 def _check_rows(name: str, x: Tensor) -> None:
