@@ -108,8 +108,7 @@ def _from_npz(file: Path, name: str, options: ImportOptions) -> PackedDataset:
     if options.target and options.target[0] in arrays:
         arrays["y"] = arrays[options.target[0]]
     given = arrays.pop("num_nodes", None)
-    tensors = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
+    tensors: dict[str, Any] = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
     if "x" not in tensors:
-        count = int(arrays["edge_index"].max(initial=-1)) + 1 if given is None else int(given)
-        return from_data(Data(**tensors, num_nodes=count), name=name, **_in_memory_options(options))
+        tensors["num_nodes"] = int(arrays["edge_index"].max(initial=-1)) + 1 if given is None else int(given)
     return from_data(Data(**tensors), name=name, **_in_memory_options(options))

@@ -66,8 +66,6 @@ def _part_columns(tables: GraphTables, level: str, options: ImportOptions, notic
     found["source"] = find_column("source", edges, options.column("source"))
     found["destination"] = find_column("destination", edges, options.column("destination"), [found["source"]])
     if not found["source"] or not found["destination"]:
-        if len(edges) < 2:
-            raise ValueError(f"{edges.path}: must have two columns with the ends of edges, got {list(edges)}")
         # the graph of an edge is none of its ends
         besides_ends = find_column("graph", edges, None) if graphs is not None else ""
         columns = [each for each in edges if each != besides_ends]
@@ -116,8 +114,7 @@ def _weight_column(edges: Columns, ends: Sequence[str], options: ImportOptions, 
     text = find_column("weight", edges, None, {*taken, *numbers})
     if text and not name and _says_weight(text):
         cells = [cell for cell in edges[text].tolist() if cell is not None]
-        strays = [cell for cell in cells if not is_number(cell)]
-        if cells and 2 * len(strays) < len(cells):
+        if 2 * sum(map(is_number, cells)) > len(cells):
             row, cell = stray_text(edges[text])
             ways = f"correct the table, or import the data with --drop {text} or --category {text}"
             must = f"{edges.path}: the column {text!r} must hold the weight of every edge"

@@ -84,7 +84,7 @@ def layerwise(
 
 
 def _check_arguments(model: torch.nn.Module, signature: inspect.Signature, given: set[str]) -> None:
-    """Raises for an argument of the model that nobody gives: Python's error would not say how to."""
+    """Raises for an argument of the model that is missing, and says how to pass it."""
     kinds = inspect.Parameter
     for name, each in signature.parameters.items():
         is_open = each.default is kinds.empty and each.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)

@@ -464,7 +464,7 @@ class RelationalAdj:
     def normalized(self, kind: str, dtype: torch.dtype | None = None) -> RelationalAdj:
         """The same edges weighted by `edge_norm`; computed once for each kind and dtype."""
         key = ("norm", kind, dtype) if isinstance(kind, str) else None
-        wants_gradient = self.edge_weight is not None and self.edge_weight.requires_grad
+        wants_gradient = _want_gradient(self.edge_weight)
         if key in self._cache and not wants_gradient:
             cached: RelationalAdj = self._cache[key]
             return cached
@@ -484,14 +484,12 @@ class RelationalAdj:
     def derived(self, key: Any, build: Callable[[], RelationalAdj]) -> RelationalAdj:
         """The graph made by ``build``, cached under ``key`` unless gradients flow through it."""
         # of what this graph has, too: without gradients, as in evaluation, what was made of it has none
-        own = (self.edge_weight, self.edge_type)
-        wants_gradient = any(tensor is not None and tensor.requires_grad for tensor in own)
+        wants_gradient = _want_gradient(self.edge_weight, self.edge_type)
         if key in self._cache and not wants_gradient:
             cached: RelationalAdj = self._cache[key]
             return cached
         other = _outside_inference_mode(build)
-        made = (other.edge_weight, other.edge_type)
-        wants_gradient = wants_gradient or any(tensor is not None and tensor.requires_grad for tensor in made)
+        wants_gradient = wants_gradient or _want_gradient(other.edge_weight, other.edge_type)
         if not wants_gradient and not torch.compiler.is_compiling():
             self._cache[key] = other
         return other
@@ -630,6 +628,10 @@ def _outside_inference_mode(build: Callable[[], _T]) -> _T:
         return build()
     with torch.inference_mode(False), torch.no_grad():
         return build()
+
+
+def _want_gradient(*tensors: Tensor | None) -> bool:
+    return any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def _may_look_at_values(tensor: Tensor) -> bool:
